@@ -35,7 +35,8 @@ study::Study load_study(const Parsed& parsed, Console& console) {
   const auto catalogue = std::make_shared<configs::Catalogue>();
   catalogue->set_machine_probe(probe_machine);
   study::Study study = read_study(parsed, overrides, catalogue, console);
-  for (const std::string& note : study.notes()) console.note(note);
+  const bool runs = parsed.study_options != StudyOptions::memory;
+  for (const std::string& note : study.notes(runs)) console.note(note);
   return study;
 }
 

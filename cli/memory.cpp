@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // plimsoll memory STUDY: what fits on a GPU.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "cli/commands.h"
@@ -55,14 +57,16 @@ int run_memory(const Arguments& arguments, Console& console) {
     study::write_file(folder + "/report.html", study::memory_html(study.title(), table));
     console.note("written to " + folder + ": report.html (open it in a browser), memory.csv");
   }
-  if (parsed->common.format != Format::table) {
-    for (const study::MemoryRow& row : table.rows) {
-      if (row.impossible) console.warn("cannot exist: " + row.impossible->reason);
-    }
-  }
   const bool some_fit =
       std::any_of(table.rows.begin(), table.rows.end(), [](const auto& row) { return !row.impossible; });
-  if (!some_fit) throw InputError(table.rows.front().impossible->where, table.rows.front().impossible->reason);
+  const study::Impossible* only = some_fit || table.rows.size() > 1 ? nullptr : &*table.rows.front().impossible;
+  if (only != nullptr) throw InputError(only->where, only->reason);
+  for (const study::MemoryRow& row : table.rows)
+    if (row.impossible && parsed->common.format != Format::table)
+      console.warn("cannot exist: " + row.impossible->reason);
+  if (!some_fit)
+    throw InputError(table.rows.front().impossible->where,
+                     fmt::format("none of the {} points can exist", table.rows.size()));
   return kDone;
 }
 

@@ -173,16 +173,22 @@ void warn_of_rows_without_prediction(const std::vector<validation::Comparison>& 
   if (without == 0) return;
   const auto first =
       std::find_if(comparisons.begin(), comparisons.end(), [&](const auto& c) { return !predicted.at(c.point); });
-  const std::string& reason = first->reason;
   if (static_cast<std::size_t>(without) < predicted.size()) {
-    console.warn(fmt::format("{} of {} rows cannot be predicted; the first: {}", without, predicted.size(), reason));
+    console.warn(
+        fmt::format("{} of {} rows cannot be predicted; the first: {}", without, predicted.size(), first->reason));
     return;
   }
-  std::string hint;
-  for (const char* const option : {"model", "hardware", "engine"})
-    if (reason.starts_with(option) && reason.ends_with("not stated"))
-      hint = fmt::format("; --{} NAME states it", option);
-  console.warn(fmt::format("no row can be predicted: {}{}", reason, hint));
+  std::map<std::string, std::size_t> figures;
+  for (const validation::Comparison& c : comparisons) {
+    std::string hint;
+    for (const char* const option : {"model", "hardware", "engine"})
+      if (c.reason.starts_with(option) && c.reason.ends_with("not stated"))
+        hint = fmt::format("; --{} NAME states it", option);
+    ++figures[c.reason + hint];
+  }
+  for (const auto& [why, count] : figures)
+    console.warn(figures.size() == 1 ? "no row can be predicted: " + why
+                                     : fmt::format("no row can be predicted: {} ({} figures)", why, count));
 }
 
 // Predicts the given rows of every fitted engine by a fit without their configurations or groups. `kept` owns the

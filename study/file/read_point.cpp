@@ -393,7 +393,7 @@ PointSpec read_point(const Node& root, const Catalogue& catalogue, TraceStore& t
   spec.workload.seed = static_cast<std::uint64_t>(study.whole("seed", 0, (std::int64_t{1} << 53) - 1).value_or(1));
   spec.replications = static_cast<std::int32_t>(study.whole("replications", 1, 10'000).value_or(1));
   if (std::holds_alternative<load::Script>(spec.workload.load) && (study.has("limits") || study.has("replications"))) {
-    spec.notes.emplace_back("a script runs once and its clients wait: 'limits' and 'replications' have no effect");
+    spec.load_notes.emplace_back("a script runs once and its clients wait: 'limits' and 'replications' have no effect");
   }
   const std::string weights = study.text("weights").value_or("random"), prompts = study.text("prompts").value_or("");
   if (weights != "random") spec.weights = traces.path_of(weights);

@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <array>
 
+#include "configs/quantity.h"
+#include "configs/text_file.h"
 #include "load/load_kind.h"
+#include "study/file/not_modelled.h"
 
 namespace plimsoll::study {
 namespace {
@@ -177,7 +180,7 @@ void read_extent(const Section& section, PointSpec& spec) {
   if (const auto duration = section.find("duration")) workload.duration = read_positive_time(*duration);
   spec.warmup = section.time("warmup").value_or(Seconds(0));
   if (std::holds_alternative<load::JumpStart>(workload.load) && requests) {
-    spec.notes.emplace_back("the jumpstart load sends 3 x concurrency requests; 'requests' has no effect");
+    spec.load_notes.emplace_back("the jumpstart load sends 3 x concurrency requests; 'requests' has no effect");
     workload.requests = 0;
   }
   if (is_endless(workload.load) && workload.requests == 0 && workload.duration <= Seconds(0)) {
@@ -196,7 +199,7 @@ void read_prefix(const Section& section, PointSpec& spec) {
 // Fitted engines without a drift were fitted to runs in which equal requests stay together.
 void note_waves(const load::ClosedLoop& closed, bool own_policy, PointSpec& spec) {
   if (!own_policy || !spec.engine->calibrated || spec.engine->constant || closed.concurrency < 2) return;
-  spec.notes.push_back(fmt::format(
+  spec.load_notes.push_back(fmt::format(
       "equal requests of the closed loop stay together in waves, as in the runs that engine {} was fitted to: their "
       "TTFT depends on the step budget (workload.load.closed_loop.drift: 0.02 lets them drift apart)",
       spec.engine->id));
@@ -214,22 +217,46 @@ void settle_drift(PointSpec& spec) {
   const bool alone = closed->concurrency == 1;  // one user has no other to keep step with
   const bool equal = lengths != nullptr && load::length_cv(lengths->output) < drift;
   if (stated && drift > 0 && !equal && !alone)
-    spec.notes.emplace_back(
+    spec.load_notes.emplace_back(
         "the output lengths of the closed loop differ by more than its 'drift', which has no effect");
   closed->drift = equal && !alone ? drift : 0;
   if (!stated && drift == 0 && lengths != nullptr && load::length_cv(lengths->output) == 0)
     note_waves(*closed, own_policy, spec);
   if (stated || closed->drift == 0) return;
-  spec.notes.push_back(
+  spec.load_notes.push_back(
       fmt::format("equal requests of the closed loop drift apart, as in the fit of engine {}: output lengths vary by "
                   "{:g} % (workload.load.closed_loop.drift: off keeps them equal)",
                   spec.engine->id, 100 * drift));
 }
 
+// A key of the load or of the lengths that is stated one level too high, spelt right or nearly so.
+void hint_at_inner_keys(const Node& node, const Keys& keys) {
+  constexpr std::string_view kLoad = "load: {poisson: {rate: 2 /s}}; --set and sweep accept workload.rate",
+                             kUsers =
+                                 "load: {closed_loop: {concurrency: 32}}; --set and sweep accept "
+                                 "workload.concurrency",
+                             kLengths = "lengths: {input: 256, output: 256}";
+  const std::array<std::pair<std::string_view, std::string_view>, 4> inner{
+      {{"rate", kLoad}, {"concurrency", kUsers}, {"input", kLengths}, {"output", kLengths}}};
+  if (!node.is_map()) return;
+  for (const configs::Item& item : node.items()) {
+    if (feature_of(item.key) != nullptr || !configs::nearest(item.key, keys).empty()) continue;
+    Keys names;
+    for (const auto& [name, place] : inner) names.push_back(name);
+    const std::string_view near = configs::nearest(item.key, names);
+    for (const auto& [name, place] : inner)
+      if (name == near)
+        throw InputError(item.key_where, fmt::format("unknown key '{}'; did you mean '{}'? Write {}",
+                                                     configs::shortened(item.key), name, place));
+  }
+}
+
 }  // namespace
 
 void read_workload(const Node& node, Seconds script_step, TraceStore& store, PointSpec& spec) {
-  const Section section(node, Keys{"load", "lengths", "requests", "duration", "warmup", "prefix"});
+  const Keys keys{"load", "lengths", "requests", "duration", "warmup", "prefix"};
+  hint_at_inner_keys(node, keys);
+  const Section section(node, keys);
   spec.places.workload = node.where();
   load::WorkloadSpec& workload = spec.workload;
   workload.load = read_load(section.need("load", "{closed_loop: {concurrency: 32}}"), script_step, store);
@@ -239,9 +266,9 @@ void read_workload(const Node& node, Seconds script_step, TraceStore& store, Poi
   }
   const auto* const replay = std::get_if<load::TraceReplay>(&workload.load);
   if (replay != nullptr && replay->trace->rows_without_blocks > 0) {
-    spec.notes.push_back(fmt::format("{} of {} rows of {} have no hash_ids: they share no prefix with others",
-                                     replay->trace->rows_without_blocks, replay->trace->records.size(),
-                                     replay->trace->file));
+    spec.load_notes.push_back(fmt::format("{} of {} rows of {} have no hash_ids: they share no prefix with others",
+                                          replay->trace->rows_without_blocks, replay->trace->records.size(),
+                                          replay->trace->file));
   }
   const bool stated = section.has("lengths");
   if (!stated && replay != nullptr) {

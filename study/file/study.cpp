@@ -238,10 +238,11 @@ void Study::settle_hardware() {
     document_.set("search.instances", fmt::format("[{}]", fmt::join(texts, ", ")), instances->where());
 }
 
-std::vector<std::string> Study::notes() const {
+std::vector<std::string> Study::notes(bool of_load) const {
   std::vector<std::string> notes = notes_;
-  const std::vector<std::string> own = point(0).notes;
-  notes.insert(notes.end(), own.begin(), own.end());
+  const PointSpec first = point(0);
+  notes.insert(notes.end(), first.notes.begin(), first.notes.end());
+  if (of_load) notes.insert(notes.end(), first.load_notes.begin(), first.load_notes.end());
   return notes;
 }
 

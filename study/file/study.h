@@ -100,7 +100,8 @@ struct PointSpec {
   std::string weights, prompts;  // for the executor: full names of files; empty: drawn from the seed
   std::optional<SearchSpec> search;
   Places places;
-  std::vector<std::string> notes;  // settings that were accepted but have no effect
+  std::vector<std::string> notes;       // settings that were accepted but have no effect
+  std::vector<std::string> load_notes;  // the same of the load
 };
 
 /// One swept key with its values, in file order.
@@ -133,8 +134,9 @@ class Study {
 
   [[nodiscard]] const std::string& file() const { return file_; }
   [[nodiscard]] std::string title() const;
-  /// Notes on values in other spellings or without effect, in the study and its first point.
-  [[nodiscard]] std::vector<std::string> notes() const;
+  /// Notes on values in other spellings or without effect, in the study and its first point. Those on the load are
+  /// left out where it does not matter.
+  [[nodiscard]] std::vector<std::string> notes(bool of_load = true) const;
   [[nodiscard]] std::size_t point_count() const { return points_; }
   [[nodiscard]] std::vector<std::string> swept_keys() const;
   /// The swept values of a point; the last key runs fastest.

@@ -56,10 +56,10 @@ std::vector<std::string> figures_of(const MemoryRow& row) {
              gigabytes(row.plan->weights),
              gigabytes(row.plan->activation),
              gigabytes(row.plan->overhead),
-             gigabytes(row.plan->kv),
-             fmt::format("{}", row.kv_blocks),
-             fmt::format("{}", tokens),
-             fmt::format("{}", sequences_of(row)),
+             row.impossible ? blank : gigabytes(row.plan->kv),
+             row.impossible ? blank : fmt::format("{}", row.kv_blocks),
+             row.impossible ? blank : fmt::format("{}", tokens),
+             row.impossible ? blank : fmt::format("{}", sequences_of(row)),
              fmt::format("{}", row.max_kv_batch)};
   }
   cells.push_back(row.critical_batch > 0 ? fmt::format("{}", row.critical_batch) : blank);
@@ -172,6 +172,8 @@ std::vector<std::string> reasons_of(const MemoryTable& table) {
 
 std::string memory_text(const std::string& title, const MemoryTable& table) {
   std::string text = fmt::format("{}\n{}\n\n{}", title, constants_of(table), text_table(memory_cells_table(table)));
+  // The reason of a single point is the error that the program ends with.
+  if (table.rows.size() == 1) return text;
   for (const std::string& reason : reasons_of(table)) text += "  cannot exist: " + reason + '\n';
   return text;
 }

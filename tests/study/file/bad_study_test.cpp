@@ -44,6 +44,8 @@ TEST_P(BadStudyTest, IsRefusedAtItsPlace) {
 
 constexpr BadStudy kBadStudies[] = {
     {"UnknownKey", HEAD "deploymnt: {tp: 1}\n" TAIL, 4, 1, "did you mean 'deployment'"},
+    {"KeyOfTheLoadBesideIt", HEAD TAIL "sweep: {workload.rte: [1 /s]}\n", 7, 24,
+     "did you mean 'rate'? Write load: {poisson"},
     {"UnknownNestedKey", HEAD "deployment: {tpp: 1}\n" TAIL, 4, 14, "did you mean 'tp'"},
     {"UnknownModel", "model: lama-2-7b\nhardware: ml.p4d.24xlarge\n" TAIL, 1, 8, "did you mean 'llama-2-7b'"},
     {"UnknownInstance", "model: llama-2-7b\nhardware: ml.p4d.25xlarge\n" TAIL, 2, 11, "p4d.24xlarge"},
