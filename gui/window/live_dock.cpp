@@ -5,6 +5,7 @@
 #include <QComboBox>
 #include <QHBoxLayout>
 #include <QLabel>
+#include <QLineEdit>
 #include <QPushButton>
 #include <QSpinBox>
 #include <QVBoxLayout>
@@ -25,6 +26,15 @@ LiveDock::LiveDock(Workbench& bench, QWidget* parent) : RunDock(bench, parent) {
   device_->setAccessibleName(tr("Device to measure on"));
   device_->addItem(tr("This machine's CPU"), QStringLiteral("cpu"));
   device_->addItem(tr("This machine's GPU"), QStringLiteral("cuda"));
+  endpoint_ = new QLineEdit(this);
+  endpoint_->setPlaceholderText(tr("or a server: http://127.0.0.1:8000"));
+  endpoint_->setAccessibleName(tr("Server to measure"));
+  endpoint_->setToolTip(
+      tr("Address of a server that speaks OpenAI's, TGI's or LMI's interface; empty: measure this machine"));
+  endpoint_->setClearButtonEnabled(true);
+  key_ = new QLineEdit(this);
+  key_->setPlaceholderText(tr("variable of the environment with its key"));
+  key_->setAccessibleName(tr("Environment variable with the server's key"));
   as_is_ = new QCheckBox(tr("Measure what is for other hardware"), this);
   as_is_->setToolTip(
       tr("Measure here a scenario that names other hardware (--as-is); the points then stand in no curve of it"));
@@ -41,13 +51,16 @@ LiveDock::LiveDock(Workbench& bench, QWidget* parent) : RunDock(bench, parent) {
   time->addWidget(seconds_, 1);
   column_->insertWidget(0, hint_);
   column_->insertWidget(1, device_);
-  column_->insertWidget(2, as_is_);
-  column_->insertLayout(3, time);
+  column_->insertWidget(2, endpoint_);
+  column_->insertWidget(3, key_);
+  column_->insertWidget(4, as_is_);
+  column_->insertLayout(5, time);
   connect(
       add_button(tr("&This machine"),
                  tr("Turn the scenario into one for this machine: hardware, engine and a model that a CPU can run")),
       &QPushButton::clicked, this, &LiveDock::use_this_machine);
-  connect(add_button(tr("&Measure"), tr("Run the scenario's points on this machine, in a process of its own")),
+  connect(add_button(tr("&Measure"),
+                     tr("Run the scenario's points on this machine or on the server, in a process of its own")),
           &QPushButton::clicked, this, &LiveDock::measure);
   connect(add_button(tr("Ca&librate"), tr("Measure this machine's speed, so that predictions rest on it")),
           &QPushButton::clicked, this, &LiveDock::calibrate);
@@ -57,6 +70,7 @@ LiveDock::LiveDock(Workbench& bench, QWidget* parent) : RunDock(bench, parent) {
     bench_.set_live_points(tr("measured live"), rows_, utf8(folder()));
   });
   connect(&bench.session(), &Session::changed, this, &LiveDock::refresh);
+  connect(endpoint_, &QLineEdit::textChanged, this, &LiveDock::refresh);
   refresh();
 }
 
@@ -66,9 +80,13 @@ bool LiveDock::is_this_machine() const {
 
 void LiveDock::refresh() {
   const QString hardware = field_value(bench_.session().scenario(), "hardware").text;
-  as_is_->setEnabled(!is_this_machine());
+  const bool server = !endpoint_->text().trimmed().isEmpty();
+  as_is_->setEnabled(!is_this_machine() && !server);
+  device_->setEnabled(!server);
+  key_->setEnabled(server);
   hint_->setText(
-      is_this_machine()
+      server ? tr("Sends the scenario's load to the server, in real time. Points appear as they finish.")
+      : is_this_machine()
           ? tr("Runs the scenario's points here, in real time, with the simulator's own scheduler. Points appear as "
                "they finish.")
           : tr("The scenario is for %1. “This machine” turns it into one that can be measured and predicted here.")
@@ -97,10 +115,14 @@ void LiveDock::measure() {
   if (run_.state() != ChildRun::State::idle) return;
   try {
     make_folder();
-    QStringList options{QStringLiteral("--device"), device_->currentData().toString(), QStringLiteral("--requests"),
-                        QStringLiteral("--timeline")};
-    if (as_is_->isEnabled() && as_is_->isChecked()) options << QStringLiteral("--as-is");
-    options << QStringLiteral("--out") << folder();
+    QStringList options{QStringLiteral("--requests"), QStringLiteral("--out"), folder()};
+    if (const QString server = endpoint_->text().trimmed(); !server.isEmpty()) {
+      options << QStringLiteral("--endpoint") << server;
+      if (const QString key = key_->text().trimmed(); !key.isEmpty()) options << QStringLiteral("--api-key-env") << key;
+    } else {
+      options << QStringLiteral("--timeline") << QStringLiteral("--device") << device_->currentData().toString();
+      if (as_is_->isEnabled() && as_is_->isChecked()) options << QStringLiteral("--as-is");
+    }
     start(QStringLiteral("measure"), options, bench_.study_text());
   } catch (const std::exception& error) {
     refuse(qs(error.what()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The dock that measures the current scenario on this machine and calibrates the machine.
+// The dock that measures the current scenario, on this machine or on a server, and calibrates the machine.
 #pragma once
 
 #include <string>
@@ -9,6 +9,7 @@
 
 class QCheckBox;
 class QComboBox;
+class QLineEdit;
 class QSpinBox;
 
 namespace plimsoll::gui {
@@ -25,6 +26,8 @@ class LiveDock final : public RunDock {
   void use_this_machine();
   void refresh();
   [[nodiscard]] QSpinBox& seconds() { return *seconds_; }
+  /// The address of a server to measure; empty: this machine.
+  [[nodiscard]] QLineEdit& endpoint() { return *endpoint_; }
 
  protected:
   void clear() override;
@@ -33,6 +36,7 @@ class LiveDock final : public RunDock {
  private:
   [[nodiscard]] bool is_this_machine() const;
   QComboBox* device_ = nullptr;
+  QLineEdit *endpoint_ = nullptr, *key_ = nullptr;
   QCheckBox* as_is_ = nullptr;
   QSpinBox* seconds_ = nullptr;
   QLabel* hint_ = nullptr;

@@ -5,6 +5,7 @@
 #include <QClipboard>
 #include <QFileInfo>
 #include <QLabel>
+#include <QLineEdit>
 #include <QProcess>
 #include <QPushButton>
 #include <QSpinBox>
@@ -100,6 +101,21 @@ TEST_F(DockTest, MeasuredPointsAppearBesideTheirPredictionWithATimeline) {
   EXPECT_EQ(bench_->details()->measured->requests.size(), 4U);
   EXPECT_FALSE(bench_->details()->measured->steps.empty());
   EXPECT_EQ(request_differences(*bench_->details()).size(), 4U);
+}
+
+TEST_F(DockTest, AServerIsMeasuredInsteadOfThisMachine) {
+  open(*bench_, kJumpStart);  // for other hardware: a server's is not this machine's
+  const QString arguments = folder_.filePath(QStringLiteral("arguments"));
+  stand_in(R"(echo "$@" > )" + utf8(arguments) + R"(; echo '{"v":1,"type":"done","exit":0}')");
+  window_->live().endpoint().setText(QStringLiteral(" http://127.0.0.1:8000 "));
+  EXPECT_THAT(texts_of(window_->live()), HasSubstr("Sends the scenario's load to the server"));
+  window_->live().measure();
+  wait(window_->live());
+  QFile file(arguments);
+  ASSERT_TRUE(file.open(QIODevice::ReadOnly));
+  const std::string given = file.readAll().toStdString();
+  EXPECT_THAT(given, HasSubstr("--endpoint http://127.0.0.1:8000"));
+  EXPECT_EQ(given.find("--device"), std::string::npos);
 }
 
 TEST_F(DockTest, ACancelledMeasurementKeepsWhatItHad) {
