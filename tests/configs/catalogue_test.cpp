@@ -87,7 +87,7 @@ TEST(ShippedCatalogue, LinksGetSlowerWithMoreRanks) {
 
 // The keys of docs: a study's `scheduler`.
 void expect_scheduler_keys(const Node& scheduler, const std::string& id) {
-  static constexpr std::array<std::string_view, 32> kKeys = {"policy",
+  static constexpr std::array<std::string_view, 34> kKeys = {"policy",
                                                              "variant",
                                                              "max_running",
                                                              "step_token_budget",
@@ -120,7 +120,6 @@ void expect_scheduler_keys(const Node& scheduler, const std::string& id) {
                                                              "max_input",
                                                              "max_total",
                                                              "free_memory_fraction",
-                                                             "async_scheduling",
                                                              "tp"};
   EXPECT_NO_THROW(scheduler.require_known_keys(kKeys)) << id;
   if (const auto policy = scheduler.find("policy")) {

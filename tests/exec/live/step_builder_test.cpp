@@ -125,7 +125,7 @@ class Drive {
   }
 
   std::mt19937_64 random_;
-  EventLog events_{false};
+  load::EventLog events_{false};
   LiveReplica live_;
   PromptSource prompts_;
   testing::ChainDevice device_;

@@ -39,7 +39,6 @@ TEST_F(NotModelledTest, KeysAnswerWithTheEffectAtTheirPlace) {
         Asked{"scheduler: {--data-parallel-size: 8}", "data parallelism"},
         Asked{"scheduler: {--speculative-config: '{}'}", "speculative decoding"},
         Asked{"scheduler: {option.enable_lora: true}", "LoRA"},
-        Asked{"scheduler: {--async-scheduling: true}", "asynchronous scheduling"},
         Asked{"scheduler: {--enable-hierarchical-cache: true}", "a second tier"},
         Asked{"scheduler: {SPECULATE: 2}", "speculative decoding"}, Asked{"lora: {adapters: 8}", "LoRA"},
         Asked{"search: {ep: [1, 8]}", "expert parallelism"}}) {
