@@ -47,7 +47,7 @@ struct CalibrateSettings {
 
 /// Returns the changed files of the catalogue as (path, content): accelerators/ID.kernels, and with the fitted
 /// coefficients, curves and errors the files of the accelerator, of those that share its kernels (their `kernels.file`
-/// names it) and of its link.
+/// names it) and of its link. Kernel files of servers that these refer to (`own_kernels`) come unchanged.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> calibrated_files(const FittedAccelerator& fitted,
                                                                                 const configs::Catalogue& catalogue);
 /// Returns an accelerator's file with its coefficients and the name of its kernel file replaced by the fitted ones.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "calibration/kernel_calibrate.h"
@@ -162,8 +163,7 @@ std::string accelerator_text(const std::string& text, const FittedAccelerator& f
 
 namespace {
 
-std::string catalogue_file(const configs::Catalogue& catalogue, const std::string& kind, const std::string& id) {
-  const std::string path = catalogue.root() + "/" + kind + "/" + id + ".yaml";
+std::string content_of(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
   std::ostringstream text;
   text << stream.rdbuf();
@@ -171,16 +171,35 @@ std::string catalogue_file(const configs::Catalogue& catalogue, const std::strin
   return text.str();
 }
 
-// Returns the accelerator and those whose files refer to its kernels: boards that differ only in memory.
+std::string catalogue_file(const configs::Catalogue& catalogue, const std::string& kind, const std::string& id) {
+  return content_of(catalogue.root() + "/" + kind + "/" + id + ".yaml");
+}
+
+// Returns the accelerator and the boards with the same chip: they refer to its kernels and are calibrated by them.
+// Other accelerators may take its kernels at their own peaks, and stay estimates.
 std::vector<std::string> sharing_accelerators(const FittedAccelerator& fitted, const configs::Catalogue& catalogue) {
   std::vector<std::string> ids{fitted.id};
   for (const configs::Listing& listing : catalogue.list("accelerators")) {
-    if (listing.name == fitted.id) continue;
+    if (listing.name == fitted.id || !catalogue.accelerator(listing.name)->calibrated) continue;
     const Lines lines = lines_of(catalogue_file(catalogue, "accelerators", listing.name));
     if (std::find(lines.begin(), lines.end(), "  file: " + fitted.id + ".kernels") != lines.end())
       ids.push_back(listing.name);
   }
   return ids;
+}
+
+// The written files refer to the kernels of servers that bring their own: these are copied beside them, unchanged.
+void add_own_kernels(const FittedAccelerator& fitted, const configs::Catalogue& catalogue,
+                     std::vector<std::pair<std::string, std::string>>& files) {
+  constexpr std::string_view kFile = "    file: ";
+  std::set<std::string> names;
+  for (const std::string& id : sharing_accelerators(fitted, catalogue)) {
+    const Lines lines = lines_of(catalogue_file(catalogue, "accelerators", id));
+    const auto [first, last] = block_of(lines, "own_kernels");
+    for (std::size_t i = first; i < last; ++i)
+      if (lines[i].starts_with(kFile)) names.insert("accelerators/" + lines[i].substr(kFile.size()));
+  }
+  for (const std::string& name : names) files.emplace_back(name, content_of(catalogue.root() + "/" + name));
 }
 
 }  // namespace
@@ -194,6 +213,7 @@ std::vector<std::pair<std::string, std::string>> calibrated_files(const FittedAc
       files.emplace_back("accelerators/" + id + ".yaml",
                          accelerator_text(catalogue_file(catalogue, "accelerators", id), fitted));
     }
+    add_own_kernels(fitted, catalogue, files);
   }
   if (!fitted.all_reduce.empty() && !fitted.interconnect.empty()) {
     const std::string& link = fitted.interconnect;

@@ -36,6 +36,10 @@ TEST_F(KernelTablesTest, CalibratesAndPredictsWithTheResult) {
   EXPECT_EQ(fit.exit, 0) << fit.output;
   EXPECT_THAT(fit.output, HasSubstr("h100-sxm: made up; v 1 on NVIDIA H100 80GB HBM3"));
   EXPECT_THAT(fit.output, HasSubstr("gemm bfloat16 made: 25 points"));
+  // The accelerator's file refers to kernels of a server, which come with it. Others that only take over its kernels
+  // are no more calibrated than before.
+  EXPECT_TRUE(std::filesystem::exists(out + "/accelerators/h100-sxm.trtllm.kernels"));
+  EXPECT_FALSE(std::filesystem::exists(out + "/accelerators/gaudi2.yaml"));
   const Outcome check = run("validate " + table + " --calibration " + out + " --max-error 0.1");
   EXPECT_EQ(check.exit, 0) << check.output;                          // the very rows: nothing but the file's rounding
   EXPECT_EQ(run("validate " + table + " --max-error 0.1").exit, 4);  // the real H100 is another one
