@@ -99,7 +99,8 @@ TEST(HttpResponse, TheReceiverStopsTheBody) {
 }
 
 RC_GTEST_PROP(HttpResponse, AnyBytesEndInAState, ()) {
-  const auto tail = *rc::gen::container<std::string>(rc::gen::elementOf(std::string("0123fF\r\n\r\n: ;,\0ab", 20)));
+  using std::string_literals::operator""s;
+  const auto tail = *rc::gen::container<std::string>(rc::gen::elementOf("0123fF\r\n\r\n: ;,\0ab"s));
   const auto step = *rc::gen::inRange<std::size_t>(1, 9);
   const Read got = read(std::string(kChunked) + tail, step, true);
   RC_ASSERT(got.state != State::reading);
