@@ -132,6 +132,10 @@ bool Replica::decide(Nanos now) {
 void Replica::ask_policy(Nanos now) {
   decision_.clear();
   policy_->decide(now, View{table_, kv_}, decision_);
+  // A step that is decided ahead may refuse a request whose last token is under way: it completes all the same.
+  std::erase_if(decision_.rejects, [this](const Reject& refusal) {
+    return std::find(finished_.begin(), finished_.end(), refusal.id) != finished_.end();
+  });
   if (log_.enabled()) decision_.arrival_breaks = true;  // the log prints a refusal on the next step's line
   apply(decision_, now);
 }

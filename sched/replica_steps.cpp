@@ -172,9 +172,11 @@ void Replica::finish_rows(const StepsTime& time) {
   policy_->on_steps_done({time.steps, finished_}, View{table_, kv_}, time.end_stamp);
   if (!traits_.returns_at_batch_end) {
     for (const ReqId id : finished_) end_request(id, Outcome::completed, time.end_stamp);
+    finished_.clear();  // their identifiers may come again
     return;
   }
   held_rows_.insert(held_rows_.end(), finished_.begin(), finished_.end());
+  finished_.clear();
   if (table_.group_size() > 0) return;
   for (const ReqId id : held_rows_) {
     live_[id].served().first_token = time.end_stamp;  // the whole answer comes at once

@@ -41,6 +41,15 @@ TEST(VllmV1, EndsWhatOutgrowsThePool) {
   EXPECT_EQ(steps_of(v1([](PolicyConfig&) {}), pool(2), "A:7+9 B:4+1@3"), "P[A:7] | D[A] | P[B:4] rejected(A 500)");
 }
 
+// The step after A's last token is decided before that token is known. A fills the pool and would outgrow it, were it
+// to go on to its cap: it completes all the same, once.
+TEST(VllmV1, DecidingAheadRefusesNothingThatHasEnded) {
+  const PolicyConfig ahead = v1([](PolicyConfig& c) { c.async_scheduling = true; });
+  const ScriptRun run = run_script(ahead, pool(2), "A:7+2/9 B:4+1@9 C:4+1@9");
+  ASSERT_EQ(run.ended.size(), 3U);
+  for (const FinishedAttempt& ended : run.ended) EXPECT_EQ(ended.outcome, Outcome::completed) << ended.serial;
+}
+
 // ---- the scheduler written a second time, with plain lists --------------------------------------------------------
 // Every block is followed: with prefix caching a preempted request looks for its own ones among those that are free.
 class NaiveV1 {
