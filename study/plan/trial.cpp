@@ -145,6 +145,7 @@ sched::PointMetrics of_whole_fleet(sched::PointMetrics metrics, double part) {
   whole(metrics.requests_rejected);
   whole(metrics.requests_timed_out);
   whole(metrics.preemptions);
+  whole(metrics.steady.requests_needed);
   for (auto& [code, count] : metrics.rejections) whole(count);
   for (double* const rate : {&metrics.requests_per_s, &metrics.output_tokens_per_s, &metrics.total_tokens_per_s,
                              &metrics.in_system_mean, &metrics.queue_mean})
