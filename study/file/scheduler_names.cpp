@@ -63,6 +63,7 @@ constexpr std::array kAliases = {
     Row{"--async-scheduling", {"async_scheduling"}},
     Row{"--no-async-scheduling", {"async_scheduling", negated}},
     Row{"--scheduler-reserve-full-isl", {"reserve_full_sequence"}},
+    Row{"--no-scheduler-reserve-full-isl", {"reserve_full_sequence", negated}},
     // TensorRT-LLM and Triton
     Row{"max_batch_size", {"max_running"}},
     Row{"max_num_tokens", {"step_token_budget"}},

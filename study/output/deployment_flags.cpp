@@ -192,6 +192,9 @@ std::optional<std::int64_t> longest(const PointSpec& spec) {
   return std::max(longest_sent(spec.workload), pool * 9 / 10 / kUnit * kUnit);
 }
 
+// From these versions on, vLLM decides a step while the one before it runs, and admits a prompt only whole.
+constexpr std::int32_t kVllmAsyncByDefault = 14, kVllmReservesWhole = 19;
+
 DeployFile vllm(const PointSpec& spec, bool v1) {
   const sched::PolicyConfig& p = spec.policy;
   const bool caching = p.prefix_caching.value_or(false);
@@ -208,7 +211,10 @@ DeployFile vllm(const PointSpec& spec, bool v1) {
       .add("--block-size", p.block_size)
       .add("--num-gpu-blocks-override", with_null_block(p, v1));
   if (v1) {
-    o.add_switch(p.async_scheduling.value_or(false), "--async-scheduling")
+    const bool is_async = p.async_scheduling.value_or(false);
+    if (is_async != (p.version >= kVllmAsyncByDefault))
+      o.add_switch(true, is_async ? "--async-scheduling" : "--no-async-scheduling");
+    o.add_switch(p.version >= kVllmReservesWhole && !p.whole_sequence_must_fit(), "--no-scheduler-reserve-full-isl")
         .add_if(p.order == sched::Order::priority, "--scheduling-policy", "priority");
   }
   o.add_switch(v1 || caching, v1 && !caching ? "--no-enable-prefix-caching" : "--enable-prefix-caching");
