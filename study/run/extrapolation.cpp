@@ -114,6 +114,8 @@ Difference difference_of(const PointSpec& spec) {
   const std::string_view fitted = version_in(fitted_engine(spec));
   if (!version.empty() && !fitted.empty() && version != fitted)
     out.add(Beyond::version, fmt::format("version {}", version));
+  else if (!spec.engine->like.empty() && version.empty())
+    out.add(Beyond::version, fmt::format("engine {}", spec.engine->id));
   return out;
 }
 

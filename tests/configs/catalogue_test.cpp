@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "sched/policy_config.h"
+#include "sched/policy_table.h"
 #include "tests/scratch.h"
 
 namespace plimsoll::configs {
@@ -156,6 +157,27 @@ TEST(ShippedCatalogue, NoAliasMeansTwoThings) {
         const auto [owner, is_new] = owners.emplace(canonical_name(item.value.as_string()), id);
         EXPECT_TRUE(is_new || owner->second == id) << owner->first << " is " << owner->second << " and " << id;
       }
+    }
+  }
+}
+
+// A name of another version takes the profile's scheduler version: vLLM must decide alike in both. The versions from
+// which it decides otherwise are those of docs/policies.md.
+TEST(ShippedCatalogue, VersionsOfOneProfileDecideAlike) {
+  const auto rules = [](int minor) {
+    return std::array{minor <= 11, minor >= 14, minor >= 19, sched::reuses_partial_blocks_first(minor), minor >= 31};
+  };
+  const auto minor_of = [](const std::string& version) { return std::stoi(version.substr(version.find("0.") + 2)); };
+  for (const std::string& id : ids("engines")) {
+    const auto engine = catalogue().engine(id);
+    const auto version = engine->scheduler ? engine->scheduler->find("version") : std::nullopt;
+    if (!version) continue;
+    std::vector<std::string> names{id};
+    if (const auto aliases = file_of("engines", id).root().find("aliases"))
+      for (const Item& item : aliases->items()) names.push_back(item.value.as_string());
+    for (const std::string& name : names) {
+      if (!name.starts_with("vllm-0.")) continue;
+      EXPECT_EQ(rules(minor_of(name)), rules(minor_of(version->as_string()))) << name << " in " << id;
     }
   }
 }
