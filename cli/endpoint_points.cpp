@@ -262,8 +262,8 @@ study::Overrides EndpointPoints::adopted() const {
 
 std::string EndpointPoints::identity() const {
   const endpoints::ServerFacts& facts = server_->facts();
-  return fmt::format("measured on {}, {}, {}, {}", server_->settings().http.server.text(), facts.label(),
-                     endpoints::name(facts.api), facts.model);
+  return fmt::format("measured on {}, {}, {}, {}, speed {}", server_->settings().http.server.text(), facts.label(),
+                     endpoints::name(facts.api), facts.shown_model, facts.speed);
 }
 
 void EndpointPoints::label(study::PointResult& point) const {

@@ -128,12 +128,14 @@ std::optional<sched::ReqId> EndpointRun::arrive(std::size_t, const sched::NewReq
       Answer::Events{.tokens = [this, serial](net::Deadline at, std::int32_t tokens) { token(serial, at, tokens); },
                      .ended = [this, serial](const AnswerResult& result) { answered(serial, result); }});
   const ServerFacts& facts = server_.facts();
-  attempt.call = server_.client().send(
-      {.method = "POST",
-       .target = std::string(path(facts.api)),
-       .content_type = "application/json",
-       .body = request_body(facts.api, facts.features, facts.model, prompt_of(request), request.output)},
-      attempt.answer);
+  const Prompt prompt = prompt_of(request);
+  attempt.text = prompt.text;
+  attempt.call =
+      server_.client().send({.method = "POST",
+                             .target = std::string(path(facts.api)),
+                             .content_type = "application/json",
+                             .body = request_body(facts.api, facts.features, facts.model, prompt, request.output)},
+                            attempt.answer);
   open_.emplace(serial, std::move(attempt));
   return static_cast<sched::ReqId>(serial);
 }
@@ -173,7 +175,7 @@ void EndpointRun::answered(std::uint64_t serial, const AnswerResult& result) {
     record.outcome = sched::Outcome::rejected;
     record.http = result.refusal->http;
     record.code = result.refusal->code;
-    check_access(result);
+    check_access(attempt, result);
   } else {
     record.output = result.tokens;
   }
@@ -190,7 +192,7 @@ void EndpointRun::note(const Attempt& attempt, const AnswerResult& result) {
   if (!result.retry_after.empty() && figures_.retry_after.size() < kMostWaits)
     ++figures_.retry_after[result.retry_after];
   if (result.refusal && figures_.first_complaint.empty()) {
-    const std::string words = shown_text(result.words, server_.settings().secrets, {});
+    const std::string words = shown_text(result.words, server_.settings().secrets, attempt.text);
     figures_.first_complaint = result.refusal->code + (words.empty() ? "" : ": " + words);
   }
   if (result.refusal) return;
@@ -209,12 +211,12 @@ void EndpointRun::note(const Attempt& attempt, const AnswerResult& result) {
 }
 
 // A server that refuses the first request for good, or is gone, ends the run.
-void EndpointRun::check_access(const AnswerResult& result) {
+void EndpointRun::check_access(const Attempt& attempt, const AnswerResult& result) {
   const std::uint16_t status = result.refusal->http;
   const std::string server = server_.settings().http.server.text();
   if (!any_answer_ && (status == 401 || status == 403 || status == 404))
-    failure_ =
-        fmt::format("{}: status {}: {}", server, status, shown_text(result.words, server_.settings().secrets, {}));
+    failure_ = fmt::format("{}: status {}: {}", server, status,
+                           shown_text(result.words, server_.settings().secrets, attempt.text));
   refused_in_row_ = result.connection_refused ? refused_in_row_ + 1 : 0;
   if (refused_in_row_ >= kGone) failure_ = fmt::format("{}: the server is gone: {}", server, result.words);
 }

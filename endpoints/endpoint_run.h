@@ -73,6 +73,7 @@ class EndpointRun final : public load::Runner {
     net::Deadline last_token{};
     sched::Tok asked = 0;  // output tokens
     bool shares = false;   // the workload means its prefix to be shared
+    std::string text;      // of its prompt, which no message shows; empty: token ids were sent
   };
 
   [[nodiscard]] Nanos time_of(net::Deadline at) const;
@@ -81,7 +82,7 @@ class EndpointRun final : public load::Runner {
   void token(std::uint64_t serial, net::Deadline at, std::int32_t tokens);
   void answered(std::uint64_t serial, const AnswerResult& result);
   void note(const Attempt& attempt, const AnswerResult& result);
-  void check_access(const AnswerResult& result);
+  void check_access(const Attempt& attempt, const AnswerResult& result);
   void drop_silent();
   void ask_state();
 

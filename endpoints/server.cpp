@@ -19,6 +19,7 @@ using nlohmann::json;
 constexpr std::chrono::milliseconds kAskWithin{10'000}, kProbeWithin{120'000};
 constexpr sched::Tok kProbeTokens = 2;
 constexpr std::size_t kMostModels = 20, kLongestName = 256;
+constexpr double kLeastSpeed = 1e-6, kMostSpeed = 1e6;
 
 json parsed(const net::HttpAnswer& answer) {
   if (!answer.is_complete() || answer.head.status != 200) return {};
@@ -224,9 +225,12 @@ void Server::read_version() {
   const json version = parsed(answer);
   if (!version.is_object()) return;
   if (facts_.version.empty()) facts_.version = shown_text(text_of(version, "version"), settings_.secrets, {});
-  if (const auto speed = version.find("speed"); speed != version.end() && speed->is_number() && *speed > 0)
-    facts_.speed = speed->get<double>();
   facts_.simulated = text_of(version, "engine") == "plimsoll";
+  if (!facts_.simulated) return;  // another server's `speed` is not that of a clock
+  if (const auto speed = version.find("speed"); speed != version.end() && speed->is_number()) {
+    const double value = speed->get<double>();
+    if (value >= kLeastSpeed && value <= kMostSpeed) facts_.speed = value;
+  }
 }
 
 void Server::read_metrics() {

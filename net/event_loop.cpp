@@ -5,6 +5,10 @@
 
 namespace plimsoll::net {
 
+namespace {
+constexpr int kReady = 1024;  // handlers
+}  // namespace
+
 EventLoop::EventLoop() : impl_(std::make_unique<Impl>()) {}
 EventLoop::~EventLoop() = default;
 
@@ -22,6 +26,8 @@ void EventLoop::run(Deadline until) {
   });
   impl.context.restart();
   while (!impl.stopped && !impl.due) impl.context.run_one();
+  // What else is ready is read now: otherwise it would be stamped after the caller's work.
+  for (int i = 0; i < kReady && impl.context.poll_one() > 0; ++i) {}
   impl.timer.cancel();
 }
 

@@ -22,6 +22,8 @@ void load_client_certificate(ssl::context& context, const TlsSettings& settings)
     throw InputError("--client-cert and --client-key belong together: state both");
   if (settings.client_cert.empty()) return;
   Error error;
+  // Without it, OpenSSL asks for the pass phrase of an encrypted key on the terminal, and a script hangs.
+  context.set_password_callback([](std::size_t, ssl::context::password_purpose) { return std::string(); });
   context.use_certificate_chain_file(settings.client_cert, error);
   check_file(error, "--client-cert", settings.client_cert);
   context.use_private_key_file(settings.client_key, ssl::context::pem, error);

@@ -17,9 +17,9 @@ namespace {
 using nlohmann::json;
 
 constexpr int kDeepest = 64;
-constexpr std::size_t kLongestName = 256;      // bytes; every event of a stream repeats the model's
-constexpr std::int64_t kMostTokens = 1 << 30;  // input + output fit 32 bits
-constexpr std::int64_t kChatTokens = 4;        // a message's own, around its text
+constexpr std::size_t kLongestName = 256;            // bytes; every event of a stream repeats the model's
+constexpr std::int64_t kMostTokens = (1 << 30) - 1;  // input + output fit 32 bits
+constexpr std::int64_t kChatTokens = 4;              // a message's own, around its text
 
 // Nesting costs a parser far more memory than text, so that its depth is looked at before.
 bool is_too_deep(std::string_view text) {

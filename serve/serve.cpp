@@ -97,10 +97,10 @@ class Served {
         scenario_(served(scenario)),
         clock_(settings.speed),
         service_(scenario_, settings.service, clock_),
-        server_(service_, settings.limits, fmt::format("Plimsoll-Speed: {}\r\n", settings.speed)),
         arrivals_(scenario.replicas, service_),
         metrics_(description(scenario, settings)),
         record_(settings),
+        server_(service_, settings.limits, fmt::format("Plimsoll-Speed: {}\r\n", settings.speed)),
         reader_(service_.prompt_rules()),
         options_{.keep_log = !settings.decision_files.empty(),
                  .point = settings.point,
@@ -169,12 +169,12 @@ class Served {
   load::Scenario scenario_;
   ModelClock clock_;
   Service service_;
-  net::HttpServer server_;
   Arrivals arrivals_;
   ServerMetrics metrics_;
   Lateness lateness_;
   Record record_;
-  BodyReader reader_;  // after the server, which it uses
+  net::HttpServer server_;  // after what it tells that a client has left, also when it ends
+  BodyReader reader_;       // after the server, which it uses
   std::stop_source stop_;
   sched::RunOptions options_;
   RealTimeRun run_;

@@ -229,7 +229,7 @@ void Service::get(net::ExchangeId id, const std::string& path) {
     server_->answer(id, {.body = info_text()});
   else if (path == "/v1/models")
     server_->answer(id, {.body = models_text()});
-  else if (const std::string name = path.substr(kOneModel.size()); is_served(name))
+  else if (const std::string name = path.substr(kOneModel.size()); !name.empty() && is_served(name))
     server_->answer(id, {.body = model_text(name)});
   else
     fail(id, Api::completions,

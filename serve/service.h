@@ -46,7 +46,7 @@ class Service final : public net::HttpHandler, public CallListener {
 
   /// New requests are refused from now on.
   void drain() { draining_ = true; }
-  /// Answers what is open with an error, or ends its stream.
+  /// Closes the connections of all open requests.
   void cut_all();
   [[nodiscard]] bool is_idle() const { return open() == 0; }
   [[nodiscard]] std::size_t open() const { return answers_.size() + reading_.size(); }
