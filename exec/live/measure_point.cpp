@@ -13,13 +13,6 @@ namespace plimsoll::exec {
 
 namespace {
 
-StepBuilderConfig builder_config(const load::Scenario& scenario, const LiveReplicas& replicas) {
-  return {.kv = scenario.kv,
-          .block_by_block = sched::traits_of(scenario.policy).block_by_block,
-          .sequences = replicas.sequences,
-          .sampling = replicas.sampling};
-}
-
 // Runs the steps of a script like those of any other load. Only the stamps that the policy sees are the script's.
 class LiveScript final : public load::ScriptReplica {
  public:
@@ -59,7 +52,7 @@ void run_replications(const load::Scenario& scenario, const LiveReplicas& replic
                       const sched::RunOptions& options, sched::MetricsCollector& measurements, MeasuredRun& result) {
   std::optional<StepWorkers> workers;  // of the replication in progress: they start without content
   const auto make = [&](std::uint64_t, const sched::RunOptions& kept) {
-    workers.emplace(replicas.devices, builder_config(scenario, replicas), prompts);
+    workers.emplace(replicas.devices, builder_config(scenario, replicas.sequences, replicas.sampling), prompts);
     return std::make_unique<LiveRun>(scenario, kept, *workers);
   };
   result.run = load::run_replications(scenario, options, measurements, make, &result.failure);
@@ -67,7 +60,7 @@ void run_replications(const load::Scenario& scenario, const LiveReplicas& replic
 
 void run_script(const load::Scenario& scenario, const LiveReplicas& replicas, const PromptSource& prompts,
                 const sched::RunOptions& options, sched::MetricsCollector& measurements, MeasuredRun& result) {
-  StepWorkers workers(replicas.devices, builder_config(scenario, replicas), prompts);
+  StepWorkers workers(replicas.devices, builder_config(scenario, replicas.sequences, replicas.sampling), prompts);
   LiveScript script(scenario, options, workers);
   result.run = load::run_script(scenario, options, script, measurements, &result.failure);
   result.run.steps = script.step_rows();

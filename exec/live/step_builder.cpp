@@ -10,6 +10,13 @@ namespace plimsoll::exec {
 
 using sched::KvOp;
 
+StepBuilderConfig builder_config(const load::Scenario& scenario, std::int32_t sequences, const Sampling& sampling) {
+  return {.kv = scenario.kv,
+          .block_by_block = sched::traits_of(scenario.policy).block_by_block,
+          .sequences = sequences,
+          .sampling = sampling};
+}
+
 StepBuilder::StepBuilder(const StepBuilderConfig& config, const PromptSource& prompts, ForwardDevice& device)
     : prompts_(prompts),
       device_(device),

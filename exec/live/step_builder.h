@@ -14,6 +14,7 @@
 #include "exec/forward_device.h"
 #include "exec/live/prompts.h"
 #include "exec/live/step_order.h"
+#include "load/scenario.h"
 #include "sched/kv_ledger.h"
 
 namespace plimsoll::exec {
@@ -24,6 +25,9 @@ struct StepBuilderConfig {
   std::int32_t sequences = 256;  // the engine's slots for sampled tokens
   Sampling sampling;
 };
+/// What a builder for this deployment's replicas must know of it.
+[[nodiscard]] StepBuilderConfig builder_config(const load::Scenario& scenario, std::int32_t sequences,
+                                               const Sampling& sampling = {});
 
 /// One thread. `device` and `prompts` outlive it.
 class StepBuilder {

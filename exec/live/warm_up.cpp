@@ -131,10 +131,7 @@ class WarmUp {
 
 void warm_up(const load::Scenario& scenario, const LiveReplicas& replicas, const PromptSource& prompts) {
   for (ForwardDevice* device : replicas.devices) {
-    const StepBuilderConfig config{.kv = scenario.kv,
-                                   .block_by_block = sched::traits_of(scenario.policy).block_by_block,
-                                   .sequences = replicas.sequences,
-                                   .sampling = replicas.sampling};
+    const StepBuilderConfig config = builder_config(scenario, replicas.sequences, replicas.sampling);
     WarmUp(scenario, config, prompts, *device).run();
   }
 }

@@ -24,11 +24,7 @@ class TickedExecutor final : public StepExecutor {
     const std::int32_t sequences = 64;
     for (std::int32_t i = 0; i < scenario.replicas; ++i) {
       devices_.emplace_back(scenario.kv.blocks, scenario.kv.block_tokens, sequences);
-      builders_.emplace_back(StepBuilderConfig{.kv = scenario.kv,
-                                               .block_by_block = sched::traits_of(scenario.policy).block_by_block,
-                                               .sequences = sequences,
-                                               .sampling = {}},
-                             prompts, devices_.back());
+      builders_.emplace_back(builder_config(scenario, sequences), prompts, devices_.back());
       lanes_.emplace_back();
     }
   }

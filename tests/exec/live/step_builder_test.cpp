@@ -29,11 +29,7 @@ class Drive {
         live_(scenario, 0, {}, events_),
         prompts_(seed, testing::kVocabulary),
         device_(scenario.kv.blocks, scenario.kv.block_tokens, kSlots),
-        builder_({.kv = scenario.kv,
-                  .block_by_block = sched::traits_of(scenario.policy).block_by_block,
-                  .sequences = kSlots,
-                  .sampling = {}},
-                 prompts_, device_) {
+        builder_(builder_config(scenario, kSlots), prompts_, device_) {
     builder_.on_token = [this](std::uint64_t serial, std::int32_t token) { produced_[serial].push_back(token); };
   }
 
