@@ -189,11 +189,11 @@ std::vector<std::string> sharing_accelerators(const FittedAccelerator& fitted, c
 }
 
 // The written files refer to the kernels of servers that bring their own: these are copied beside them, unchanged.
-void add_own_kernels(const FittedAccelerator& fitted, const configs::Catalogue& catalogue,
+void add_own_kernels(const std::vector<std::string>& accelerators, const configs::Catalogue& catalogue,
                      std::vector<std::pair<std::string, std::string>>& files) {
   constexpr std::string_view kFile = "    file: ";
   std::set<std::string> names;
-  for (const std::string& id : sharing_accelerators(fitted, catalogue)) {
+  for (const std::string& id : accelerators) {
     const Lines lines = lines_of(catalogue_file(catalogue, "accelerators", id));
     const auto [first, last] = block_of(lines, "own_kernels");
     for (std::size_t i = first; i < last; ++i)
@@ -209,11 +209,12 @@ std::vector<std::pair<std::string, std::string>> calibrated_files(const FittedAc
   std::vector<std::pair<std::string, std::string>> files;
   if (!fitted.tables.empty()) {
     files.emplace_back("accelerators/" + fitted.id + ".kernels", model::kernel_file_bytes(fitted.head, fitted.tables));
-    for (const std::string& id : sharing_accelerators(fitted, catalogue)) {
+    const std::vector<std::string> sharing = sharing_accelerators(fitted, catalogue);
+    for (const std::string& id : sharing) {
       files.emplace_back("accelerators/" + id + ".yaml",
                          accelerator_text(catalogue_file(catalogue, "accelerators", id), fitted));
     }
-    add_own_kernels(fitted, catalogue, files);
+    add_own_kernels(sharing, catalogue, files);
   }
   if (!fitted.all_reduce.empty() && !fitted.interconnect.empty()) {
     const std::string& link = fitted.interconnect;
