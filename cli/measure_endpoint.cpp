@@ -172,9 +172,7 @@ study::StudyResult measure_points(const study::Study& study, study::OutputChoice
   };
   study::StudyResult result = study::run_study(study, settings);
   outputs.finish(result);
-  if (outputs.recalled() > 0)
-    console.note(fmt::format("{} of {} points were already in {}/results.sqlite", outputs.recalled(),
-                             study.point_count(), files.folder));
+  note_recalled(study, outputs, files.folder, console);
   if (!points.failure().empty() && result.points.empty()) throw DeviceError(points.failure());
   if (!outputs.written_text().empty()) console.note(outputs.written_text() + ", endpoint.csv");
   return result;

@@ -142,6 +142,13 @@ void print_curve(const std::vector<study::Chart>& charts, Console& console) {
   if (!picture.empty()) console.print('\n' + picture);
 }
 
+void note_recalled(const study::Study& study, const study::Outputs& outputs, const std::string& folder,
+                   Console& console) {
+  if (outputs.recalled() == 0) return;
+  console.note(fmt::format("{} of {} points were already in {}/results.sqlite", outputs.recalled(), study.point_count(),
+                           folder));
+}
+
 void report_points(const study::Study& study, const study::StudyResult& result, Format format, Console& console) {
   print_points(study, result, format, console);
   const bool none =

@@ -143,10 +143,7 @@ int run_simulate(const Arguments& arguments, Console& console) {
   if (ranks) ranks->close(console);
 
   outputs.finish(result);
-  if (outputs.recalled() > 0) {
-    console.note(fmt::format("{} of {} points were already in {}/results.sqlite", outputs.recalled(),
-                             study.point_count(), choice.folder));
-  }
+  note_recalled(study, outputs, choice.folder, console);
   report_points(study, result, parsed->common.format, console);
   if (!outputs.written_text().empty()) console.note(outputs.written_text());
   return result.cancelled ? kInterrupted : kDone;

@@ -8,6 +8,7 @@
 #include "cli/console.h"
 #include "cli/options.h"
 #include "study/output/chart.h"
+#include "study/output/outputs.h"
 #include "study/run/run_study.h"
 
 namespace plimsoll::cli {
@@ -45,5 +46,8 @@ void print_curve(const std::vector<study::Chart>& charts, Console& console);
 
 /// Throws InputError if no point of the study can exist.
 void report_points(const study::Study& study, const study::StudyResult& result, Format format, Console& console);
+/// Says how many points an earlier run had left in `folder`; nothing if none.
+void note_recalled(const study::Study& study, const study::Outputs& outputs, const std::string& folder,
+                   Console& console);
 
 }  // namespace plimsoll::cli
