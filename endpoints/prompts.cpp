@@ -9,7 +9,7 @@
 namespace plimsoll::endpoints {
 namespace {
 
-// Common words, most of which are one token to every tokenizer.
+// Common words. For nearly all tokenizers, most of them are one token.
 constexpr std::array<std::string_view, 128> kWords{
     "time",      "year",       "people",      "way",       "day",    "man",       "thing",  "woman",   "life",
     "child",     "world",      "school",      "state",     "family", "student",   "group",  "country", "problem",

@@ -73,7 +73,7 @@ class Replica {
   Replica(const Replica&) = delete;
   Replica& operator=(const Replica&) = delete;
 
-  /// Delivers a request. nullopt if the front door refused it (it stands in ended()). A policy that decides ahead sees
+  /// Delivers a request. nullopt if the front door refused it (it is then in ended()). A policy that decides ahead sees
   /// it with the next decide().
   std::optional<ReqId> arrive(const NewRequest& request, Nanos now);
   /// The client is gone and the engine drops the request. No step may be in flight for it to matter at once; a step in

@@ -24,7 +24,7 @@ enum class AliasForm : std::uint8_t {
   chunking_policy,  // TensorRT-LLM: a name switches chunking on
   triton_delay,     // microseconds, counted from the oldest arrival
   first_come,       // an order of service: only first come, first served is ours
-  null_block,       // a number of blocks, one of which cannot be used (vLLM)
+  null_block,       // a number of blocks that counts an unusable one (vLLM)
   engine_kind,      // DJL's MPI or Python: no effect
   degree            // deployment.tp or pp, stated among the scheduler's settings
 };

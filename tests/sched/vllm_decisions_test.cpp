@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(
         Recorded{"priority", "priority-0.31", 31}, Recorded{"priority", "priority-0.14-async", 16, true},
         Recorded{"priority", "priority-0.24-async", 24, true}, Recorded{"priority", "priority-0.31-async", 32, true}));
 
-// Leaps over whole plans, the steps of which are decided one by one above.
+// Whole plans in one leap. Above, each of their steps is decided for itself.
 TEST(VllmDecisions, AreTheSameWithLeaps) {
   for (const char* const set : {"plain", "shared"})
     for (const std::string& line : lines_of(std::string(set) + ".cases"))

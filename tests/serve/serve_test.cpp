@@ -295,7 +295,7 @@ std::string text_of(const std::filesystem::path& path) {
   return text.str();
 }
 
-// Requests of many lengths, some of which leave early, on two replicas: what the schedulers decided follows from what
+// Requests of many lengths on two replicas; some leave early: what the schedulers decided follows from what
 // reached them, byte for byte.
 TEST_P(ReplayTest, AServedRunIsReproducedFromItsEvents) {
   load::Scenario s = sim::testing::random_scenario(GetParam(), 3);
