@@ -1,18 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/arrivals.h"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace plimsoll::serve {
 
+// Clients take a moment to answer an answer, and to start together; those of the model take none. Their requests join
+// the step that they would have joined there.
+Nanos Arrivals::time_of_arrival(Nanos now) {
+  if (gap_ == 0) return now;
+  const bool belongs = expected_ > 0 && now < closes_;
+  if (!belongs && count_ > 0) return now;
+  if (!belongs) {  // the server was idle
+    instant_ = now;
+    expected_ = std::numeric_limits<std::size_t>::max();
+  }
+  --expected_;
+  closes_ = std::min(now + gap_, instant_ + longest_);
+  return instant_;
+}
+
+void Arrivals::told(Nanos now) {
+  if (!ends_untold_) return;
+  ends_untold_ = false;
+  closes_ = std::min(now + gap_, instant_ + longest_);
+}
+
+Nanos Arrivals::awaited_until(Nanos time) const {
+  const bool awaits = gap_ > 0 && expected_ > 0 && instant_ >= 0 && front_end_.delivery(instant_) <= time;
+  return awaits ? closes_ : -1;
+}
+
 ClientId Arrivals::add(NewCall call, Nanos now) {
+  const Nanos sent = time_of_arrival(now);
   if (free_.empty()) {
     free_.push_back(static_cast<ClientId>(open_.size()));
     open_.emplace_back();
   }
   const ClientId client = free_.back();
   free_.pop_back();
-  open_[client] = {.call = std::move(call), .serial = serials_++, .sent = now, .open = true};
+  open_[client] = {.call = std::move(call), .serial = serials_++, .sent = sent, .open = true};
   queue_.push_back({client, open_[client].serial});
   ++count_;
   return client;
@@ -103,6 +132,12 @@ std::optional<load::TimedOut> Arrivals::time_out(Nanos now) {
 
 bool Arrivals::ended(const sched::FinishedAttempt& ended, Nanos /*now*/) {
   if (!is_open(ended.client, ended.serial)) return false;
+  if (ended.outcome == sched::Outcome::completed) {
+    if (!ends_untold_) expected_ = 0;
+    ends_untold_ = true;
+    instant_ = std::max(instant_, ended.end);
+    ++expected_;
+  }
   listener_.ended(ended.client, ended);
   close(ended.client);
   return true;

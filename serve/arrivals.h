@@ -39,6 +39,17 @@ class Arrivals final : public load::Senders {
   /// The listener outlives this.
   Arrivals(std::int32_t replicas, CallListener& listener)
       : front_end_({}, replicas), handles_(static_cast<std::size_t>(replicas)), listener_(listener) {}
+  /// Requests that come within `gap` of each other, at most `longest` after the first, may have been sent at one
+  /// instant: the answers to it, or the first ones to an idle server, take their time from it. Without this call none
+  /// do.
+  void gather(Nanos gap, Nanos longest) {
+    gap_ = gap;
+    longest_ = longest;
+  }
+  /// The clients know at `now` of the answers that have ended.
+  void told(Nanos now);
+  /// When the instant closes, if more requests of it are expected that would be delivered by `time`; -1: none are.
+  [[nodiscard]] Nanos awaited_until(Nanos time) const;
   /// What requests pass before they are delivered. Before the first add().
   void pass_through(const load::FrontEnd& front_end) {
     front_end_ = {front_end, static_cast<std::int32_t>(handles_.size())};
@@ -89,6 +100,7 @@ class Arrivals final : public load::Senders {
   [[nodiscard]] bool is_open(ClientId client, std::uint64_t serial) const {
     return client < open_.size() && open_[client].open && open_[client].serial == serial;
   }
+  [[nodiscard]] Nanos time_of_arrival(Nanos now);
   void close(ClientId client);
   void drop_left();
 
@@ -99,6 +111,10 @@ class Arrivals final : public load::Senders {
   std::deque<Left> left_;                       // clients that gave up on a request in a replica
   std::vector<std::vector<ClientId>> handles_;  // by replica and handle
   CallListener& listener_;
+  Nanos gap_ = 0, longest_ = 0;
+  Nanos instant_ = -1, closes_ = -1;  // requests until closes_ take the time instant_
+  std::size_t expected_ = 0;          // how many more
+  bool ends_untold_ = false;          // answers ended at instant_, and told() follows
   std::uint64_t serials_ = 0;
   std::size_t count_ = 0;
 };

@@ -7,8 +7,10 @@
 namespace plimsoll::serve {
 
 namespace {
-constexpr std::chrono::milliseconds kLookEvery{50};  // of the machine's time
-}
+// All of the machine's time.
+constexpr std::chrono::milliseconds kLookEvery{50};
+constexpr std::chrono::milliseconds kGatherGap{1}, kGatherLongest{20};  // Arrivals::gather
+}  // namespace
 
 Nanos ModelClock::now() const {
   const std::chrono::nanoseconds elapsed = std::chrono::steady_clock::now() - start_;
@@ -25,16 +27,36 @@ RealTimeRun::RealTimeRun(const load::Scenario& scenario, const sched::RunOptions
       parts_(parts),
       whole_batches_(sched::traits_of(scenario.policy).returns_at_batch_end),
       caching_(scenario.kv.prefix_caching),
-      lanes_(static_cast<std::size_t>(scenario.replicas)) {}
+      lanes_(static_cast<std::size_t>(scenario.replicas)) {
+  const auto machine_time = [&](std::chrono::nanoseconds time) {
+    return std::llround(static_cast<double>(time.count()) * parts.clock.speed());
+  };
+  parts_.arrivals.gather(machine_time(kGatherGap), machine_time(kGatherLongest));
+}
 
-// Times in between belong to what happens next, so that each event is handled at its own time however late it is.
-Nanos RealTimeRun::wait(Nanos until) {
+void RealTimeRun::note_lateness() {
   for (const Ended& step : ended_) {
     const auto late = std::chrono::duration<double>(std::chrono::steady_clock::now() - parts_.clock.at(step.end));
     parts_.lateness.add(std::max(0.0, late.count()),
                         1e-9 * static_cast<double>(step.end - step.start) / parts_.clock.speed());
   }
   ended_.clear();
+}
+
+// Requests that clients send in answer to the tokens of this instant belong to the step that begins with it. Waiting
+// for them costs nothing: the step keeps its time. Another event does not wait.
+void RealTimeRun::gather(Nanos now) {
+  Arrivals& arrivals = parts_.arrivals;
+  arrivals.told(parts_.clock.now());
+  while (!ends_ && arrivals.next_send() > now) {
+    const Nanos until = std::min({arrivals.awaited_until(now), next_event(), arrivals.next_send()});
+    if (parts_.clock.now() >= until) return;
+    parts_.server.run_until(parts_.clock.at(until));
+  }
+}
+
+// Times in between belong to what happens next, so that each event is handled at its own time however late it is.
+Nanos RealTimeRun::wait(Nanos until) {
   if (ends_) return now_;
   const auto look_at = std::chrono::steady_clock::now() + kLookEvery;
   parts_.server.run_until(std::min(parts_.clock.at(until), look_at));
@@ -42,7 +64,10 @@ Nanos RealTimeRun::wait(Nanos until) {
   return now_;
 }
 
+// Asked before every pass at one time: what has come until then takes part in the pass.
 bool RealTimeRun::looks_up(Nanos now) {
+  note_lateness();
+  gather(now);
   const bool due = parts_.clock.now() >= look_at_;
   if (due) look_at_ = parts_.clock.now() + static_cast<Nanos>(5e7 * parts_.clock.speed());
   return due && look(now);

@@ -85,6 +85,8 @@ class RealTimeRun final : public sim::SimRun {
     Nanos start, end;
   };
 
+  void note_lateness();
+  void gather(Nanos now);
   void cancel_now(std::size_t slot, const Cancel& cancel, Nanos now);
   void note_prefixes(std::size_t slot);
   void tell_produced(std::size_t slot, std::span<const sched::ReqId> requests, Nanos now);
