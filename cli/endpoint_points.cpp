@@ -19,7 +19,8 @@ namespace {
 
 constexpr std::string_view kColumns =
     "point,api,model,requests,reopened_connections,connect_mean_ms,late_p50_ms,late_p99_ms,written_to_first_mean_ms,"
-    "token_counts,short_answers,unintended_prefix_hits,cached_tokens,retry_after,nonce,warnings\n";
+    "token_counts,short_answers,unintended_prefix_hits,cached_tokens,retry_after,nonce,warnings,"
+    "refused,failures\n";
 
 // The value of a variable of the environment, fit for a header. No message shows it.
 std::string secret_of(const std::string& option, const std::string& variable) {
@@ -112,6 +113,13 @@ void raise_file_limit(const study::Study& study, Console& console) {
                              users, limit.rlim_max));
 }
 
+// "3 x cut_stream, 1 x bad_gateway"
+std::string times_text(const std::map<std::string, std::int64_t>& counts) {
+  std::string text;
+  for (const auto& [what, count] : counts) text += fmt::format("{}{} x {}", text.empty() ? "" : ", ", count, what);
+  return text;
+}
+
 double ms(double seconds) { return 1e3 * seconds; }
 
 }  // namespace
@@ -150,9 +158,9 @@ EndpointPoints::EndpointPoints(const study::Study& study, const Parsed& parsed, 
       vocabulary_(whole_option(parsed, "vocab", 16, 1 << 24, 0)),
       server_(std::make_unique<endpoints::Server>(read_settings(parsed, console))),
       prompts_(nonce_, 0) {
-  describe(study);
   check();
   server_->learn_words(prompts_);
+  describe(study);
   raise_file_limit(study, console);
 }
 
@@ -164,6 +172,9 @@ void EndpointPoints::describe(const study::Study& study) {
   if (facts.speed != 1) line += fmt::format(", simulated at {} times the speed", facts.speed);
   console_.note(line);
   for (const std::string& refused : facts.refused) console_.note("the server refuses " + refused + ", left out");
+  if (!facts.features.token_ids && !facts.counts_prompts)
+    console_.warn(
+        "the server does not say how many tokens a prompt has: prompts have a word for each token of the study");
   if (facts.features.token_ids) console_.note(fmt::format("prompts are token ids, --nonce {} repeats them", nonce_));
   const endpoints::ServerState& state = facts.state;
   if (!state.kv_blocks || !state.block_tokens) return;
@@ -181,6 +192,8 @@ void EndpointPoints::check() const {
     const study::PointSpec spec = study_.point(i);
     const std::string why = endpoints::misfit(server_->facts(), study::longest_sent(spec.workload));
     if (!why.empty()) throw InputError(spec.places.workload, why);
+    if (!spec.prompts.empty() && !server_->facts().features.token_ids)
+      throw InputError("prompts: the file has token ids, and the server takes none; leave the key out");
     if (vocabulary_ == 0 && !spec.shape && server_->facts().features.token_ids)
       throw InputError("--vocab: the study names no model; state how many tokens the server knows");
   }
@@ -217,16 +230,14 @@ void EndpointPoints::keep(std::size_t index, const endpoints::EndpointPoint& poi
     console_.warn(where + warning);
     kinds += (kinds.empty() ? "" : " ") + warning.substr(0, warning.find(':'));
   }
-  std::string waits;
-  for (const auto& [wait, count] : figures.retry_after)
-    waits += fmt::format("{}{} x {}", waits.empty() ? "" : " ", count, wait);
   const endpoints::ServerFacts& facts = server_->facts();
-  rows_[index] = fmt::format("{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{},{},{},{},{},{},{}\n", index,
-                             endpoints::name(facts.api), study::csv_text(facts.shown_model), figures.attempts,
-                             figures.reopened, ms(figures.connecting.mean()), ms(figures.lateness.quantile(0.5)),
-                             ms(figures.lateness.quantile(0.99)), ms(figures.written_to_first.mean()),
-                             endpoints::name(figures.count), figures.early_ends, figures.unintended_hits,
-                             figures.cached_tokens, study::csv_text(waits), nonce_, kinds);
+  rows_[index] = fmt::format(
+      "{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{},{},{},{},{},{},{},{},{}\n", index, endpoints::name(facts.api),
+      study::csv_text(facts.shown_model), figures.attempts, figures.reopened, ms(figures.connecting.mean()),
+      ms(figures.lateness.quantile(0.5)), ms(figures.lateness.quantile(0.99)), ms(figures.written_to_first.mean()),
+      study::csv_text(endpoints::counts_text(figures)), figures.early_ends, figures.unintended_hits,
+      figures.cached_tokens, study::csv_text(times_text(figures.retry_after)), nonce_, kinds, figures.refused,
+      study::csv_text(times_text(figures.failures)));
 }
 
 std::string EndpointPoints::figures_csv() const {

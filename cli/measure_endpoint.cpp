@@ -250,8 +250,11 @@ std::string three_cells(const Figure& figure, const study::PointResult& predicte
   cells.push_back(shown(p));
   cells.push_back(shown(m));
   cells.push_back(error ? fmt::format("{:+.1f} %", 100 * *error) : "");
-  const auto cell = [](const std::optional<double>& value) { return study::csv_text(study::number_cell(value)); };
-  return ',' + cell(p) + ',' + cell(m) + ',' + cell(error);
+  const auto cell = [](std::optional<double> value, double unit) {
+    if (value) *value *= unit;
+    return ',' + study::csv_text(study::number_cell(value));
+  };
+  return cell(p, figure.unit) + cell(m, figure.unit) + cell(error, 1);
 }
 
 Compared compare(const study::Study& study, const std::vector<study::PointResult>& predicted,

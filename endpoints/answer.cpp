@@ -79,6 +79,7 @@ bool Answer::head(const net::HttpHead& head) {
 }
 
 bool Answer::body(std::string_view bytes) {
+  if (over_) return true;  // what follows the end of the stream
   now_ = Clock::now();
   if (result_.refusal) {
     error_body_ += bytes.substr(0, kErrorBody - error_body_.size());
@@ -99,7 +100,11 @@ bool Answer::body(std::string_view bytes) {
 
 bool Answer::message(const net::StreamMessage& text) {
   if (done_) return true;  // nothing counts after the end
-  if (text.data == kDone) return done_ = true;
+  if (text.data == kDone) {
+    done_ = true;
+    finish();
+    return true;
+  }
   const std::optional<Chunk> chunk = read_chunk(text.data);
   if (!chunk) return refuse(200, "failed: malformed_stream");
   if (chunk->error || text.event == "error") {
@@ -113,7 +118,7 @@ bool Answer::message(const net::StreamMessage& text) {
 }
 
 // A cumulative count in every chunk is the best; else the ids of the chunk; else a chunk with content is a token. A
-// count that comes only with the end is the total.
+// count that comes only with the end is the total, which corrects or confirms the others.
 void Answer::count(const Chunk& chunk) {
   if (chunk.prompt_tokens) result_.prompt_tokens = chunk.prompt_tokens;
   if (chunk.cached_tokens) result_.cached_tokens = chunk.cached_tokens;
@@ -126,7 +131,8 @@ void Answer::count(const Chunk& chunk) {
   if (result_.count == TokenCount::usage_in_chunks) return;
   if (chunk.ids > 0) result_.count = TokenCount::ids;
   emit(chunk.ids > 0 ? chunk.ids : chunk.text ? 1 : 0);
-  if (!chunk.completion_tokens || *chunk.completion_tokens == result_.tokens) return;
+  if (!chunk.completion_tokens) return;
+  if (*chunk.completion_tokens == result_.tokens && result_.count == TokenCount::ids) return;
   result_.count = TokenCount::usage_at_end;
   if (result_.tokens == 0) return emit(*chunk.completion_tokens);
   result_.tokens = *chunk.completion_tokens;
@@ -140,12 +146,16 @@ void Answer::emit(std::int32_t tokens) {
   events_.tokens(now_, tokens);
 }
 
+void Answer::sent(const net::HttpEnd& so_far) {
+  result_.sent = so_far.sent;
+  result_.connecting = so_far.connecting;
+  result_.reopened = so_far.reopened;
+}
+
 void Answer::ended(const net::HttpEnd& end) {
   if (over_) return;
   over_ = true;
-  result_.sent = end.sent;
-  result_.connecting = end.connecting;
-  result_.reopened = end.reopened;
+  sent(end);
   now_ = Clock::now();
   if (end.failure) {
     switch (*end.failure) {
@@ -156,11 +166,9 @@ void Answer::ended(const net::HttpEnd& end) {
         break;
       case net::HttpFailure::tls: (void)refuse(0, "failed: tls"); break;
       case net::HttpFailure::closed:
-        if (!done_) (void)refuse(0, result_.tokens > 0 ? "failed: cut_stream" : "failed: connection_closed");
+        (void)refuse(0, result_.tokens > 0 ? "failed: cut_stream" : "failed: connection_closed");
         break;
-      case net::HttpFailure::malformed:
-        if (!done_) (void)refuse(0, "failed: malformed_http");
-        break;
+      case net::HttpFailure::malformed: (void)refuse(0, "failed: malformed_http"); break;
       case net::HttpFailure::stopped: break;  // by a refusal
     }
   }

@@ -19,6 +19,7 @@ namespace plimsoll::endpoints {
 
 /// How the tokens of an answer were counted; the best that its server gives.
 enum class TokenCount : std::uint8_t { chunks, ids, usage_at_end, usage_in_chunks };
+inline constexpr std::size_t kTokenCounts = 4;
 [[nodiscard]] std::string_view name(TokenCount count);
 
 /// Why an answer counts as rejected; text is a code of docs/endpoints.md that never changes.
@@ -42,7 +43,8 @@ struct AnswerResult {
 
 class Answer final : public net::HttpCall {
  public:
-  /// Called with the time of a piece and how many tokens it brought, and once with the result.
+  /// Called with the time of a piece and how many tokens it brought, and once with the result. That is as soon as the
+  /// answer says that it is complete; the connection may end it later.
   struct Events {
     std::function<void(net::Deadline at, std::int32_t tokens)> tokens;
     std::function<void(const AnswerResult&)> ended;
@@ -52,13 +54,14 @@ class Answer final : public net::HttpCall {
 
   bool head(const net::HttpHead& head) override;
   bool body(std::string_view bytes) override;
+  void sent(const net::HttpEnd& so_far) override;
   void ended(const net::HttpEnd& end) override;
 
   /// When a token came last; the request's start before. Bytes without tokens keep no answer alive.
   [[nodiscard]] net::Deadline last_token() const { return last_token_; }
   [[nodiscard]] bool has_tokens() const { return result_.tokens > 0; }
-  /// The answer is complete, though the connection has not ended it.
-  [[nodiscard]] bool is_complete() const { return done_ && !result_.refusal; }
+  /// A reason to finish has come, though nothing has ended the answer.
+  [[nodiscard]] bool is_complete() const { return finished_ && !result_.refusal; }
   /// As if the connection had ended now.
   void finish();
 

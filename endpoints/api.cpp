@@ -48,6 +48,7 @@ std::string openai_body(Api api, const Features& features, std::string_view mode
     body += ",\"prompt\":" + (prompt.ids.empty() ? json_text(prompt.text) : '[' + id_list(prompt.ids) + ']');
   }
   body += fmt::format(",\"{}\":{}", chat && features.max_completion ? "max_completion_tokens" : "max_tokens", output);
+  if (prompt.session != 0) body += fmt::format(",\"user\":\"session-{:x}\"", prompt.session);
   if (features.min_tokens) body += fmt::format(",\"min_tokens\":{}", output);
   if (features.ignore_eos) body += ",\"ignore_eos\":true";
   if (features.continuous_usage) {

@@ -35,6 +35,7 @@ struct Features {
 struct Prompt {
   std::vector<std::int32_t> ids;  // empty: a text
   std::string text;
+  std::uint64_t session = 0;  // 0: none; routers that keep sessions together know it as the user
 };
 
 /// The body of a streamed request for `output` tokens. `model` may be empty.

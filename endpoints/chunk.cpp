@@ -37,6 +37,7 @@ enum Key : std::uint8_t {
   kGeneratedText,
   kDetails,
   kGeneratedTokens,
+  kInputLength,
   kDetail
 };
 
@@ -44,7 +45,7 @@ struct Name {
   std::string_view text;
   Key key;
 };
-constexpr std::array<Name, 24> kNames{{{"choices", kChoices},
+constexpr std::array<Name, 25> kNames{{{"choices", kChoices},
                                        {"text", kText},
                                        {"delta", kDelta},
                                        {"content", kContent},
@@ -67,6 +68,7 @@ constexpr std::array<Name, 24> kNames{{{"choices", kChoices},
                                        {"generated_text", kGeneratedText},
                                        {"details", kDetails},
                                        {"generated_tokens", kGeneratedTokens},
+                                       {"input_length", kInputLength},
                                        {"detail", kDetail}}};
 
 Key key_of(std::string_view text) {
@@ -162,7 +164,8 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
   bool number(double value) {
     switch (at()) {
       case 0: return false;
-      case path(kUsage, kPromptTokens): chunk_.prompt_tokens = whole(value); break;
+      case path(kUsage, kPromptTokens):
+      case path(kDetails, kInputLength): chunk_.prompt_tokens = whole(value); break;
       case path(kUsage, kCompletionTokens):
       case path(kDetails, kGeneratedTokens): chunk_.completion_tokens = whole(value); break;
       case path(kUsage, kPromptDetails, kCachedTokens): chunk_.cached_tokens = whole(value); break;

@@ -18,8 +18,14 @@ constexpr std::chrono::seconds kStateEvery{1};
 constexpr std::chrono::seconds kSilence{300};    // an answer without a further token for so long has failed
 constexpr std::chrono::seconds kNoToken{3600};   // the same without any: it may wait in a queue
 constexpr std::chrono::seconds kEndOfStream{1};  // after the last message of a complete answer
-constexpr std::int64_t kGone = 3;                // connections refused in a row: the server is gone
-constexpr std::int32_t kSlackTokens = 16;        // beyond what was asked for
+constexpr std::string_view kFailed = "failed: ";
+constexpr std::int64_t kGone = 3;          // connections refused in a row: the server is gone
+constexpr std::int32_t kSlackTokens = 16;  // beyond what was asked for
+
+// Relative; a token is no error where prompts are texts.
+double prompt_error(std::int32_t counted, sched::Tok wanted) {
+  return std::max(0, std::abs(counted - wanted) - 1) / static_cast<double>(wanted);
+}
 
 double seconds(Nanos time) { return 1e-9 * static_cast<double>(time); }
 
@@ -44,7 +50,9 @@ class StateCall final : public net::HttpCall {
 
 EndpointRun::EndpointRun(Server& server, const Prompts& prompts, EndpointFigures& figures,
                          const load::OutputDrift& drift)
-    : server_(server), prompts_(prompts), figures_(figures), speed_(server.facts().speed), drift_(drift) {}
+    : server_(server), prompts_(prompts), figures_(figures), speed_(server.facts().speed), drift_(drift) {
+  figures_.speed = speed_;
+}
 
 EndpointRun::~EndpointRun() {
   *alive_ = false;
@@ -88,6 +96,8 @@ bool EndpointRun::complete(Nanos now, load::RunLoop& loop) {
 
 void EndpointRun::end_plans() {
   for (const auto& [serial, attempt] : open_) server_.client().cancel(attempt.call);
+  for (const Lingering& call : lingering_) server_.client().cancel(call.call);
+  lingering_.clear();
   open_.clear();
   answered_.clear();
 }
@@ -96,8 +106,8 @@ void EndpointRun::end_plans() {
 
 Prompt EndpointRun::prompt_of(const sched::NewRequest& request) const {
   const PromptSpec spec{request.serial, request.input, request.prefix_hashes, request.hash_block_tokens};
-  if (server_.facts().features.token_ids) return {prompts_.ids(spec), {}};
-  return {{}, prompts_.text(spec)};
+  if (server_.facts().features.token_ids) return {prompts_.ids(spec), {}, request.session};
+  return {{}, prompts_.text(spec), request.session};
 }
 
 // A retry has the send time of the first attempt: its pause is not the client's lateness.
@@ -180,13 +190,15 @@ void EndpointRun::answered(std::uint64_t serial, const AnswerResult& result) {
     record.output = result.tokens;
   }
   note(attempt, result);
+  if (!result.refusal) lingering_.push_back({Clock::now(), attempt.call});
   answered_.push_back(record);
   open_.erase(found);
   server_.loop().stop();
 }
 
 void EndpointRun::note(const Attempt& attempt, const AnswerResult& result) {
-  if (result.connecting.count() > 0) figures_.connecting.add(1e-9 * static_cast<double>(result.connecting.count()), 1);
+  if (result.connecting.count() > 0)
+    figures_.connecting.add(1e-9 * static_cast<double>(result.connecting.count()) * speed_, 1);
   if (result.reopened) ++figures_.reopened;
   constexpr std::size_t kMostWaits = 32;  // different ones
   if (!result.retry_after.empty() && figures_.retry_after.size() < kMostWaits)
@@ -195,15 +207,19 @@ void EndpointRun::note(const Attempt& attempt, const AnswerResult& result) {
     const std::string words = shown_text(result.words, server_.settings().secrets, attempt.text);
     figures_.first_complaint = result.refusal->code + (words.empty() ? "" : ": " + words);
   }
-  if (result.refusal) return;
+  if (result.refusal) {
+    const std::string_view code = result.refusal->code;
+    if (result.refusal->http == 400 || result.refusal->http == 422) ++figures_.refused;
+    if (code.starts_with(kFailed)) ++figures_.failures[std::string(code.substr(kFailed.size()))];
+    return;
+  }
   ++figures_.completed;
   any_answer_ = true;
-  figures_.count = std::min(figures_.count, result.count);
+  ++figures_.counts.at(static_cast<std::size_t>(result.count));
   figures_.written_to_first.add(seconds(time_of(result.first_token) - time_of(result.sent)), 1);
   if (result.tokens < attempt.asked) ++figures_.early_ends;
   if (result.prompt_tokens)
-    figures_.prompt_error =
-        std::max(figures_.prompt_error, std::abs(1.0 * *result.prompt_tokens / attempt.record.input - 1));
+    figures_.prompt_error = std::max(figures_.prompt_error, prompt_error(*result.prompt_tokens, attempt.record.input));
   if (result.cached_tokens) {
     figures_.cached_tokens += *result.cached_tokens;
     if (!attempt.shares && *result.cached_tokens > 0) ++figures_.unintended_hits;
@@ -221,9 +237,16 @@ void EndpointRun::check_access(const Attempt& attempt, const AnswerResult& resul
   if (refused_in_row_ >= kGone) failure_ = fmt::format("{}: the server is gone: {}", server, result.words);
 }
 
-// Answers that never end: the server says nothing more, or does not close a complete stream.
+// A connection that does not end a complete answer is of no further use.
+void EndpointRun::drop_lingering(net::Deadline now) {
+  for (; !lingering_.empty() && now - lingering_.front().since > kEndOfStream; lingering_.pop_front())
+    server_.client().cancel(lingering_.front().call);  // nothing happens if it has ended
+}
+
+// Answers that never end: the server says nothing more, or does not end a complete one.
 void EndpointRun::drop_silent() {
   const net::Deadline now = Clock::now();
+  drop_lingering(now);
   std::vector<std::uint64_t> silent;
   for (const auto& [serial, attempt] : open_) {
     const auto quiet = now - attempt.answer->last_token();

@@ -3,6 +3,7 @@
 // clock is the machine's; one thread sends, receives and keeps the times.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -22,9 +23,12 @@ struct EndpointFigures {
   sched::LogHistogram connecting, lateness, written_to_first;
   std::int64_t attempts = 0, reopened = 0, early_ends = 0, completed = 0;
   std::int64_t cached_tokens = 0, unintended_hits = 0;  // prompts with cached tokens that the workload does not share
-  double prompt_error = 0;                              // the largest |counted / wanted - 1| of completed requests
-  TokenCount count = TokenCount::usage_in_chunks;       // the worst of any answer
+  double prompt_error = 0;                              // the largest |counted / wanted - 1|, beyond one token
+  std::array<std::int64_t, kTokenCounts> counts{};      // completed answers by how their tokens were counted
+  double speed = 1;                                     // of the server's clock: times are so many times the machine's
   std::map<std::string, std::int64_t> retry_after;      // answers that gave one
+  std::int64_t refused = 0;                             // attempts with 400 or 422
+  std::map<std::string, std::int64_t> failures;         // attempts by the class of their failure
   std::string first_complaint;                          // of the server, fit to be shown
   struct Row {
     double time = 0;
@@ -84,6 +88,7 @@ class EndpointRun final : public load::Runner {
   void note(const Attempt& attempt, const AnswerResult& result);
   void check_access(const Attempt& attempt, const AnswerResult& result);
   void drop_silent();
+  void drop_lingering(net::Deadline now);
   void ask_state();
 
   Server& server_;
@@ -93,6 +98,11 @@ class EndpointRun final : public load::Runner {
   double speed_ = 1;
   load::OutputDrift drift_;
   std::map<std::uint64_t, Attempt> open_;  // by serial
+  struct Lingering {
+    net::Deadline since;
+    net::HttpClient::CallId call;
+  };
+  std::deque<Lingering> lingering_;  // calls whose answers are complete, and that may not have ended
   std::deque<sched::FinishedAttempt> answered_;
   std::vector<sched::FinishedAttempt> ended_;
   std::vector<Nanos> sent_of_;  // by client: when its open logical request was first sent

@@ -97,6 +97,18 @@ bool are_short(const EndpointFigures& figures) {
   return static_cast<double>(figures.early_ends) > kShortPart * static_cast<double>(figures.completed);
 }
 
+std::string counts_text(const EndpointFigures& figures) {
+  const auto kinds = std::count_if(figures.counts.begin(), figures.counts.end(), [](auto count) { return count > 0; });
+  std::string text;
+  for (std::size_t kind = 0; kind < figures.counts.size(); ++kind) {
+    if (figures.counts.at(kind) == 0) continue;
+    if (!text.empty()) text += "; ";
+    text += name(static_cast<TokenCount>(kind));
+    if (kinds > 1) text += fmt::format(" x {}", figures.counts.at(kind));
+  }
+  return text;
+}
+
 std::vector<std::string> warnings(const EndpointPoint& point) {
   const EndpointFigures& figures = point.figures;
   std::vector<std::string> out;
@@ -104,7 +116,7 @@ std::vector<std::string> warnings(const EndpointPoint& point) {
     out.push_back(fmt::format("short_answers: {} of {} answers ended before the length that was asked for",
                               figures.early_ends, figures.completed));
   const double late = figures.lateness.quantile(kLateQuantile);
-  const double allowed = std::max(kLateLeast, kLatePart * point.run.metrics.ttft.p50.value_or(0));
+  const double allowed = std::max(kLateLeast * figures.speed, kLatePart * point.run.metrics.ttft.p50.value_or(0));
   if (late > allowed)
     out.push_back(fmt::format("client_limited: the client sent {:.1f} ms late at p99, more than {:.1f} ms",
                               milliseconds(late), milliseconds(allowed)));
@@ -116,7 +128,8 @@ std::vector<std::string> warnings(const EndpointPoint& point) {
         fmt::format("prefix_hits: {} prompts were found in the server's prefix cache, although the workload "
                     "shares none",
                     figures.unintended_hits));
-  if (!figures.first_complaint.empty()) out.push_back("the server's first error: " + figures.first_complaint);
+  if (!figures.first_complaint.empty())
+    out.push_back("first_error: the server's first refusal or failure: " + figures.first_complaint);
   return out;
 }
 

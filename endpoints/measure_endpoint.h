@@ -29,6 +29,9 @@ struct EndpointPoint {
 /// More than one answer in a hundred ended before the length that was asked for.
 [[nodiscard]] bool are_short(const EndpointFigures& figures);
 
+/// How the tokens of the answers were counted; several ways with the number of answers of each.
+[[nodiscard]] std::string counts_text(const EndpointFigures& figures);
+
 /// What the figures of a point warn of: short_answers, client_limited and their like, each with its reason.
 [[nodiscard]] std::vector<std::string> warnings(const EndpointPoint& point);
 

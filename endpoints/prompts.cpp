@@ -71,40 +71,85 @@ std::vector<std::int32_t> Prompts::ids(const PromptSpec& spec) const {
   return out;
 }
 
-std::int64_t Prompts::words_for(sched::Tok input) const {
-  return std::max<std::int64_t>(1, std::llround((input - added_) / per_word_));
-}
-
+// The word is drawn; the last one is the word of the list that comes nearest to the length. The place of a word among
+// the tokens decides whether it belongs to a shared prefix.
 std::string Prompts::text(const PromptSpec& spec) const {
+  constexpr std::int64_t kMostWords = 20;  // a token
   std::string out;
-  const std::int64_t words = words_for(spec.input);
-  const double position_of_word = static_cast<double>(spec.input) / static_cast<double>(words);
-  for (std::int64_t i = 0; i < words; ++i) {
-    // The place of the word among the tokens decides whether it belongs to a shared prefix.
-    const auto position = static_cast<sched::Tok>(position_of_word * static_cast<double>(i));
+  const auto error_with = [&](std::int64_t words, std::string_view word) {
+    const std::size_t characters = out.size() + (words > 0 ? 1 : 0) + word.size();
+    return model_.tokens(static_cast<double>(words + 1), static_cast<double>(characters)) - spec.input;
+  };
+  for (std::int64_t i = 0; i < kMostWords * spec.input; ++i) {
+    const double so_far = model_.tokens(static_cast<double>(i), static_cast<double>(out.size()));
+    const auto position = static_cast<sched::Tok>(std::max(0.0, so_far - model_.added()));
     std::uint64_t within = 0;
     const std::uint64_t draw = mix(key(spec, position, within) + static_cast<std::uint64_t>(i));
+    std::string_view word = kWords[draw % kWords.size()];
+    const bool last = error_with(i, word) >= 0;
+    if (last)
+      word = *std::min_element(kWords.begin(), kWords.end(), [&](std::string_view a, std::string_view b) {
+        return std::abs(error_with(i, a)) < std::abs(error_with(i, b));
+      });
+    if (last && i > 0 && std::abs(so_far - spec.input) <= std::abs(error_with(i, word))) break;
     if (i > 0) out += ' ';
-    out += kWords[draw % kWords.size()];
+    out += word;
+    if (last) break;
   }
   return out;
 }
 
-// A line through the first count and the sum of those of other lengths: tokens = added + per word x words.
-void Prompts::learn(sched::Tok input, sched::Tok tokens) {
-  const auto words = static_cast<double>(words_for(input));
-  if (first_words_ == 0) {
-    first_words_ = words;
-    first_tokens_ = tokens;
-    per_word_ = std::max(0.05, tokens / words);
-    return;
+std::string Prompts::sample(std::int64_t words, bool are_long) {
+  constexpr std::size_t kShort = 4, kLong = 7;  // letters
+  std::string out;
+  for (std::size_t i = 0; words > 0; ++i) {
+    const std::string_view word = kWords[i % kWords.size()];
+    if (are_long ? word.size() < kLong : word.size() > kShort) continue;
+    if (!out.empty()) out += ' ';
+    out += word;
+    --words;
   }
-  if (std::abs(words - first_words_) < 0.5 * first_words_) return;
-  words_seen_ = words_seen_ * 0.9 + words;
-  tokens_seen_ = tokens_seen_ * 0.9 + tokens;
-  const double weight = words_seen_ / words;  // how many such prompts the sums hold
-  per_word_ = std::max(0.05, (tokens_seen_ / weight - first_tokens_) / (words_seen_ / weight - first_words_));
-  added_ = std::max(0.0, first_tokens_ - per_word_ * first_words_);
+  return out;
+}
+
+void Prompts::learn(const std::string& text, sched::Tok tokens) {
+  const auto words = std::count(text.begin(), text.end(), ' ') + 1;
+  model_.learn(static_cast<double>(words), static_cast<double>(text.size()), tokens);
+}
+
+// ---- what a tokenizer does ------------------------------------------------------------------------------------------
+
+double TokenModel::tokens(double words, double characters) const {
+  return factors_[0] + factors_[1] * words + factors_[2] * characters;
+}
+
+// Least squares of the relative errors. Where the texts leave a choice, the factors stay near their first values.
+void TokenModel::learn(double words, double characters, double tokens) {
+  constexpr double kRidge = 1e-6;
+  constexpr Row kFirst{0, 1, 0};
+  const double weight = 1 / std::max(1.0, tokens * tokens);
+  const Row x{1, words, characters};
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    for (std::size_t j = 0; j < x.size(); ++j) sums_[i][j] += weight * x[i] * x[j];
+    products_[i] += weight * x[i] * tokens;
+  }
+  std::array<Row, 3> left = sums_;
+  Row right = products_;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    left[i][i] += kRidge;
+    right[i] += kRidge * kFirst[i];
+  }
+  for (std::size_t i = 0; i < x.size(); ++i) {  // symmetric and positive: no pivots are needed
+    for (std::size_t row = i + 1; row < x.size(); ++row) {
+      const double part = left[row][i] / left[i][i];
+      for (std::size_t j = i; j < x.size(); ++j) left[row][j] -= part * left[i][j];
+      right[row] -= part * right[i];
+    }
+  }
+  for (std::size_t i = x.size(); i-- > 0;) {
+    for (std::size_t j = i + 1; j < x.size(); ++j) right[i] -= left[i][j] * factors_[j];
+    factors_[i] = right[i] / left[i][i];
+  }
 }
 
 }  // namespace plimsoll::endpoints

@@ -3,6 +3,7 @@
 // cache of the server helps. Where the workload shares prefixes, the prompts share exactly those.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -21,6 +22,22 @@ struct PromptSpec {
   sched::Tok hash_block_tokens = 0;
 };
 
+/// What a server's tokenizer makes of texts: tokens = added + per word x words + per character x characters. Until it
+/// has learnt anything, a word is a token.
+class TokenModel {
+ public:
+  void learn(double words, double characters, double tokens);
+  [[nodiscard]] double tokens(double words, double characters) const;
+  /// Tokens that the server adds to every prompt, such as those of a chat template.
+  [[nodiscard]] double added() const { return factors_[0]; }
+
+ private:
+  using Row = std::array<double, 3>;
+  std::array<Row, 3> sums_{};  // of the normal equations: 1, words, characters
+  Row products_{};
+  Row factors_{0, 1, 0};
+};
+
 class Prompts {
  public:
   /// Ids lie in the middle three quarters of the vocabulary: special tokens are at its ends. nonce: of the run.
@@ -35,12 +52,10 @@ class Prompts {
   [[nodiscard]] std::vector<std::int32_t> ids(const PromptSpec& spec) const;
   /// Words of a list. How many make `input` tokens is learnt from what the server counted.
   [[nodiscard]] std::string text(const PromptSpec& spec) const;
-  /// The server counted `tokens` in a text() prompt for `input` tokens. One thread.
-  void learn(sched::Tok input, sched::Tok tokens);
-  /// Tokens a word, and tokens that the server adds to every prompt, such as those of a chat template.
-  [[nodiscard]] double tokens_per_word() const { return per_word_; }
-  [[nodiscard]] double added_tokens() const { return added_; }
-  [[nodiscard]] std::int64_t words_for(sched::Tok input) const;
+  /// A text to learn from: words of the list that are all short, or all long.
+  [[nodiscard]] static std::string sample(std::int64_t words, bool are_long);
+  /// The server counted `tokens` in a text of the two functions above. One thread.
+  void learn(const std::string& text, sched::Tok tokens);
   /// The prompt's ids are of a file.
   [[nodiscard]] bool are_given() const { return !given_.empty(); }
 
@@ -50,9 +65,7 @@ class Prompts {
   std::uint64_t nonce_ = 0;
   std::int64_t vocabulary_ = 0;
   std::vector<std::vector<std::int32_t>> given_;
-  double per_word_ = 1, added_ = 0;
-  double words_seen_ = 0, tokens_seen_ = 0;    // of prompts of one length
-  double first_words_ = 0, first_tokens_ = 0;  // of the first prompt that was counted
+  TokenModel model_;
 };
 
 }  // namespace plimsoll::endpoints

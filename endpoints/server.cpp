@@ -16,7 +16,7 @@ namespace plimsoll::endpoints {
 namespace {
 
 using nlohmann::json;
-constexpr std::chrono::milliseconds kAskWithin{10'000}, kProbeWithin{120'000};
+constexpr std::chrono::milliseconds kAskWithin{10'000}, kMayAnswerWithin{3000}, kProbeWithin{120'000};
 constexpr sched::Tok kProbeTokens = 2;
 constexpr std::size_t kMostModels = 20, kLongestName = 256;
 constexpr double kLeastSpeed = 1e-6, kMostSpeed = 1e6;
@@ -125,11 +125,12 @@ Server::Server(ServerSettings settings) : settings_(std::move(settings)), client
 
 // ---- questions --------------------------------------------------------------------------------------------------
 
-net::HttpAnswer Server::get(const std::string& target) {
-  net::HttpAnswer answer = net::fetch(loop_, client_, {.target = target, .content_type = {}, .body = {}}, kAskWithin,
-                                      net::kMaxPrometheusBytes);
+net::HttpAnswer Server::get(const std::string& target, bool must_answer) {
+  net::HttpAnswer answer = net::fetch(loop_, client_, {.target = target, .content_type = {}, .body = {}},
+                                      must_answer ? kAskWithin : kMayAnswerWithin, net::kMaxPrometheusBytes);
   const std::string server = settings_.http.server.text();
-  if (answer.timed_out) throw DeviceError(fmt::format("{}: no answer to {} within 10 s", server, target));
+  if (answer.timed_out && must_answer)
+    throw DeviceError(fmt::format("{}: no answer to {} within 10 s", server, target));
   if (answer.end.failure == net::HttpFailure::refused || answer.end.failure == net::HttpFailure::tls)
     throw DeviceError(fmt::format("{}: {}", server, answer.end.text));
   return answer;
@@ -171,20 +172,20 @@ void Server::find_api() {
   facts_.api = settings_.api.value_or(Api::openai);
   facts_.model = settings_.served_model;
   if (!asked || facts_.api == Api::openai || facts_.api == Api::openai_chat) {
-    const net::HttpAnswer models = get("/v1/models");
+    const net::HttpAnswer models = get("/v1/models", !asked);
     check_access(models);
     if (parsed(models).is_object()) return read_models(models);
     if (asked) return;
   }
   if (!asked || facts_.api == Api::tgi) {
-    const net::HttpAnswer info = get("/info");
+    const net::HttpAnswer info = get("/info", !asked);
     check_access(info);
     if (parsed(info).is_object() && parsed(info).contains("model_id")) return read_tgi(info);
     if (asked) return;
   }
   if (asked) return;
   for (const char* const target : {"/health", "/ping"})
-    if (get(target).head.status == 200) facts_.api = Api::lmi;
+    if (get(target, false).head.status == 200) facts_.api = Api::lmi;
   if (facts_.api != Api::lmi)
     throw DeviceError(fmt::format("{}: neither /v1/models nor /info answers; state the interface with --api: {}",
                                   settings_.http.server.text(), kApiNames));
@@ -221,7 +222,7 @@ void Server::read_tgi(const net::HttpAnswer& info) {
 }
 
 void Server::read_version() {
-  const net::HttpAnswer answer = get("/version");
+  const net::HttpAnswer answer = get("/version", false);
   const json version = parsed(answer);
   if (!version.is_object()) return;
   if (facts_.version.empty()) facts_.version = shown_text(text_of(version, "version"), settings_.secrets, {});
@@ -234,7 +235,7 @@ void Server::read_version() {
 }
 
 void Server::read_metrics() {
-  const net::HttpAnswer metrics = get("/metrics");
+  const net::HttpAnswer metrics = get("/metrics", false);
   facts_.has_metrics = metrics.is_complete() && metrics.head.status == 200;
   if (facts_.has_metrics) facts_.state = read_server_state(metrics.body);
 }
@@ -280,26 +281,42 @@ void Server::probe_features() {
                       {"stream_options.include_usage", &Features::usage, true},
                       {"stream_options.continuous_usage_stats", &Features::continuous_usage, true}};
   (void)accepts({});
-  for (const One& one : ones) {
+  for (const One& one : ones) {  // each with those before it: a server may refuse what it takes alone
     if (!one.asked) continue;
-    Features only;
-    only.*one.field = true;
-    if (accepts(only)) {
-      facts_.features.*one.field = true;
+    Features more = facts_.features;
+    more.*one.field = true;
+    if (accepts(more)) {
+      facts_.features = more;
     } else {
       facts_.refused.emplace_back(one.name);
     }
   }
 }
 
+std::optional<sched::Tok> Server::learn(Prompts& prompts, const std::string& text) {
+  const net::HttpAnswer answer = post(facts_.features, {{}, text});
+  if (answer.head.status != 200) throw DeviceError(complaint(answer, text));
+  const std::optional<sched::Tok> tokens = prompt_tokens(answer.body);
+  if (tokens) prompts.learn(text, *tokens);
+  return tokens;
+}
+
 void Server::learn_words(Prompts& prompts) {
-  if (facts_.features.token_ids || !facts_.features.usage) return;
-  for (const sched::Tok input : {16, 256, 1024}) {
-    if (facts_.max_model_len && input + kProbeTokens > *facts_.max_model_len) continue;
-    const Prompt prompt{{}, prompts.text({.serial = 0, .input = input, .hashes = {}})};
-    const net::HttpAnswer answer = post(facts_.features, prompt);
-    if (answer.head.status != 200) throw DeviceError(complaint(answer, prompt.text));
-    if (const auto tokens = prompt_tokens(answer.body)) prompts.learn(input, *tokens);
+  if (facts_.features.token_ids) return;
+  constexpr std::int64_t kFewWords = 8, kWords = 48, kTokensOfAWord = 4, kInput = 512;
+  constexpr std::uint64_t kTries = 6;
+  const std::int64_t most = facts_.max_model_len.value_or(kTokensOfAWord * kInput);
+  for (const std::int64_t words : {kFewWords, kWords}) {
+    if (words * kTokensOfAWord > most) continue;
+    for (const bool are_long : {false, true}) {
+      facts_.counts_prompts = learn(prompts, Prompts::sample(words, are_long)).has_value();
+      if (!facts_.counts_prompts) return;
+    }
+  }
+  const auto input = static_cast<sched::Tok>(std::min(kInput, std::max<std::int64_t>(1, most / 2)));
+  for (std::uint64_t i = 0; i < kTries; ++i) {
+    const auto tokens = learn(prompts, prompts.text({.serial = i, .input = input, .hashes = {}}));
+    if (!tokens || std::abs(*tokens - input) * 100 <= input) return;
   }
 }
 

@@ -42,7 +42,8 @@ struct ServerFacts {
   double speed = 1;                  // of a simulated deployment: its seconds are 1/speed long
   bool simulated = false;            // by plimsoll serve
   bool has_metrics = false;
-  ServerState state;  // before the run
+  bool counts_prompts = true;  // texts: how many tokens they have
+  ServerState state;           // before the run
 
   /// "vLLM 0.6.1", or "server" where it does not say.
   [[nodiscard]] std::string label() const;
@@ -58,13 +59,14 @@ class Server {
   [[nodiscard]] const ServerSettings& settings() const { return settings_; }
   [[nodiscard]] net::EventLoop& loop() { return loop_; }
   [[nodiscard]] net::HttpClient& client() { return client_; }
-  /// Learns from three requests how many words make a token, if prompts are texts. Throws as the constructor.
+  /// Learns from some requests how many tokens texts have, if prompts are texts, until it is right within 1 %. Throws
+  /// as the constructor.
   void learn_words(Prompts& prompts);
   /// "SERVER: status 400: words of the server", fit to be shown.
   [[nodiscard]] std::string complaint(const net::HttpAnswer& answer, std::string_view sent) const;
 
  private:
-  [[nodiscard]] net::HttpAnswer get(const std::string& target);
+  [[nodiscard]] net::HttpAnswer get(const std::string& target, bool must_answer);
   [[nodiscard]] net::HttpAnswer post(const Features& features, const Prompt& prompt);
   void check_access(const net::HttpAnswer& answer) const;
   void find_api();
@@ -74,6 +76,7 @@ class Server {
   void read_metrics();
   void probe_features();
   [[nodiscard]] bool accepts(const Features& features);
+  [[nodiscard]] std::optional<sched::Tok> learn(Prompts& prompts, const std::string& text);
 
   ServerSettings settings_;
   net::EventLoop loop_;

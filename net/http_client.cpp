@@ -198,6 +198,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     reader_.emplace(std::move(events));
     text_ = call_->text;
     call_->end.sent = Clock::now();
+    call_->handler->sent(call_->end);
     writing_ = true;
     with_stream([this](auto& stream) {
       asio::async_write(stream, asio::buffer(text_), [self = shared_from_this()](const Error&, std::size_t) {

@@ -49,6 +49,8 @@ struct HttpEnd {
 class HttpCall {
  public:
   virtual ~HttpCall() = default;
+  /// The request is handed to the connection: what is known of the end by now. Also from within HttpClient::send().
+  virtual void sent(const HttpEnd& /*so_far*/) {}
   /// False: no more is wanted, the connection is closed.
   virtual bool head(const HttpHead& head) = 0;
   virtual bool body(std::string_view bytes) = 0;

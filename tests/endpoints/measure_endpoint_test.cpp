@@ -37,7 +37,7 @@ TEST(MeasureEndpoint, CountsTokensAndTimesOfEveryRequest) {
   EXPECT_EQ(point.run.metrics.output_tokens_mean, 5);
   EXPECT_EQ(point.run.metrics.input_tokens_mean, 8);
   EXPECT_GT(point.run.metrics.ttft.mean.value_or(0), 0);
-  EXPECT_EQ(point.figures.count, TokenCount::usage_in_chunks);
+  EXPECT_EQ(counts_text(point.figures), "usage in every chunk");
   EXPECT_EQ(point.figures.prompt_error, 0);
   EXPECT_EQ(point.figures.early_ends, 0);
   EXPECT_EQ(warnings(point).size(), 0U);
@@ -162,7 +162,7 @@ TEST(MeasureEndpoint, TakesStreamsOfOlderServers) {
   const EndpointPoint point = measure(stub, scenario(2));
   EXPECT_EQ(point.run.metrics.requests_completed, 2);
   EXPECT_EQ(point.run.metrics.output_tokens_mean, 2);
-  EXPECT_EQ(point.figures.count, TokenCount::chunks);
+  EXPECT_EQ(counts_text(point.figures), "chunks");
 }
 
 // TGI names the token of every message, and the total with the last.
@@ -177,14 +177,62 @@ TEST(MeasureEndpoint, CountsByWhatTheServerNames) {
       "\"usage\":{\"completion_tokens\":3}}\n\n";
   for (const auto& [events, count] :
        {std::pair(token + token + last, TokenCount::ids), std::pair(text + text + total, TokenCount::usage_at_end),
-        std::pair(text + text + text + total, TokenCount::chunks)}) {
+        std::pair(text + text + text + total, TokenCount::usage_at_end)}) {
     const OpenAiStub stub([&](net::CannedPeer& peer, const nlohmann::json&) {
       peer.send(stream_head() + chunked(events) + chunked("data: [DONE]\n\n") + "0\r\n\r\n");
     });
     const EndpointPoint point = measure(stub, scenario(1));
     EXPECT_EQ(point.run.metrics.output_tokens_mean, 3);
-    EXPECT_EQ(point.figures.count, count) << name(count);
+    EXPECT_EQ(counts_text(point.figures), name(count));
   }
+}
+
+// Answers of one token have usage at their end alone, others in every piece: both are told.
+TEST(MeasureEndpoint, EveryWayOfCountingIsTold) {
+  EndpointFigures figures;
+  figures.counts = {0, 0, 1, 99};
+  EXPECT_EQ(counts_text(figures), "usage at the end x 1; usage in every chunk x 99");
+}
+
+// The stream says that it is complete and stays open: the user goes on, and the time of sending is known.
+TEST(MeasureEndpoint, AnAnswerEndsWithItsLastMessageThoughTheConnectionStaysOpen) {
+  std::atomic<int> seen{0};
+  const OpenAiStub stub([&](net::CannedPeer& peer, const nlohmann::json&) {
+    ++seen;
+    peer.send(stream_head() +
+              chunked("data: {\"choices\":[{\"text\":\"a\",\"finish_reason\":\"length\"}]}\n\ndata: [DONE]\n\n"));
+    while (seen < 2) std::this_thread::yield();
+    peer.wait_closed();
+  });
+  const EndpointPoint point = measure(stub, scenario(2));
+  EXPECT_EQ(point.run.metrics.requests_completed, 2);
+  EXPECT_LT(point.figures.written_to_first.mean(), 60);
+  EXPECT_EQ(point.figures.written_to_first.count(), 2);
+}
+
+// Failures are told apart from refusals for what a request is, and by their classes.
+TEST(MeasureEndpoint, FailuresAreCountedByTheirClass) {
+  std::atomic<int> seen{0};
+  const OpenAiStub stub([&](net::CannedPeer& peer, const nlohmann::json&) {
+    const int status = std::array{502, 422, 429, 502}.at(static_cast<std::size_t>(seen++));
+    peer.send(with_length(status, "application/json", "{}"));
+  });
+  load::Scenario open = scenario(4);
+  open.workload.load = load::ConstantRate{.rate = 1000};
+  const EndpointPoint point = measure(stub, open);
+  EXPECT_EQ(point.figures.refused, 1);
+  EXPECT_EQ(point.figures.failures, (std::map<std::string, std::int64_t>{{"bad_gateway", 2}}));
+  EXPECT_EQ(point.run.metrics.requests_rejected, 4);
+}
+
+// A server that takes ignore_eos and min_tokens only one at a time gets one of them.
+TEST(Server, FeaturesAreProbedTogether) {
+  OpenAiStub stub;
+  stub.refused_together = {"min_tokens", "ignore_eos"};
+  const Server server(settings(stub));
+  EXPECT_TRUE(server.facts().features.min_tokens);
+  EXPECT_FALSE(server.facts().features.ignore_eos);
+  EXPECT_TRUE(server.facts().features.continuous_usage);
 }
 
 TEST(MeasureEndpoint, AnEndlessLineOrAnswerIsCutOff) {

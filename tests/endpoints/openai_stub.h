@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <mutex>
@@ -45,6 +46,8 @@ class OpenAiStub {
   std::string models = R"({"data":[{"id":"stub","owned_by":"vllm","max_model_len":4096}]})";
   std::vector<std::string> refused_fields = {};  // with 400
 
+  std::vector<std::string> refused_together = {};  // with 400 if a request has them all
+
   /// Streams the tokens of a request, one event each, with usage where it was asked for.
   static void stream(net::CannedPeer& peer, const nlohmann::json& request) {
     const int tokens = request.value("max_tokens", 1);
@@ -81,6 +84,10 @@ class OpenAiStub {
     for (const std::string& field : refused_fields)
       if (request.contains(field) || (field == "token ids" && request.at("prompt").is_array()))
         return void(peer.send(with_length(400, "application/json", R"({"error":{"message":"unknown field"}})")));
+    const bool all = std::all_of(refused_together.begin(), refused_together.end(),
+                                 [&](const std::string& field) { return request.contains(field); });
+    if (all && !refused_together.empty())
+      return void(peer.send(with_length(400, "application/json", R"({"error":{"message":"not both"}})")));
     const bool probe = request.value("max_tokens", 0) == kProbeTokens;
     if (!probe) {
       const std::lock_guard lock(mutex_);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <sstream>
 
 namespace plimsoll::endpoints {
@@ -58,14 +59,40 @@ std::int64_t words(const std::string& text) {
   return count;
 }
 
-// A tokenizer with 1.3 tokens a word and a template of 10 tokens.
-TEST(Prompts, LearnHowManyWordsMakeALength) {
-  Prompts prompts(1, 0);
-  const auto counted = [&](sched::Tok input) {
-    return static_cast<sched::Tok>(10.5 + 1.3 * static_cast<double>(words(prompts.text(spec(0, input)))));
+// Tokenizers that count by words, by characters, and by both, with templates. A text may miss its length by a token.
+TEST(Prompts, LearnWhatATokenizerMakesOfATextWithinOnePerCent) {
+  struct Tokenizer {
+    double added, word, character;
   };
-  for (const sched::Tok input : {16, 256}) prompts.learn(input, counted(input));
-  for (const sched::Tok input : {100, 512, 4000}) EXPECT_NEAR(counted(input), input, 0.01 * input + 1);
+  for (const Tokenizer& t : {Tokenizer{10, 1.3, 0}, {0, 0, 0.25}, {4, 1, 0.02}, {0, 1, 0}, {25, 0.3, 0.1}}) {
+    Prompts prompts(1, 0);
+    const auto counted = [&](const std::string& text) {
+      const double tokens =
+          t.added + t.word * static_cast<double>(words(text)) + t.character * static_cast<double>(text.size());
+      return static_cast<sched::Tok>(std::ceil(tokens));
+    };
+    for (const bool are_long : {false, true})
+      for (const std::int64_t count : {8, 48})
+        prompts.learn(Prompts::sample(count, are_long), counted(Prompts::sample(count, are_long)));
+    prompts.learn(prompts.text(spec(0, 512)), counted(prompts.text(spec(0, 512))));
+    for (const sched::Tok input : {100, 512, 4000})
+      EXPECT_NEAR(counted(prompts.text(spec(7, input))), input, 0.01 * input) << t.added << ' ' << t.word;
+  }
+}
+
+// Without a count, a word is a token.
+TEST(Prompts, ATextHasAWordForEachTokenAtFirst) {
+  EXPECT_EQ(words(Prompts(1, 0).text(spec(3, 20))), 20);
+  EXPECT_EQ(words(Prompts(1, 0).text(spec(3, 1))), 1);
+}
+
+// Two requests share 32 tokens: their texts begin alike for about as many words, and then differ.
+TEST(Prompts, SharedPrefixesOfTextsAreShared) {
+  const Prompts prompts(1, 0);
+  const std::array<std::uint64_t, 2> hashes{7, 8};
+  const std::string a = prompts.text({1, 48, hashes, 16}), b = prompts.text({2, 48, hashes, 16});
+  const auto differ = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin();
+  EXPECT_NEAR(static_cast<double>(words(a.substr(0, static_cast<std::size_t>(differ)))), 32, 1);
 }
 
 }  // namespace
