@@ -185,6 +185,7 @@ void EndpointRun::answered(std::uint64_t serial, const AnswerResult& result) {
     record.outcome = sched::Outcome::rejected;
     record.http = result.refusal->http;
     record.code = result.refusal->code;
+    record.unfit = record.http == 400 || record.http == 422;
     check_access(attempt, result);
   } else {
     record.output = result.tokens;

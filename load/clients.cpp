@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <string_view>
 
 #include "model/error.h"
 
@@ -53,18 +52,22 @@ Clients::Clients(const Replication& replication, const FrontEnd& front_end)
       timeout_(to_nanos(scenario_.limits.timeout)),
       warmup_(to_nanos(scenario_.warmup)),
       front_end_(front_end, scenario_.replicas),
+      unsent_users_(users(scenario_.workload.load)),
       planned_(workload_.planned_requests()) {
+  keep_open_ = keep_rows_ || timeout_ > 0 || scenario_.limits.retries > 0 || scenario_.life;
   if (const auto* closed = std::get_if<ClosedLoop>(&scenario_.workload.load)) think_ = to_nanos(closed->think);
   if (scenario_.workload.duration.count() > 0) send_until_ = to_nanos(scenario_.workload.duration);
-  if (closed_) {
-    for (std::int32_t user = 0; user < users(scenario_.workload.load); ++user) push_send(0, 0, true);
-  } else {
-    draw_arrival();
-  }
+  draw_arrival();
   if (planned_ == 0) planned_ = scenario_.workload.requests;
+  constexpr std::int64_t kMostReserved = 1 << 22;  // a run may stop long before all that it plans
+  out_.reserve(static_cast<std::size_t>(std::min(planned_, kMostReserved)));
 }
 
 void Clients::draw_arrival() {
+  if (closed_) {
+    next_arrival_ = !exhausted_ && unsent_users_-- > 0 ? std::optional<Nanos>(0) : std::nullopt;
+    return;
+  }
   next_arrival_ = workload_.next_arrival();
   if (!next_arrival_) return;
   if (last_arrival_ >= 0) {
@@ -101,20 +104,19 @@ Nanos Clients::next_send() const {
 std::optional<Attempt> Clients::send(Nanos now) {
   while (next_send() <= now) {
     if (next_arrival_ && (sends_.empty() || *next_arrival_ <= sends_.front().time)) {
-      const Nanos time = *next_arrival_;
-      const std::optional<ClientId> client = open_request(time);
-      if (client)
-        draw_arrival();
-      else
+      const std::optional<Attempt> first = open_request(*next_arrival_);
+      if (!first) {
         next_arrival_.reset();
-      if (client) return attempt(*client, time);
-      continue;
+        continue;
+      }
+      draw_arrival();
+      return first;
     }
     std::pop_heap(sends_.begin(), sends_.end(), kLater);
     const Send next = sends_.back();
     sends_.pop_back();
-    if (!next.fresh) return attempt(next.client, next.time);
-    if (const std::optional<ClientId> client = open_request(next.time)) return attempt(*client, next.time);
+    if (!next.fresh) return repeat(next.client, next.time);
+    if (const std::optional<Attempt> first = open_request(next.time)) return first;
   }
   return {};
 }
@@ -128,133 +130,168 @@ void Clients::end_fresh_sends() {
 }
 
 // Draws the next logical request, sent at `time`; nothing when the workload is exhausted.
-std::optional<ClientId> Clients::open_request(Nanos time) {
-  body_ = workload_.next_body();
+std::optional<Attempt> Clients::open_request(Nanos time) {
+  const std::optional<RequestBody> body = workload_.next_body();
   if (!exhausted_ && workload_.exhausted()) end_fresh_sends();
-  if (!body_) return {};
+  if (!body) return {};
+  sched::NewRequest request;
+  request.client = keep_open_ ? keep(*body, time) : next_id_;
+  request.input = body->input_tokens;
+  request.output = body->output_tokens;
+  request.max_new = body->max_new_tokens;
+  request.sent = time;
+  request.session = body->session;
+  if (scenario_.kv.prefix_caching || scenario_.router == sched::RouterKind::prefix)
+    request.prefix_hashes = body->prefix_hashes;
+  request.hash_block_tokens = body->hash_block_tokens;
+  if (keep_rows_) request.name = open_rows_[request.client].name;
+  ++next_id_;
+  ++open_;
+  ++sent_;
+  last_sent_ = time;
+  return attempt(request, time);
+}
+
+// What outlives the first attempt of a request.
+ClientId Clients::keep(const RequestBody& body, Nanos time) {
   ClientId client;
   if (free_.empty()) {
-    client = static_cast<ClientId>(logical_.size());
-    logical_.emplace_back();
+    client = static_cast<ClientId>(requests_.size());
+    requests_.emplace_back();
   } else {
     client = free_.back();
     free_.pop_back();
   }
-  OpenRequest& l = logical_[client];
-  l = OpenRequest{};
-  l.open = true;
-  l.id = next_id_++;
-  l.arrival = time;
-  l.input = body_->input_tokens;
-  l.output = body_->output_tokens;
-  l.max_new = body_->max_new_tokens;
-  keep_prompt(client);
+  requests_[client] = {.sent = time,
+                       .id = next_id_,
+                       .input = body.input_tokens,
+                       .output = body.output_tokens,
+                       .max_new = body.max_new_tokens,
+                       .open = true};
+  const bool hashes =
+      (scenario_.kv.prefix_caching || scenario_.router == sched::RouterKind::prefix) && !body.prefix_hashes.empty();
+  if (scenario_.limits.retries > 0 && (!prompts_.empty() || body.session != 0 || hashes)) {
+    if (client >= prompts_.size()) prompts_.resize(requests_.size());
+    Prompt& prompt = prompts_[client];
+    prompt.session = body.session;
+    prompt.hash_block_tokens = body.hash_block_tokens;
+    prompt.hashes.clear();
+    if (hashes) prompt.hashes.assign(body.prefix_hashes.begin(), body.prefix_hashes.end());
+  }
   if (keep_rows_) {
     if (client >= open_rows_.size()) open_rows_.resize(client + 1);
     sched::RequestRow& row = open_rows_[client] = {};
-    row.id = l.id;
-    row.name = body_->name.empty() ? "r" + std::to_string(l.id) : std::string(body_->name);
+    row.id = next_id_;
+    row.name = body.name.empty() ? "r" + std::to_string(next_id_) : std::string(body.name);
     row.arrival = time;
-    row.input = l.input;
-    row.output = l.output;
+    row.input = body.input_tokens;
+    row.output = body.output_tokens;
   }
-  ++open_;
-  ++sent_;
-  last_sent_ = time;
   return client;
 }
 
-void Clients::keep_prompt(ClientId client) {
-  const bool hashes =
-      (scenario_.kv.prefix_caching || scenario_.router == sched::RouterKind::prefix) && !body_->prefix_hashes.empty();
-  if (prompts_.empty() && body_->session == 0 && !hashes) return;
-  if (client >= prompts_.size()) prompts_.resize(logical_.size());
-  Prompt& prompt = prompts_[client];
-  prompt.session = body_->session;
-  prompt.hash_block_tokens = body_->hash_block_tokens;
-  prompt.hashes.clear();
-  if (hashes) prompt.hashes.assign(body_->prefix_hashes.begin(), body_->prefix_hashes.end());
-}
-
-Attempt Clients::attempt(ClientId client, Nanos sent) {
-  front_end_.take_in(sent);
-  attempt_sent_ = sent;
-  OpenRequest& l = logical_[client];
-  ++l.attempts;
-  l.serial = static_cast<std::uint32_t>(next_serial_++);
-  l.replica = -1;
-  l.replica_id = sched::kNoRequest;
-  l.waits_to_resend = false;
-  Attempt a;
-  a.client = client;
-  a.request.serial = l.serial;
-  a.request.client = client;
-  a.request.input = l.input;
-  a.request.output = l.output;
-  a.request.max_new = l.max_new;
-  a.request.sent = l.arrival;
+Attempt Clients::repeat(ClientId client, Nanos sent) {
+  const OpenRequest& open = requests_[client];
+  sched::NewRequest request;
+  request.client = client;
+  request.input = open.input;
+  request.output = open.output;
+  request.max_new = open.max_new;
+  request.sent = open.sent;
   if (client < prompts_.size()) {
     const Prompt& prompt = prompts_[client];
-    a.request.session = prompt.session;
-    a.request.prefix_hashes = prompt.hashes;
-    a.request.hash_block_tokens = prompt.hash_block_tokens;
+    request.session = prompt.session;
+    request.prefix_hashes = prompt.hashes;
+    request.hash_block_tokens = prompt.hash_block_tokens;
   }
-  if (keep_rows_) a.request.name = open_rows_[client].name;
+  if (keep_rows_) request.name = open_rows_[client].name;
+  return attempt(request, sent);
+}
+
+Attempt Clients::attempt(const sched::NewRequest& request, Nanos sent) {
+  front_end_.take_in(sent);
+  attempt_sent_ = sent;
+  Attempt a{request.client, request};
+  a.request.serial = next_serial_++;
+  if (keep_open_) {
+    OpenRequest& open = requests_[a.client];
+    ++open.attempts;
+    open.serial = static_cast<std::uint32_t>(a.request.serial);
+    open.replica = -1;
+    open.replica_id = sched::kNoRequest;
+    open.waits_to_resend = false;
+  }
   return a;
 }
 
 void Clients::dispatched(ClientId client, std::int32_t replica, std::optional<sched::ReqId> id, Nanos now) {
-  OpenRequest& l = logical_[client];
-  l.replica = replica;
-  l.replica_id = id.value_or(sched::kNoRequest);
+  if (!keep_open_) return;
+  OpenRequest& open = requests_[client];
+  open.replica = replica;
+  open.replica_id = id.value_or(sched::kNoRequest);
   if (keep_rows_) {  // the row tells of the last attempt
     open_rows_[client].replica = replica;
     open_rows_[client].dispatched = now;
   }
-  if (timeout_ > 0 && id) timeouts_.push_back({std::max(now, attempt_sent_ + timeout_), client, l.serial});
+  if (timeout_ > 0 && id) timeouts_.push_back({std::max(now, attempt_sent_ + timeout_), client, open.serial});
+}
+
+// An attempt that ends for its client without a word from the replica.
+sched::FinishedAttempt Clients::failed(ClientId client, sched::Outcome outcome, const char* code) const {
+  PLIMSOLL_CHECK(keep_open_, "attempts end like this only with time-outs or replicas that come and go");
+  const OpenRequest& open = requests_[client];
+  sched::FinishedAttempt ended;
+  ended.client = client;
+  ended.outcome = outcome;
+  if (outcome == sched::Outcome::rejected) ended.http = kUnavailable;
+  ended.code = code;
+  ended.input = open.input;
+  ended.output = open.output;
+  ended.sent = open.sent;
+  return ended;
 }
 
 void Clients::refuse(ClientId client, Nanos now) {
-  fail_or_retry(client, {.outcome = sched::Outcome::rejected, .http = kUnavailable, .code = "no replica serves"}, now);
+  fail_or_retry(failed(client, sched::Outcome::rejected, "no replica serves"), now);
 }
 
 void Clients::lose(std::int32_t replica, Nanos now) {
-  for (ClientId client = 0; client < logical_.size(); ++client) {
-    const OpenRequest& l = logical_[client];
-    if (!l.open || l.waits_to_resend || l.replica != replica || l.replica_id == sched::kNoRequest) continue;
-    fail_or_retry(client, {.outcome = sched::Outcome::rejected, .http = kUnavailable, .code = "the replica failed"},
-                  now);
+  for (ClientId client = 0; client < requests_.size(); ++client) {
+    const OpenRequest& open = requests_[client];
+    if (!open.open || open.waits_to_resend || open.replica != replica || open.replica_id == sched::kNoRequest) continue;
+    fail_or_retry(failed(client, sched::Outcome::rejected, "the replica failed"), now);
   }
+}
+
+// Whether the client still waits for this attempt.
+bool Clients::is_open(ClientId client, std::uint64_t serial) const {
+  if (!keep_open_) return true;
+  const OpenRequest& open = requests_[client];
+  return open.open && open.serial == serial && !open.waits_to_resend;
 }
 
 std::optional<TimedOut> Clients::time_out(Nanos now) {
   while (!timeouts_.empty() && timeouts_.front().deadline <= now) {
     const Deadline due = timeouts_.front();
     timeouts_.pop_front();
-    const OpenRequest& l = logical_[due.client];
-    if (!l.open || l.serial != due.serial || l.waits_to_resend) continue;
-    const TimedOut out{std::int64_t{l.input} + l.max_new, l.replica, l.replica_id, due.serial};
-    fail_or_retry(due.client, {.outcome = sched::Outcome::timed_out}, now);
+    if (!is_open(due.client, due.serial)) continue;
+    const OpenRequest& open = requests_[due.client];
+    const TimedOut out{std::int64_t{open.input} + open.max_new, open.replica, open.replica_id, due.serial};
+    fail_or_retry(failed(due.client, sched::Outcome::timed_out), now);
     return out;
   }
   return {};
 }
 
 bool Clients::ended(const sched::FinishedAttempt& ended, Nanos now) {
-  const OpenRequest& l = logical_[ended.client];
-  if (!l.open || l.serial != ended.serial || l.waits_to_resend) return false;
-  const Ending ending{.outcome = ended.outcome,
-                      .http = ended.http,
-                      .code = ended.code,
-                      .first_token = ended.first_token,
-                      .generated = ended.generated};
+  if (!is_open(ended.client, ended.serial)) return false;
   if (keep_rows_) open_rows_[ended.client].preemptions += ended.preemptions;
   if (ended.outcome == sched::Outcome::rejected) {
-    fail_or_retry(ended.client, ending, now);
+    fail_or_retry(ended, now);
     return true;
   }
   sched::RequestResult result;
-  result.sent = l.arrival;
+  result.sent = ended.sent;
   result.first_token = ended.first_token;
   result.end = now;
   result.input = ended.input;
@@ -265,62 +302,53 @@ bool Clients::ended(const sched::FinishedAttempt& ended, Nanos now) {
   result.preempt_s = ended.preempt_s;
   result.service = ended.service;
   const auto* const loop = std::get_if<ClosedLoop>(&scenario_.workload.load);
-  result.first_wave = loop != nullptr && l.id < static_cast<std::uint64_t>(loop->concurrency);
+  const std::uint32_t id = keep_open_ ? requests_[ended.client].id : ended.client;
+  result.first_wave = loop != nullptr && id < static_cast<std::uint64_t>(loop->concurrency);
   queue_ += result.sent >= warmup_ ? ended.queue_s : 0;
   out_.add(result);
-  close(ended.client, ending, now);
+  close(ended, now);
   return true;
 }
 
-// The request was refused for its length: even an empty engine would refuse it (docs/policies.md, Refusals).
-bool Clients::is_unfit(const Ending& ending) {
-  constexpr std::uint16_t kBadRequest = 400, kUnprocessable = 422, kTooLargeForPool = 500;
-  const bool waited_too_long = std::string_view(ending.code) == "time_out";
-  if (std::string_view(ending.code).starts_with("failed")) return false;  // of a server that was measured
-  return ending.http == kUnprocessable || ending.http == kTooLargeForPool ||
-         (ending.http == kBadRequest && !waited_too_long);
-}
-
-void Clients::fail_or_retry(ClientId client, const Ending& ending, Nanos now) {
-  OpenRequest& l = logical_[client];
-  if (l.attempts <= scenario_.limits.retries) {
-    l.waits_to_resend = true;
-    push_send(now + back_off(l.attempts), client, false);
+void Clients::fail_or_retry(const sched::FinishedAttempt& ended, Nanos now) {
+  if (keep_open_ && requests_[ended.client].attempts <= scenario_.limits.retries) {
+    requests_[ended.client].waits_to_resend = true;
+    push_send(now + back_off(requests_[ended.client].attempts), ended.client, false);
     return;
   }
   sched::RequestResult result;
-  result.sent = l.arrival;
+  result.sent = ended.sent;
   result.end = now;
-  result.input = l.input;
-  result.output = l.output;
-  result.generated = ending.generated;
-  result.outcome = ending.outcome;
-  result.code = ending.code;
-  result.unfit = ending.outcome == sched::Outcome::rejected && is_unfit(ending);
+  result.input = ended.input;
+  result.output = ended.output;
+  result.generated = ended.generated;
+  result.outcome = ended.outcome;
+  result.code = ended.code;
+  result.unfit = ended.outcome == sched::Outcome::rejected && ended.unfit;
   out_.add(result);
-  close(client, ending, now);
+  close(ended, now);
 }
 
-void Clients::close(ClientId client, const Ending& ending, Nanos now) {
-  OpenRequest& l = logical_[client];
-  l.open = false;
+void Clients::close(const sched::FinishedAttempt& ended, Nanos now) {
   --open_;
   ++finished_;
   last_end_ = std::max(last_end_, now);
-  in_system_ += 1e-9 * static_cast<double>(std::max<Nanos>(0, now - std::max(l.arrival, warmup_)));
+  in_system_ += 1e-9 * static_cast<double>(std::max<Nanos>(0, now - std::max(ended.sent, warmup_)));
   if (keep_rows_) {
-    sched::RequestRow& row = open_rows_[client];
-    row.outcome = ending.outcome;
-    row.http = ending.http;
-    row.code = ending.code;
-    row.first_token = ending.first_token;
-    row.generated = ending.generated;
+    sched::RequestRow& row = open_rows_[ended.client];
+    row.outcome = ended.outcome;
+    row.http = ended.http;
+    row.code = ended.code;
+    row.first_token = ended.first_token;
+    row.generated = ended.generated;
     row.end = now;
     rows_.push_back(std::move(row));
   }
   // A closed-loop user sends again: after its think time, with an extra pause if the service refused.
-  if (closed_) push_send(now + think_ + (ending.outcome == sched::Outcome::rejected ? back_off(1) : 0), 0, true);
-  free_.push_back(client);
+  if (closed_) push_send(now + think_ + (ended.outcome == sched::Outcome::rejected ? back_off(1) : 0), 0, true);
+  if (!keep_open_) return;
+  requests_[ended.client].open = false;
+  free_.push_back(ended.client);
 }
 
 std::vector<sched::RequestRow> Clients::take_rows() {

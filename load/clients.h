@@ -57,8 +57,8 @@ class Clients final : public Senders {
   std::vector<sched::RequestRow> take_rows();
 
  private:
-  struct OpenRequest {  // 40 bytes: millions may wait at once
-    Nanos arrival = 0;
+  struct OpenRequest {
+    Nanos sent = 0;                    // the first attempt
     std::uint32_t serial = 0, id = 0;  // of the open attempt and of the request: kMaxAttempts fits
     sched::Tok input = 0, output = 0, max_new = 0;
     std::int32_t replica = -1;  // of the open attempt, once it is dispatched
@@ -70,13 +70,6 @@ class Clients final : public Senders {
     std::uint64_t session = 0;
     std::int32_t hash_block_tokens = 0;
     std::vector<std::uint64_t> hashes;
-  };
-  struct Ending {  // of an attempt, as the client sees it
-    sched::Outcome outcome = sched::Outcome::completed;
-    std::uint16_t http = 0;
-    const char* code = "";
-    Nanos first_token = -1;
-    sched::Tok generated = 0;
   };
   struct Send {
     Nanos time;
@@ -90,32 +83,37 @@ class Clients final : public Senders {
     std::uint32_t serial;
   };
 
-  [[nodiscard]] static bool is_unfit(const Ending& ending);
   void push_send(Nanos time, ClientId client, bool fresh);
   void end_fresh_sends();
   [[nodiscard]] Nanos next_sending() const;
-  [[nodiscard]] std::optional<ClientId> open_request(Nanos time);
-  [[nodiscard]] Attempt attempt(ClientId client, Nanos sent);
+  [[nodiscard]] std::optional<Attempt> open_request(Nanos time);
+  [[nodiscard]] Attempt repeat(ClientId client, Nanos sent);
+  [[nodiscard]] Attempt attempt(const sched::NewRequest& request, Nanos sent);
   void draw_arrival();
-  void keep_prompt(ClientId client);
-  void fail_or_retry(ClientId client, const Ending& ending, Nanos now);
-  void close(ClientId client, const Ending& ending, Nanos now);
+  [[nodiscard]] ClientId keep(const RequestBody& body, Nanos time);
+  [[nodiscard]] bool is_open(ClientId client, std::uint64_t serial) const;
+  [[nodiscard]] sched::FinishedAttempt failed(ClientId client, sched::Outcome outcome, const char* code = "") const;
+  void fail_or_retry(const sched::FinishedAttempt& ended, Nanos now);
+  void close(const sched::FinishedAttempt& ended, Nanos now);
 
   const Scenario& scenario_;
   Workload workload_;
   sched::MetricsCollector& out_;
   bool closed_ = false, keep_rows_ = false, exhausted_ = false;
+  // Requests may be sent again, or fail while a replica still runs them, or have rows. Otherwise what the replica
+  // returns tells all, nothing is kept here, and a handle is the number of its request: millions may wait at once.
+  bool keep_open_ = false;
   Nanos timeout_ = 0, think_ = 0, send_until_ = sched::kNever, warmup_ = 0;
   FrontEndQueue front_end_;
-  std::vector<OpenRequest> logical_;
+  std::vector<OpenRequest> requests_;         // by client
   std::vector<Prompt> prompts_;               // by client; empty where no request has a session or known blocks
   std::vector<sched::RequestRow> open_rows_;  // by client; empty unless rows are kept
   Nanos attempt_sent_ = 0;                    // of the attempt that send() returned last, for dispatched()
   std::vector<ClientId> free_;
+  std::int64_t unsent_users_ = 0;      // of a closed loop: each sends its first request at 0
   std::vector<Send> sends_;            // min-heap by (time, order)
   std::deque<Deadline> timeouts_;      // the time-out is one constant, so deadlines come in order of dispatch
   std::optional<Nanos> next_arrival_;  // sent
-  std::optional<RequestBody> body_;
   std::uint32_t next_id_ = 0;
   std::uint64_t next_serial_ = 0, next_order_ = 0;
   std::int64_t open_ = 0, finished_ = 0, planned_ = 0, sent_ = 0;

@@ -119,12 +119,11 @@ bool Dispatcher::may_go_on() const {
   return !run_.options.stop.stop_requested();
 }
 
-void Dispatcher::report(sched::Replica& replica, const sched::Integrals* before, sched::MetricsCollector& out) {
+void Dispatcher::report(const sched::Replica& replica, const sched::Integrals* before, sched::MetricsCollector& out) {
   sched::Integrals sums = replica.integrals();
   if (before != nullptr) sums = sums - *before;
   const double pool = static_cast<double>(replica.kv().total()) * replica.kv().block_tokens();
   out.add_replica(sums, replica.peak_used_tokens(), pool, replica.preemptions());
-  out.add_itl(replica.itl());
 }
 
 // Bursts, scripts and the JumpStart protocol have no rate or concurrency to sustain: their kind stays `none`.

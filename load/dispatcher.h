@@ -59,8 +59,8 @@ class Dispatcher {
   /// InputError for a run without end.
   [[nodiscard]] bool may_go_on() const;
 
-  /// Adds what a replica measured since `before` (null: since its start).
-  static void report(sched::Replica& replica, const sched::Integrals* before, sched::MetricsCollector& out);
+  /// Adds what a replica measured since `before` (null: since its start), except its times between tokens.
+  static void report(const sched::Replica& replica, const sched::Integrals* before, sched::MetricsCollector& out);
   /// Closes the replication of a workload.
   void end_run() const;
   /// Adds the rows of requests, and the changes of the fleet until the last request ended.

@@ -161,7 +161,7 @@ std::int64_t ReplicaRunner::kv_blocks_in_use(std::size_t slot) { return replica(
 void ReplicaRunner::end_warmup() {
   for (sched::Replica* const replica : replicas()) {
     before_.push_back(replica->integrals());
-    replica->itl() = {};
+    replica->itl().clear();
   }
 }
 
@@ -169,6 +169,11 @@ void ReplicaRunner::measure(sched::MetricsCollector& out) {
   const std::span<sched::Replica* const> all = replicas();
   for (std::size_t i = 0; i < all.size(); ++i)
     Dispatcher::report(*all[i], i < before_.size() ? &before_[i] : nullptr, out);
+  const sched::LogHistogram* added = nullptr;  // replicas of a simulated run share one
+  for (sched::Replica* const replica : all) {
+    if (&replica->itl().counts() != added) out.add_itl(*(added = &replica->itl().counts()));
+    out.add_itl_sum(replica->itl().sum());
+  }
 }
 
 void ReplicaRunner::take(sched::RunResult& result, bool logs) {

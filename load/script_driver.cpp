@@ -50,6 +50,8 @@ class ScriptRun {
 
   void measure() {
     Dispatcher::report(replica_, nullptr, out_);
+    out_.add_itl(replica_.itl().counts());
+    out_.add_itl_sum(replica_.itl().sum());
     out_.end_run(0, real_, in_system_, queue_, {});
   }
 

@@ -13,7 +13,7 @@
 
 namespace plimsoll::load {
 
-/// Handle of a logical request that is still open; reused.
+/// Handle of a logical request that is still open.
 using ClientId = std::uint32_t;
 
 /// An attempt to deliver.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What only some of the live requests have, by their handle. A request without it costs four bytes at most, since
-// millions may wait that have nothing yet.
+// What only some of the live requests have. A request without it costs four bytes at most, since millions may wait that
+// have nothing yet.
 #pragma once
 
 #include <cstddef>
@@ -11,40 +11,55 @@
 
 namespace plimsoll::sched {
 
-/// T is made by T{}. Pointers and references hold until the next make().
+/// Values that are taken and given back. A value that is taken again is as its last user left it: its vectors keep
+/// their storage. References hold until the next take().
+template <class T>
+class Pool {
+ public:
+  [[nodiscard]] std::int32_t take() {
+    if (free_.empty()) {
+      values_.emplace_back();
+      return static_cast<std::int32_t>(values_.size()) - 1;
+    }
+    const std::int32_t place = free_.back();
+    free_.pop_back();
+    return place;
+  }
+  void give(std::int32_t place) { free_.push_back(place); }
+  [[nodiscard]] T& operator[](std::int32_t place) { return values_[static_cast<std::size_t>(place)]; }
+  [[nodiscard]] const T& operator[](std::int32_t place) const { return values_[static_cast<std::size_t>(place)]; }
+
+ private:
+  std::vector<T> values_;
+  std::vector<std::int32_t> free_;
+};
+
+/// Values by the handle of a request. Pointers and references hold until the next make().
 template <class T>
 class ByRequest {
  public:
   /// Null where the request has none.
-  [[nodiscard]] const T* find(ReqId id) const { return has(id) ? &values_[place(id)] : nullptr; }
-  [[nodiscard]] T* find(ReqId id) { return has(id) ? &values_[place(id)] : nullptr; }
-  /// The request's; a new one, if it has none. A new one may have been another request's: its vectors are as that one
-  /// left them, so that their storage is used again.
+  [[nodiscard]] const T* find(ReqId id) const { return has(id) ? &values_[places_[id]] : nullptr; }
+  [[nodiscard]] T* find(ReqId id) { return has(id) ? &values_[places_[id]] : nullptr; }
+  /// The request's; one from the pool, if it has none.
   T& make(ReqId id) {
-    if (has(id)) return values_[place(id)];
+    if (has(id)) return values_[places_[id]];
     if (id >= places_.size()) places_.resize(id + 1, -1);
-    if (free_.empty()) {
-      free_.push_back(static_cast<std::int32_t>(values_.size()));
-      values_.emplace_back();
-    }
-    places_[id] = free_.back();
-    free_.pop_back();
-    return values_[place(id)];
+    places_[id] = values_.take();
+    return values_[places_[id]];
   }
   /// The request has none any more.
   void erase(ReqId id) {
     if (!has(id)) return;
-    free_.push_back(places_[id]);
+    values_.give(places_[id]);
     places_[id] = -1;
   }
 
  private:
   [[nodiscard]] bool has(ReqId id) const { return id < places_.size() && places_[id] >= 0; }
-  [[nodiscard]] std::size_t place(ReqId id) const { return static_cast<std::size_t>(places_[id]); }
 
   std::vector<std::int32_t> places_;  // in values_ by ReqId; -1: none
-  std::vector<T> values_;
-  std::vector<std::int32_t> free_;
+  Pool<T> values_;
 };
 
 }  // namespace plimsoll::sched

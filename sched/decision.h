@@ -60,6 +60,10 @@ struct Reject {
   ReqId id = kNoRequest;
   std::uint16_t http = 0;
   const char* code = "";
+  bool waited = false;  // too long, whatever the status says
+
+  /// It was refused for its length: even an empty engine would refuse it (docs/policies.md, Refusals).
+  [[nodiscard]] bool is_for_length() const { return !waited && (http == 400 || http == 422 || http == 500); }
 };
 
 struct Decision {

@@ -126,7 +126,7 @@ class KvLedger {
   Blk early_ = 0;                // taken from the cache before the steps that need them
   ByRequest<Account> accounts_;  // of those that have held blocks
   // Growing members by (covered - clock) mod block size: at clock k those with phase = -k mod B need a block.
-  std::vector<std::int64_t> phases_;
+  std::vector<std::int32_t> phases_;
   std::int64_t clock_ = 0, growing_ = 0;
   std::unique_ptr<PrefixCache> cache_;
 };

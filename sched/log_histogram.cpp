@@ -15,14 +15,15 @@ std::int32_t LogHistogram::bin_of(double seconds) {
   return static_cast<std::int32_t>(std::floor(std::log(seconds) / kLogRatio));
 }
 
-void LogHistogram::add(double seconds, std::int64_t weight) {
-  if (weight <= 0) return;
+double LogHistogram::add_counts(double seconds, std::int64_t weight) {
+  if (weight <= 0) return 0;
   if (!(seconds > 0)) {
     zeros_ += weight;
     count_ += weight;
-    return;
+    return 0;
   }
-  add_to_bin(bin_of(seconds), weight, seconds * static_cast<double>(weight));
+  add_to_bin(bin_of(seconds), weight, 0);
+  return seconds * static_cast<double>(weight);
 }
 
 void LogHistogram::add_to_bin(std::int32_t bin, std::int64_t weight, double weighted_sum) {

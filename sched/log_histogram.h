@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 namespace plimsoll::sched {
@@ -11,7 +13,10 @@ namespace plimsoll::sched {
 class LogHistogram {
  public:
   /// Adds `weight` copies of `seconds`; zero and below count as 0.
-  void add(double seconds, std::int64_t weight);
+  void add(double seconds, std::int64_t weight) { sum_ += add_counts(seconds, weight); }
+  /// The same without their sum, which it returns.
+  [[nodiscard]] double add_counts(double seconds, std::int64_t weight);
+  void add_sum(double weighted_sum) { sum_ += weighted_sum; }
   void merge(const LogHistogram& other);
   [[nodiscard]] std::int64_t count() const { return count_; }
   [[nodiscard]] double mean() const;
@@ -27,6 +32,32 @@ class LogHistogram {
   std::vector<std::int64_t> counts_;  // by bin - first_
   std::int32_t first_ = 0;
   std::int64_t count_ = 0, zeros_ = 0;
+  double sum_ = 0;
+};
+
+/// What one of several adds to a histogram that they share. Counts do not depend on the order in which values are
+/// added, but sums of doubles do, so each keeps its own. One thread for all.
+class HistogramShare {
+ public:
+  /// Null: of a histogram of its own.
+  explicit HistogramShare(std::shared_ptr<LogHistogram> counts = {})
+      : counts_(counts ? std::move(counts) : std::make_shared<LogHistogram>()) {}
+  void add(double seconds, std::int64_t weight) { sum_ += counts_->add_counts(seconds, weight); }
+  void add_to_bin(std::int32_t bin, std::int64_t weight, double weighted_sum) {
+    counts_->add_to_bin(bin, weight, 0);
+    sum_ += weighted_sum;
+  }
+  /// Of all that share it; the sum in it is 0.
+  [[nodiscard]] const LogHistogram& counts() const { return *counts_; }
+  [[nodiscard]] double sum() const { return sum_; }
+  /// Forgets the counts of all, and its own sum.
+  void clear() {
+    *counts_ = {};
+    sum_ = 0;
+  }
+
+ private:
+  std::shared_ptr<LogHistogram> counts_;
   double sum_ = 0;
 };
 

@@ -128,6 +128,7 @@ bool MetricsCollector::meets_slo(const Record& record) const {
 }
 
 void MetricsCollector::add_itl(const LogHistogram& itl) { itl_.merge(itl); }
+void MetricsCollector::add_itl_sum(double seconds) { itl_.add_sum(seconds); }
 
 void MetricsCollector::add_replica(const Integrals& integrals, double peak_used_tokens, double pool_tokens,
                                    std::int64_t preemptions) {

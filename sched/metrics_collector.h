@@ -103,6 +103,8 @@ class MetricsCollector {
   /// In order of end within a run.
   void add(const RequestResult& result);
   void add_itl(const LogHistogram& itl);
+  /// Of gaps that were added without their sum.
+  void add_itl_sum(double seconds);
   /// Integrals of one replica over one run's window; `pool_tokens` is the capacity of its KV pool. Every run has the
   /// same pools.
   void add_replica(const Integrals& integrals, double peak_used_tokens, double pool_tokens, std::int64_t preemptions);

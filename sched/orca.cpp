@@ -12,12 +12,12 @@ Orca::Orca(const PolicyConfig& config)
       reserve_(config.reserve.value_or(Reserve::max_len)),
       max_running_(resolve_limits(config).max_running) {}
 
-std::int64_t Orca::reserved_tokens(const Request& request) const {
+std::int64_t Orca::reserved_tokens(const Request& request, Tok reserve) const {
   switch (reserve_) {
     case Reserve::max_len: return slot_tokens(config_, request);
     case Reserve::request_cap: return most_tokens(request);
     case Reserve::pow2:
-    case Reserve::oracle: return request.reserve_tokens;
+    case Reserve::oracle: return reserve;
   }
   return 0;
 }
@@ -25,7 +25,7 @@ std::int64_t Orca::reserved_tokens(const Request& request) const {
 std::optional<Reject> Orca::admit(const Request& request, const View& view) const {
   if (config_.queue_limit && queued() >= *config_.queue_limit) return Reject{kNoRequest, 503, "queue_capacity"};
   if (reserve_ == Reserve::max_len) return refuse_slot(config_, request, view.kv);
-  if (view.kv.blocks_for(reserved_tokens(request)) > view.kv.total())
+  if (view.kv.blocks_for(reserved_tokens(request, view.reserve_tokens)) > view.kv.total())
     return Reject{kNoRequest, 422, "max_total_tokens"};
   return {};
 }
@@ -44,7 +44,7 @@ void Orca::decide(Nanos, const View& view, Decision& out) {
   Blk free = view.kv.free();
   while (!queue_.empty() && std::ssize(running_) < max_running_) {
     const ReqId id = queue_.front();
-    const std::int64_t tokens = reserved_tokens(view.requests[id]);
+    const std::int64_t tokens = reserved_tokens(view.requests[id], view.requests.reserve_tokens(id));
     const Blk blocks = view.kv.blocks_for(tokens);
     if (blocks > free) break;
     free -= blocks;

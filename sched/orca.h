@@ -27,7 +27,7 @@ class Orca final : public Policy {
   void digest(std::string& out) const override;
 
  private:
-  [[nodiscard]] std::int64_t reserved_tokens(const Request& request) const;
+  [[nodiscard]] std::int64_t reserved_tokens(const Request& request, Tok reserve) const;
 
   PolicyConfig config_;
   Reserve reserve_;

@@ -20,6 +20,7 @@ namespace plimsoll::sched {
 struct View {
   const RequestTable& requests;
   const KvLedger& kv;
+  Tok reserve_tokens = 0;  // RequestTable::reserve_tokens() of the request that admit() is asked about
 };
 
 /// `steps` identical steps (more than one only after a decision with repeat) ended, and these requests with them.

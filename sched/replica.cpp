@@ -25,58 +25,40 @@ Tok reserve_tokens(const PolicyConfig& config, const NewRequest& request) {
 
 Replica::Replica(const Config& config)
     : policy_(make_policy(config.policy)),
+      itl_(config.itl),
       traits_(traits_of(config.policy)),
-      config_(config.policy),
       table_(config.window),
       kv_(config.kv),
-      log_(config.keep_log) {}
+      log_(config.keep_log),
+      config_(config.policy) {}
 Replica::~Replica() = default;
 
 // TGI takes the concurrency permit before it validates, and checks the total before the input.
-std::optional<Reject> Replica::front_door(const Request& request) const {
+std::optional<Reject> Replica::front_door(const Request& request, Tok reserve_tokens) const {
   if (config_.max_concurrent && table_.size() >= *config_.max_concurrent) return Reject{kNoRequest, 429, "overloaded"};
   if (config_.max_total && std::int64_t{request.prompt} + request.max_new > *config_.max_total)
     return Reject{kNoRequest, 422, "max_total_tokens"};
   if (config_.max_input && request.prompt > *config_.max_input) return Reject{kNoRequest, 422, "input_length"};
-  return policy_->admit(request, View{table_, kv_});
+  return policy_->admit(request, View{table_, kv_, reserve_tokens});
 }
 
 std::optional<ReqId> Replica::arrive(const NewRequest& request, Nanos now) {
-  Request entry{.serial = request.serial,
-                .prompt = request.input,
-                .max_new = request.max_new,
-                .reserve_tokens = reserve_tokens(config_, request),
-                .arrival = now,
-                .priority = request.priority};
-  if (const std::optional<Reject> refusal = front_door(entry)) {
-    FinishedAttempt record{.serial = request.serial,
-                           .client = request.client,
-                           .outcome = Outcome::rejected,
-                           .http = refusal->http,
-                           .code = refusal->code,
-                           .input = request.input,
-                           .output = request.output,
-                           .max_new = request.max_new,
-                           .sent = request.sent,
-                           .arrived = now,
-                           .end = now,
-                           .service = {}};
-    record.queue_s = 1e-9 * static_cast<double>(now - request.sent);
-    if (log_.enabled())
-      log_.reject(request.name.empty() ? "r" + std::to_string(request.serial) : std::string(request.name),
-                  refusal->http);
-    ended_.push_back(record);
+  const Request entry{.serial = static_cast<std::uint32_t>(request.serial),
+                      .prompt = request.input,
+                      .max_new = request.max_new,
+                      .arrival = now};
+  const RareFields rare{.reserve_tokens = reserve_tokens(config_, request), .priority = request.priority};
+  if (const std::optional<Reject> refusal = front_door(entry, rare.reserve_tokens)) {
+    refuse(request, *refusal, now);
     return {};
   }
-  const ReqId id = table_.add(entry);
+  const ReqId id = table_.add(entry, rare);
   if (id >= live_.size()) live_.resize(id + 1);
   // The epoch goes on when a handle is used again, so that heap entries of its last owner are not taken for its own.
-  const std::uint32_t epoch = live_[id].epoch + 1;
-  live_[id] = Live{};
-  live_[id].epoch = epoch;
-  live_[id].sent = request.sent;
-  live_[id].client = request.client;
-  live_[id].output = request.output;
+  Live live{.sent = request.sent, .client = request.client, .output = request.output};
+  live.epoch = live_[id].epoch;
+  ++live.epoch;
+  live_[id] = live;
   log_.name(id, request.serial, request.name);
   open_prefix(id, request);
   if (traits_.decides_ahead)
@@ -84,6 +66,26 @@ std::optional<ReqId> Replica::arrive(const NewRequest& request, Nanos now) {
   else
     policy_->on_arrival(id, View{table_, kv_}, now);
   return id;
+}
+
+void Replica::refuse(const NewRequest& request, const Reject& refusal, Nanos now) {
+  FinishedAttempt record{.serial = request.serial,
+                         .client = request.client,
+                         .outcome = Outcome::rejected,
+                         .http = refusal.http,
+                         .code = refusal.code,
+                         .unfit = refusal.is_for_length(),
+                         .input = request.input,
+                         .output = request.output,
+                         .max_new = request.max_new,
+                         .sent = request.sent,
+                         .arrived = now,
+                         .end = now,
+                         .service = {}};
+  record.queue_s = 1e-9 * static_cast<double>(now - request.sent);
+  if (log_.enabled())
+    log_.reject(request.name.empty() ? "r" + std::to_string(request.serial) : std::string(request.name), refusal.http);
+  ended_.push_back(record);
 }
 
 void Replica::open_prefix(ReqId id, const NewRequest& request) {
@@ -181,18 +183,18 @@ void Replica::apply_grow(const KvOp& op) {
     const double tokens = static_cast<double>(kv_.held(op.id) * kv_.block_tokens());
     // The last output token's KV is never stored.
     const double final_tokens = table_[op.id].prompt + live.output - 1;
-    occupancy_.reserve(live.served().kv, tokens, final_tokens, table_.computed(op.id));
+    occupancy_.reserve(service(live).kv, tokens, final_tokens, table_.computed(op.id));
     return;
   }
   kv_.grow(op.id, op.tokens);
   if (traits_.block_by_block) kv_.publish(op.id, static_cast<Tok>(op.tokens));
-  occupancy_.grow(live.served().kv, op.tokens, table_.computed(op.id));
+  occupancy_.grow(service(live).kv, op.tokens, table_.computed(op.id));
 }
 
 // The request holds nothing any more (released or swapped out); call before its computed count changes.
 void Replica::forget_kv(ReqId id) {
-  if (live_[id].served_)
-    occupancy_.forget(live_[id].served_->kv, table_.computed(id));
+  if (live_[id].service >= 0)
+    occupancy_.forget(service(id).kv, table_.computed(id));
   else
     occupancy_.forget(table_.computed(id));
 }
@@ -221,22 +223,19 @@ void Replica::preempt(const KvOp& op, Nanos now) {
 }
 
 void Replica::start_service(ReqId id, Nanos now) {
-  Live& live = live_[id];
-  Live::Served& served = live.served();
+  Service& served = service(id);
   table_.edit(id).state = State::running;
-  served.service_begin = spent_;
-  if (served.first_scheduled < 0) {
+  served.begin = spent_;
+  if (served.first_scheduled < 0)
     served.first_scheduled = now;
-    served.queue_s = 1e-9 * static_cast<double>(now - live.sent);
-  } else {
+  else
     served.preempt_s += 1e-9 * static_cast<double>(now - served.stopped);
-  }
 }
 
 void Replica::stop_service(ReqId id, Nanos now) {
-  Live::Served& served = live_[id].served();
-  served.service += spent_;
-  served.service += served.service_begin * -1.0;
+  Service& served = service(id);
+  served.time += spent_;
+  served.time += served.begin * -1.0;
   served.stopped = now;
 }
 
@@ -245,16 +244,17 @@ void Replica::reject(const Reject& refusal, Nanos now) {
   end_request(refusal.id, Outcome::rejected, now);
   ended_.back().http = refusal.http;
   ended_.back().code = refusal.code;
+  ended_.back().unfit = refusal.is_for_length();
 }
 
 void Replica::end_request(ReqId id, Outcome outcome, Nanos now) {
   Live& live = live_[id];
   if (table_.decoding(id)) leave(id);
-  const bool scheduled = live.served_ && live.served_->first_scheduled >= 0;
+  const bool scheduled = live.service >= 0 && service(live).first_scheduled >= 0;
   if (table_[id].state == State::running)
     stop_service(id, now);
   else if (scheduled)
-    live.served_->preempt_s += 1e-9 * static_cast<double>(now - live.served_->stopped);
+    service(live).preempt_s += 1e-9 * static_cast<double>(now - service(live).stopped);
   if (table_[id].state != State::swapped) forget_kv(id);
   // What it published stays findable; the rest was its own alone, and it does not come back.
   const Blk early = live.ahead && kv_.prefix_caching() ? kv_.need(id, table_.computed(id) + 1) : 0;
@@ -274,16 +274,17 @@ void Replica::end_request(ReqId id, Outcome outcome, Nanos now) {
                          .end = now,
                          .service = {}};
   if (live.abandoned && outcome == Outcome::completed) record.outcome = Outcome::timed_out;
-  if (!scheduled) record.queue_s = 1e-9 * static_cast<double>(now - live.sent);
-  if (const Live::Served* const served = live.served_.get()) {
-    record.first_scheduled = served->first_scheduled;
-    record.first_token = served->first_token;
-    if (scheduled) record.queue_s = served->queue_s;
-    record.preempt_s = served->preempt_s;
-    record.service = served->service;
+  record.queue_s = 1e-9 * static_cast<double>(now - live.sent);
+  if (live.service >= 0) {
+    const Service& served = service(live);
+    record.first_scheduled = served.first_scheduled;
+    record.first_token = served.first_token;
+    if (scheduled) record.queue_s = 1e-9 * static_cast<double>(served.first_scheduled - live.sent);
+    record.preempt_s = served.preempt_s;
+    record.service = served.time;
+    services_.give(std::exchange(live.service, -1));
   }
   ended_.push_back(record);
-  live.served_.reset();
   live.live = false;
   ++live.epoch;
   table_.remove(id);
@@ -293,7 +294,7 @@ void Replica::join(ReqId id) {
   Live& live = live_[id];
   table_.join_group(id);
   kv_.join_group(id, table_.computed(id));
-  occupancy_.join_group(live.served().kv);
+  occupancy_.join_group(service(live).kv);
   live.fresh = true;
   fresh_.push_back(id);
   push_finish(id);
@@ -301,10 +302,10 @@ void Replica::join(ReqId id) {
 
 void Replica::leave(ReqId id) {
   Live& live = live_[id];
-  if (!live.fresh) live.served().emitted = group_emitted_;
+  if (!live.fresh) service(live).emitted = group_emitted_;
   live.fresh = false;
   ++live.epoch;
-  occupancy_.leave_group(live.served().kv);
+  occupancy_.leave_group(service(live).kv);
   kv_.leave_group(id);
   table_.leave_group(id);
 }

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "model/forward_cost.h"
+#include "sched/by_request.h"
 #include "sched/decision_log.h"
 #include "sched/kv_ledger.h"
 #include "sched/kv_occupancy.h"
@@ -52,6 +53,7 @@ struct FinishedAttempt {
   Outcome outcome = Outcome::completed;
   std::uint16_t http = 0;  // of a rejection
   const char* code = "";
+  bool unfit = false;  // rejected for its length, whatever the load
   Tok input = 0, output = 0, max_new = 0, generated = 0;
   std::int32_t preemptions = 0;
   Nanos sent = 0, arrived = 0, first_scheduled = -1, first_token = -1, end = 0;
@@ -65,8 +67,9 @@ class Replica {
   struct Config {
     PolicyConfig policy;
     KvConfig kv;
-    Tok window = 0;         // the model's sliding window
-    bool keep_log = false;  // keep the decision log
+    Tok window = 0;                          // the model's sliding window
+    bool keep_log = false;                   // keep the decision log
+    std::shared_ptr<LogHistogram> itl = {};  // replicas that one thread drives may share it; null: one of its own
   };
   explicit Replica(const Config& config);
   ~Replica();
@@ -104,7 +107,7 @@ class Replica {
   [[nodiscard]] std::int64_t preemptions() const { return preemptions_; }
   [[nodiscard]] std::int64_t steps() const { return steps_; }
   /// Times between tokens of a request, weighted by requests. The driver adds the gaps of steps 1 … n-1 of a leap.
-  [[nodiscard]] LogHistogram& itl() { return itl_; }
+  [[nodiscard]] HistogramShare& itl() { return itl_; }
   [[nodiscard]] DecisionLog& log() { return log_; }
   /// Rows that a forward decodes, dead ones included, and the sum of the tokens they attend to.
   struct DecodeLoad {
@@ -115,13 +118,17 @@ class Replica {
 
  private:
   struct Live;  // what the Replica knows of a request beyond the table
+  struct Service;
   struct Finish {
     std::int64_t clock;
     ReqId id;
     std::uint32_t epoch;
   };
 
-  [[nodiscard]] std::optional<Reject> front_door(const Request& request) const;
+  [[nodiscard]] std::optional<Reject> front_door(const Request& request, Tok reserve_tokens) const;
+  void refuse(const NewRequest& request, const Reject& refusal, Nanos now);
+  [[nodiscard]] Service& service(Live& live);
+  [[nodiscard]] Service& service(ReqId id);
   void open_prefix(ReqId id, const NewRequest& request);
   void apply(const Decision& decision, Nanos now);
   void preempt(const KvOp& op, Nanos now);
@@ -152,22 +159,24 @@ class Replica {
   void finish_rows(const StepsTime& time);
   void sort_finished();
 
+  // What steps need comes first: of many replicas little stays in the processor's cache.
   std::unique_ptr<Policy> policy_;
+  HistogramShare itl_;
   Traits traits_;
-  PolicyConfig config_;
+  double group_emitted_ = 0;         // seconds: when the group last decoded
+  std::int64_t group_decoded_ = -1;  // the step in which it did
+  std::int64_t preemptions_ = 0, steps_ = 0;
+  model::TimeParts spent_;  // all step time so far, by cause
   RequestTable table_;
   KvLedger kv_;
   KvOccupancy occupancy_;
   Decision decision_;
   std::vector<Live> live_;
+  Pool<Service> services_;
   std::vector<Finish> finishes_;  // min-heap by (clock, serial): when members of the group produce their last token
   std::vector<ReqId> fresh_;      // joined since the last group step: their first gap differs from the others'
   std::vector<ReqId> finished_, held_rows_;
   std::vector<FinishedAttempt> ended_;
-  double group_emitted_ = 0;         // seconds: when the group last decoded
-  std::int64_t group_decoded_ = -1;  // the step in which it did
-  model::TimeParts spent_;           // all step time so far, by cause
-  std::int64_t preemptions_ = 0, steps_ = 0;
   // With Traits::decides_ahead:
   bool ahead_ = false;          // decision_ is the next step's, and applied
   std::int64_t plan_left_ = 0;  // steps of the decided plan that have not ended
@@ -175,8 +184,8 @@ class Replica {
   std::vector<ReqId> gone_;     // cancelled rows of the decided step: they leave with it
   DecodeLoad wasted_;           // rows of the decided step whose requests have ended
   Nanos idle_until_ = kNever;   // when the engine started after it had been idle
-  LogHistogram itl_;
   DecisionLog log_;
+  PolicyConfig config_;
 };
 
 }  // namespace plimsoll::sched

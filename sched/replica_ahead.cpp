@@ -94,7 +94,7 @@ void Replica::end_gone(Nanos now) {
 bool Replica::decoded_last(ReqId id) {
   Live& live = live_[id];
   if (!table_.decoding(id)) return false;
-  return (group_decoded_ == steps_ && !live.fresh) || live.served().decoded == steps_;
+  return (group_decoded_ == steps_ && !live.fresh) || service(live).decoded == steps_;
 }
 
 // Tokens of a preempted request whose content is in the prefix cache. What is decided ahead does not know the last
@@ -102,7 +102,7 @@ bool Replica::decoded_last(ReqId id) {
 Tok Replica::known_tokens(ReqId id, Tok given) {
   const bool decoded = traits_.decides_ahead && decoded_last(id);
   if (given == 0) return table_.computed(id) - (decoded ? 1 : 0);
-  const bool unknown = decoded || (traits_.decides_ahead && live_[id].served().prefilled == steps_);
+  const bool unknown = decoded || (traits_.decides_ahead && service(id).prefilled == steps_);
   return std::min(given, table_.length(id) - (unknown ? 1 : 0));
 }
 

@@ -74,7 +74,7 @@ void Replica::complete_decodes(const Forward& forward, const StepsTime& time) {
   if (forward.decodes == Decodes::listed) {
     for (const ReqId id : forward.listed) {
       Live& live = live_[id];
-      Live::Served& served = live.served();
+      Service& served = service(live);
       const double emitted = live.fresh ? served.emitted : group_emitted_;
       if (!traits_.returns_at_batch_end) itl_.add((time.start - emitted) + time.first, 1);
       served.emitted = time.end;
@@ -99,7 +99,7 @@ void Replica::complete_decodes(const Forward& forward, const StepsTime& time) {
     std::int64_t rest = table_.group_size();
     for (const ReqId id : fresh_) {
       if (!live_[id].fresh) continue;
-      itl_.add((time.start - live_[id].served().emitted) + time.first, 1);
+      itl_.add((time.start - service(id).emitted) + time.first, 1);
       --rest;
       live_[id].fresh = false;
     }
@@ -122,7 +122,7 @@ void Replica::complete_decodes(const Forward& forward, const StepsTime& time) {
 
 void Replica::complete_prefills(const Forward& forward, const StepsTime& time) {
   for (const Segment& segment : forward.prefill) {
-    Live::Served& served = live_[segment.id].served();
+    Service& served = service(segment.id);
     table_.prefill(segment.id, segment.new_tokens);
     occupancy_.store_prefill(served.kv, segment.new_tokens);
     if (!traits_.block_by_block) kv_.publish(segment.id, table_.computed(segment.id));
@@ -135,7 +135,7 @@ void Replica::complete_prefills(const Forward& forward, const StepsTime& time) {
 // A completed (re)prefill samples one token; then the request decodes with the group, or is finished.
 void Replica::emit(ReqId id, const StepsTime& time) {
   Live& live = live_[id];
-  Live::Served& served = live.served();
+  Service& served = service(live);
   if (served.first_token < 0)
     served.first_token = time.end_stamp;
   else if (!traits_.returns_at_batch_end)
@@ -179,7 +179,7 @@ void Replica::finish_rows(const StepsTime& time) {
   finished_.clear();
   if (table_.group_size() > 0) return;
   for (const ReqId id : held_rows_) {
-    live_[id].served().first_token = time.end_stamp;  // the whole answer comes at once
+    service(id).first_token = time.end_stamp;  // the whole answer comes at once
     end_request(id, Outcome::completed, time.end_stamp);
   }
   held_rows_.clear();

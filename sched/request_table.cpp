@@ -2,55 +2,60 @@
 #include "sched/request_table.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "model/error.h"
 
 namespace plimsoll::sched {
 
-ReqId RequestTable::add(const Request& request) {
-  ReqId id;
-  if (free_slots_.empty()) {
+ReqId RequestTable::add(const Request& request, const RareFields& rare) {
+  ReqId id = free_;
+  if (id == kNoRequest) {
     id = static_cast<ReqId>(slots_.size());
     slots_.emplace_back();
+    if (window_ > 0) growths_.emplace_back();
   } else {
-    id = free_slots_.back();
-    free_slots_.pop_back();
+    free_ = slots_[id].request.serial;
   }
-  Slot slot;
-  slot.request = request;
-  slot.epoch = slots_[id].epoch;
-  ++slot.epoch;
-  slots_[id] = slot;
+  slots_[id] = {.request = request};
+  // A column is as long as the table from the first request on that needs it.
+  const auto keep = [this, id](auto& column, auto value) {
+    if (value == 0 && column.empty()) return;
+    column.resize(slots_.size());
+    column[id] = value;
+  };
+  keep(reserves_, rare.reserve_tokens);
+  keep(priorities_, rare.priority);
   ++live_;
   return id;
 }
 
+// The slot that was freed last is used first: its memory is warm.
 void RequestTable::remove(ReqId id) {
-  if (slots_[id].in_group) leave_group(id);
-  ++slots_[id].epoch;
-  free_slots_.push_back(id);
+  if (decoding(id)) leave_group(id);
+  slots_[id].request.serial = std::exchange(free_, id);
   --live_;
 }
 
 void RequestTable::join_group(ReqId id) {
   Slot& slot = slots_[id];
-  PLIMSOLL_CHECK(!slot.in_group, "a request joins the decode group once");
-  slot.joined = static_cast<std::uint32_t>(clock_);
-  slot.in_group = true;
-  ++group_size_;
+  PLIMSOLL_CHECK(!slot.request.decoding, "a request joins the decode group once");
   group_computed_ += slot.computed;
+  slot.request.decoding = true;
+  slot.generated -= static_cast<std::uint32_t>(clock_);
+  slot.computed -= static_cast<std::uint32_t>(clock_);
+  ++group_size_;
   if (window_ > 0) window_join(id);
 }
 
 // From here on the counters are the request's own again: what the group's clock added is written down.
 void RequestTable::leave_group(ReqId id) {
   Slot& slot = slots_[id];
-  PLIMSOLL_CHECK(slot.in_group, "only members leave the decode group");
+  PLIMSOLL_CHECK(slot.request.decoding, "only members leave the decode group");
   if (window_ > 0) window_leave(id);
-  const Tok run = run_of(id);
-  slot.generated += run;
-  slot.computed += run;
-  slot.in_group = false;
+  slot.generated += static_cast<std::uint32_t>(clock_);
+  slot.computed += static_cast<std::uint32_t>(clock_);
+  slot.request.decoding = false;
   --group_size_;
   group_computed_ -= slot.computed;
 }
@@ -86,24 +91,22 @@ std::int64_t RequestTable::steps_to_window_kink() {
 
 // A member's share of the windowed sum is min(computed + 1, window).
 void RequestTable::window_join(ReqId id) {
-  Slot& slot = slots_[id];
+  Growth& growth = growths_[id];
   const Tok context = computed(id) + 1;
-  slot.saturated = context >= window_;
-  if (slot.saturated) return;
+  growth.saturated = context >= window_;
+  if (growth.saturated) return;
   ++growing_;
   growing_context_ += context;
-  ++slot.epoch;
-  saturations_.push_back({clock_ + (window_ - context), id, slot.epoch});
+  ++growth.epoch;
+  saturations_.push_back({clock_ + (window_ - context), id, growth.epoch});
   std::push_heap(saturations_.begin(), saturations_.end(), kLater);
 }
 
 void RequestTable::window_leave(ReqId id) {
-  Slot& slot = slots_[id];
-  if (!slot.saturated) {
-    --growing_;
-    growing_context_ -= computed(id) + 1;
-    ++slot.epoch;
-  }
+  if (growths_[id].saturated) return;
+  --growing_;
+  growing_context_ -= computed(id) + 1;
+  ++growths_[id].epoch;
 }
 
 // Entries of requests that have left the group stay in the heap, where removing them would cost a search; their epoch
@@ -111,7 +114,7 @@ void RequestTable::window_leave(ReqId id) {
 void RequestTable::drop_stale() {
   while (!saturations_.empty()) {
     const Saturation& next = saturations_.front();
-    if (slots_[next.id].in_group && slots_[next.id].epoch == next.epoch) return;
+    if (decoding(next.id) && growths_[next.id].epoch == next.epoch) return;
     std::pop_heap(saturations_.begin(), saturations_.end(), kLater);
     saturations_.pop_back();
   }
@@ -123,7 +126,7 @@ void RequestTable::window_advance() {
     const Saturation next = saturations_.front();
     std::pop_heap(saturations_.begin(), saturations_.end(), kLater);
     saturations_.pop_back();
-    slots_[next.id].saturated = true;
+    growths_[next.id].saturated = true;
     --growing_;
     growing_context_ -= computed(next.id) + 1;
   }

@@ -19,15 +19,20 @@ namespace plimsoll::sched {
 /// Orders a heap of what happens at readings of the group's clock: the earliest is on top.
 inline constexpr auto kLater = [](const auto& a, const auto& b) { return a.clock > b.clock; };
 
-/// What a policy may know of a request. 40 bytes: millions may wait at once.
+/// What a policy may know of a request. 24 bytes, since millions may wait at once.
 struct Request {
-  std::uint64_t serial = 0;  // order of arrival at the front door, unique in a run
+  std::uint32_t serial = 0;  // order of sending, unique in a run
   Tok prompt = 0;            // input tokens, >= 1
   Tok max_new = 0;           // the user's cap on output tokens, >= 1
-  Tok reserve_tokens = 0;    // prompt + output for policies whose reservation needs it (orca pow2 and oracle), else 0
-  std::int32_t preemptions : 24 = 0;
+  std::int32_t preemptions : 23 = 0;
+  bool decoding : 1 = false;  // a member of the decode group
   State state : 8 = State::waiting;
   Nanos arrival = 0;
+};
+
+/// What few requests have beside it; each in a column of its own.
+struct RareFields {
+  Tok reserve_tokens = 0;     // prompt + output for policies that reserve by the true output (orca pow2 and oracle)
   std::int32_t priority = 0;  // the lower, the sooner
 };
 
@@ -36,13 +41,15 @@ class RequestTable {
   // ---- read by policies ------------------------------------------------------------------------------------
   [[nodiscard]] const Request& operator[](ReqId id) const { return slots_[id].request; }
   /// Output tokens produced so far.
-  [[nodiscard]] Tok generated(ReqId id) const { return slots_[id].generated + run_of(id); }
+  [[nodiscard]] Tok generated(ReqId id) const { return static_cast<Tok>(slots_[id].generated + run_of(id)); }
   /// Tokens whose KV is computed. A decode-ready request has computed = length - 1.
-  [[nodiscard]] Tok computed(ReqId id) const { return slots_[id].computed + run_of(id); }
+  [[nodiscard]] Tok computed(ReqId id) const { return static_cast<Tok>(slots_[id].computed + run_of(id)); }
   /// Prompt plus produced tokens: what a (re)prefill has to cover.
   [[nodiscard]] Tok length(ReqId id) const { return slots_[id].request.prompt + generated(id); }
   /// Whether the request is in the decode group.
-  [[nodiscard]] bool decoding(ReqId id) const { return slots_[id].in_group; }
+  [[nodiscard]] bool decoding(ReqId id) const { return slots_[id].request.decoding; }
+  [[nodiscard]] Tok reserve_tokens(ReqId id) const { return id < reserves_.size() ? reserves_[id] : 0; }
+  [[nodiscard]] std::int32_t priority(ReqId id) const { return id < priorities_.size() ? priorities_[id] : 0; }
   [[nodiscard]] std::int64_t group_size() const { return group_size_; }
   /// Running requests whose last token, by their cap, is computed but not known yet (Traits::decides_ahead). They are
   /// not in the group.
@@ -53,12 +60,12 @@ class RequestTable {
   // ---- changed by the Replica only -------------------------------------------------------------------------
   /// `window`: the model's sliding window in tokens, 0 for none (see group_context_windowed).
   explicit RequestTable(Tok window = 0) : window_(window) {}
-  [[nodiscard]] ReqId add(const Request& request);
+  [[nodiscard]] ReqId add(const Request& request, const RareFields& rare = {});
   void remove(ReqId id);  // leaves the group first
   [[nodiscard]] Request& edit(ReqId id) { return slots_[id].request; }
   /// `tokens` more tokens are computed; the request is not in the group.
-  void prefill(ReqId id, Tok tokens) { slots_[id].computed += tokens; }
-  void set_computed(ReqId id, Tok tokens) { slots_[id].computed = tokens; }
+  void prefill(ReqId id, Tok tokens) { slots_[id].computed += static_cast<std::uint32_t>(tokens); }
+  void set_computed(ReqId id, Tok tokens) { slots_[id].computed = static_cast<std::uint32_t>(tokens); }
   void set_capped(std::int64_t requests) { capped_ = requests; }
   /// One more output token of a request outside the group.
   void emit(ReqId id) { ++slots_[id].generated; }
@@ -83,10 +90,12 @@ class RequestTable {
  private:
   struct Slot {
     Request request;
-    Tok generated = 0, computed = 0;  // when it joined, for members
-    std::uint32_t joined = 0;         // group clock then, its last 32 bits: no run of a request is longer
-    std::uint32_t epoch : 30 = 0;     // tells stale window entries from live ones
-    std::uint32_t in_group : 1 = 0, saturated : 1 = 0;
+    // Of members less the group's clock when they joined, modulo 2^32: no run of a request is longer.
+    std::uint32_t generated = 0, computed = 0;
+  };
+  struct Growth {                  // of a member's share of the windowed sum
+    std::uint32_t epoch : 31 = 0;  // tells stale entries of saturations_ from live ones
+    std::uint32_t saturated : 1 = 0;
   };
   struct Saturation {
     std::int64_t clock;
@@ -94,8 +103,8 @@ class RequestTable {
     std::uint32_t epoch;
   };
 
-  [[nodiscard]] Tok run_of(ReqId id) const {
-    return slots_[id].in_group ? static_cast<Tok>(static_cast<std::uint32_t>(clock_) - slots_[id].joined) : 0;
+  [[nodiscard]] std::uint32_t run_of(ReqId id) const {
+    return slots_[id].request.decoding ? static_cast<std::uint32_t>(clock_) : 0;
   }
   void window_join(ReqId id);
   void window_leave(ReqId id);
@@ -103,7 +112,10 @@ class RequestTable {
   void drop_stale();
 
   std::vector<Slot> slots_;
-  std::vector<ReqId> free_slots_;
+  ReqId free_ = kNoRequest;               // the slot to use next; its serial is the one after it
+  std::vector<Tok> reserves_;             // by ReqId; empty where no policy asks
+  std::vector<std::int32_t> priorities_;  // by ReqId; empty where all are 0
+  std::vector<Growth> growths_;           // by ReqId; empty without a window
   std::int64_t live_ = 0, capped_ = 0;
   std::int64_t clock_ = 0, group_size_ = 0, group_computed_ = 0;
   Tok window_ = 0;

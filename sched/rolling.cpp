@@ -67,7 +67,7 @@ Nanos Rolling::next_deadline(Nanos deadline, ReqId next, const View& view) const
 // The worker gives up requests that have waited for a place until `until`.
 void Rolling::expire(const View& view, Nanos until) {
   while (held_ != kNoRequest && held_until_ <= until) {
-    rejects_.push_back({held_, 400, "time_out"});
+    rejects_.push_back({held_, 400, "time_out", true});
     held_ = kNoRequest;
     if (queue_.empty()) return;
     held_ = queue_.front();

@@ -41,17 +41,38 @@ std::size_t least(Loads loads, Key key) {
   return best;
 }
 
-std::size_t least_outstanding(Loads loads) {
-  return least(loads, [&](std::size_t i) { return loads[i].outstanding; });
-}
+/// The healthy replicas. Once the first change is told, their list is kept instead of looked for.
+class Healthy {
+ public:
+  void changed(std::size_t index, Loads loads) {
+    if (healthy_.size() == loads.size() && healthy_[index] == loads[index].healthy) return;
+    healthy_.clear();
+    list_.clear();
+    for (std::size_t i = 0; i < loads.size(); ++i) {
+      healthy_.push_back(loads[i].healthy);
+      if (loads[i].healthy) list_.push_back(i);
+    }
+  }
+  [[nodiscard]] std::size_t count(Loads loads) const { return list_.empty() ? healthy_count(loads) : list_.size(); }
+  /// The index of the n-th one.
+  [[nodiscard]] std::size_t nth(Loads loads, std::size_t n) const {
+    return list_.empty() ? nth_healthy(loads, n) : list_[n];
+  }
+
+ private:
+  std::vector<bool> healthy_;  // by replica, as told last
+  std::vector<std::size_t> list_;
+};
 
 class RoundRobin final : public Router {
  public:
   std::size_t route(const RouteQuery&, Loads loads) override {
-    return nth_healthy(loads, static_cast<std::size_t>(turn_++ % healthy_count(loads)));
+    return healthy_.nth(loads, static_cast<std::size_t>(turn_++ % healthy_.count(loads)));
   }
+  void changed(std::size_t index, Loads loads) override { healthy_.changed(index, loads); }
 
  private:
+  Healthy healthy_;
   std::uint64_t turn_ = 0;  // goes on when replicas come and go
 };
 
@@ -59,24 +80,47 @@ class Random final : public Router {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}
   std::size_t route(const RouteQuery&, Loads loads) override {
-    return nth_healthy(loads, draw_below(engine_, healthy_count(loads)));
+    return healthy_.nth(loads, draw_below(engine_, healthy_.count(loads)));
   }
+  void changed(std::size_t index, Loads loads) override { healthy_.changed(index, loads); }
 
  private:
+  Healthy healthy_;
   std::mt19937_64 engine_;
 };
 
-class LeastOutstanding final : public Router {
+class PowerOfTwo final : public Router {
+ public:
+  explicit PowerOfTwo(std::uint64_t seed) : engine_(seed) {}
+  std::size_t route(const RouteQuery&, Loads loads) override {
+    const std::size_t count = healthy_.count(loads);
+    if (count == 1) return healthy_.nth(loads, 0);
+    const std::size_t one = draw_below(engine_, count);
+    std::size_t two = draw_below(engine_, count - 1);
+    if (two >= one) ++two;  // skip the first: distinct, and still uniform
+    const std::size_t first = healthy_.nth(loads, one), second = healthy_.nth(loads, two);
+    return loads[first].outstanding <= loads[second].outstanding ? first : second;
+  }
+  void changed(std::size_t index, Loads loads) override { healthy_.changed(index, loads); }
+
+ private:
+  Healthy healthy_;
+  std::mt19937_64 engine_;
+};
+
+/// The healthy replica whose load has the smallest Key.
+template <class Key>
+class Least final : public Router {
  public:
   std::size_t route(const RouteQuery&, Loads loads) override {
-    if (tournament_.empty()) return least_outstanding(loads);
+    if (tournament_.empty()) return least(loads, [&](std::size_t i) { return Key{}(loads[i]); });
     PLIMSOLL_CHECK(loads[tournament_.winner()].healthy, "a request is routed only while a replica is healthy");
     return tournament_.winner();
   }
 
   void changed(std::size_t index, Loads loads) override {
     const auto better = [loads](std::size_t a, std::size_t b) {
-      return loads[a].healthy && (!loads[b].healthy || loads[a].outstanding < loads[b].outstanding);
+      return loads[a].healthy && (!loads[b].healthy || Key{}(loads[a]) < Key{}(loads[b]));
     };
     if (tournament_.empty()) tournament_.start(loads.size(), better);
     tournament_.changed(index, better);
@@ -86,21 +130,14 @@ class LeastOutstanding final : public Router {
   Tournament tournament_;
 };
 
-class PowerOfTwo final : public Router {
- public:
-  explicit PowerOfTwo(std::uint64_t seed) : engine_(seed) {}
-  std::size_t route(const RouteQuery&, Loads loads) override {
-    const std::size_t count = healthy_count(loads);
-    if (count == 1) return nth_healthy(loads, 0);
-    const std::size_t one = draw_below(engine_, count);
-    std::size_t two = draw_below(engine_, count - 1);
-    if (two >= one) ++two;  // skip the first: distinct, and still uniform
-    const std::size_t first = nth_healthy(loads, one), second = nth_healthy(loads, two);
-    return loads[first].outstanding <= loads[second].outstanding ? first : second;
+struct Requests {
+  std::int64_t operator()(const ReplicaLoad& load) const { return load.outstanding; }
+};
+/// Tokens are the router's own count, so they are never stale.
+struct Tokens {
+  std::pair<std::int64_t, std::int64_t> operator()(const ReplicaLoad& load) const {
+    return {load.outstanding_tokens, load.outstanding};
   }
-
- private:
-  std::mt19937_64 engine_;
 };
 
 /// Rendezvous hashing: a session ranks the replicas, so that one more or one less moves only the sessions it must.
@@ -109,7 +146,7 @@ class Session final : public Router {
  public:
   explicit Session(std::optional<std::int64_t> cap) : cap_(cap) {}
   std::size_t route(const RouteQuery& query, Loads loads) override {
-    if (query.session == 0) return least_outstanding(loads);
+    if (query.session == 0) return least_.route(query, loads);
     std::size_t best = loads.size();
     std::uint64_t best_rank = 0;
     for (std::size_t i = 0; i < loads.size(); ++i) {
@@ -119,37 +156,47 @@ class Session final : public Router {
       best = i;
       best_rank = rank;
     }
-    return best < loads.size() ? best : least_outstanding(loads);
+    return best < loads.size() ? best : least_.route(query, loads);
   }
+  void changed(std::size_t index, Loads loads) override { least_.changed(index, loads); }
 
  private:
   std::optional<std::int64_t> cap_;
+  Least<Requests> least_;
 };
 
 /// KV use comes from the replicas' reports, which are up to `every` old; ties go by the router's own count, or a burst
 /// between two reports would all go to one replica.
 class LeastKv final : public Router {
+  [[nodiscard]] auto better(Loads loads) const {
+    return [this, loads](std::size_t a, std::size_t b) {
+      const auto key = [&](std::size_t i) { return std::pair(reported_[i].kv_blocks_in_use, loads[i].outstanding); };
+      return loads[a].healthy && (!loads[b].healthy || key(a) < key(b));
+    };
+  }
+
  public:
   explicit LeastKv(Nanos every) : every_(every) {}
   std::size_t route(const RouteQuery& query, Loads loads) override {
-    if (reported_.size() != loads.size() || query.now - reported_at_ >= every_) {
+    const bool reports = reported_.size() != loads.size() || query.now - reported_at_ >= every_;
+    if (reports) {
       reported_.assign(loads.begin(), loads.end());
       reported_at_ = query.now;
     }
-    return least(loads, [&](std::size_t i) { return std::pair(reported_[i].kv_blocks_in_use, loads[i].outstanding); });
+    if (reports || !told_) tournament_.start(loads.size(), better(loads));
+    return tournament_.winner();
+  }
+
+  void changed(std::size_t index, Loads loads) override {
+    told_ = true;
+    if (!tournament_.empty()) tournament_.changed(index, better(loads));
   }
 
  private:
   Nanos every_, reported_at_ = 0;
+  bool told_ = false;
   std::vector<ReplicaLoad> reported_;
-};
-
-/// Tokens are the router's own count, so they are never stale.
-class LeastTokens final : public Router {
- public:
-  std::size_t route(const RouteQuery&, Loads loads) override {
-    return least(loads, [&](std::size_t i) { return std::pair(loads[i].outstanding_tokens, loads[i].outstanding); });
-  }
+  Tournament tournament_;
 };
 
 }  // namespace
@@ -162,12 +209,12 @@ std::unique_ptr<Router> make_router(RouterKind kind, std::uint64_t seed, const R
   switch (kind) {
     case RouterKind::round_robin: return std::make_unique<RoundRobin>();
     case RouterKind::random: return std::make_unique<Random>(seed);
-    case RouterKind::least_outstanding: return std::make_unique<LeastOutstanding>();
+    case RouterKind::least_outstanding: return std::make_unique<Least<Requests>>();
     case RouterKind::power_of_two: return std::make_unique<PowerOfTwo>(seed);
     case RouterKind::session: return std::make_unique<Session>(options.session_cap);
     case RouterKind::prefix: return make_prefix_router(options);
     case RouterKind::least_kv: return std::make_unique<LeastKv>(options.report_every);
-    case RouterKind::least_tokens: return std::make_unique<LeastTokens>();
+    case RouterKind::least_tokens: return std::make_unique<Least<Tokens>>();
   }
   PLIMSOLL_CHECK(false, "every kind of router is listed");
 }

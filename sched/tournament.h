@@ -29,7 +29,11 @@ class Tournament {
   /// A candidate has become better or worse.
   template <class Beats>
   void changed(std::size_t index, Beats beats) {
-    for (std::size_t match = (seats_ + index) / 2; match > 0; match /= 2) play(match, beats);
+    for (std::size_t match = (seats_ + index) / 2; match > 0; match /= 2) {
+      const bool won = winners_[match] == index;
+      play(match, beats);
+      if (!won && winners_[match] != index) return;  // it lost before and loses again
+    }
   }
 
  private:

@@ -45,7 +45,7 @@ void VllmV1::enqueue(ReqId id, const View& view) {
     waiting_.push_back(id);
     return;
   }
-  const auto rank = [&view](ReqId r) { return std::pair(view.requests[r].priority, view.requests[r].serial); };
+  const auto rank = [&view](ReqId r) { return std::pair(view.requests.priority(r), view.requests[r].serial); };
   const auto before = [&rank](ReqId a, ReqId b) { return rank(a) < rank(b); };
   waiting_.insert(std::upper_bound(waiting_.begin(), waiting_.end(), id, before), id);
 }
@@ -150,7 +150,7 @@ bool VllmV1::make_room(const Given& wanted, const View& view, Step& step, Decisi
 // The last one admitted; by priority, the least urgent one.
 std::size_t VllmV1::victim(const View& view) const {
   if (!by_priority_) return running_.size() - 1;
-  const auto rank = [&view](ReqId r) { return std::pair(view.requests[r].priority, view.requests[r].serial); };
+  const auto rank = [&view](ReqId r) { return std::pair(view.requests.priority(r), view.requests[r].serial); };
   const auto less = [&rank](ReqId a, ReqId b) { return rank(a) < rank(b); };
   return static_cast<std::size_t>(std::max_element(running_.begin(), running_.end(), less) - running_.begin());
 }

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The next event of each replica: a binary heap with one entry a replica. An event costs the logarithm of the number of
-// replicas.
+// The next event of each replica: a tree with a leaf for each replica, whose nodes hold the earliest time below them.
+// An event costs the logarithm of the number of replicas.
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
-#include <cstdint>
-#include <numeric>
-#include <utility>
 #include <vector>
 
 #include "sched/types.h"
@@ -17,61 +15,39 @@ namespace plimsoll::sim {
 class EventQueue {
  public:
   /// Replicas 0 … count-1, all without an event.
-  explicit EventQueue(std::size_t count) : times_(count, sched::kNever), heap_(count), places_(count) {
-    std::iota(heap_.begin(), heap_.end(), 0U);
-    std::iota(places_.begin(), places_.end(), 0U);
-  }
+  explicit EventQueue(std::size_t count) : leaves_(std::bit_ceil(count)), earliest_(2 * leaves_, sched::kNever) {}
 
   /// The earliest event; kNever if there is none.
-  [[nodiscard]] Nanos next() const { return heap_.empty() ? sched::kNever : times_[heap_.front()]; }
-  [[nodiscard]] Nanos at(std::size_t replica) const { return times_[replica]; }
+  [[nodiscard]] Nanos next() const { return earliest_[1]; }
+  [[nodiscard]] Nanos at(std::size_t replica) const { return earliest_[leaves_ + replica]; }
   void set(std::size_t replica, Nanos time) {
-    const Nanos before = std::exchange(times_[replica], time);
-    if (time < before) rise(places_[replica]);
-    if (time > before) sink(places_[replica]);
+    std::size_t node = leaves_ + replica;
+    earliest_[node] = time;
+    while ((node /= 2) > 0) {
+      const Nanos earliest = std::min(earliest_[2 * node], earliest_[2 * node + 1]);
+      if (earliest_[node] == earliest) return;  // nor does anything change above
+      earliest_[node] = earliest;
+    }
   }
   /// Replaces `due` by the replicas whose event is at or before `now`, in order of their index.
   void due(Nanos now, std::vector<std::size_t>& due) const {
     due.clear();
-    collect(0, now, due);
-    std::sort(due.begin(), due.end());
+    if (earliest_[1] > now) return;
+    for (std::size_t node = 1;; ++node) {
+      while (node < leaves_) {  // to the first leaf below
+        node *= 2;
+        if (earliest_[node] > now) ++node;
+      }
+      due.push_back(node - leaves_);
+      // up to the first node whose right neighbour holds another one; node 1 is odd and has none
+      while (node % 2 == 1 || earliest_[node + 1] > now)
+        if ((node /= 2) == 0) return;
+    }
   }
 
  private:
-  void put(std::size_t place, std::uint32_t replica) {
-    heap_[place] = replica;
-    places_[replica] = static_cast<std::uint32_t>(place);
-  }
-
-  void rise(std::size_t place) {
-    const std::uint32_t replica = heap_[place];
-    for (; place > 0 && times_[heap_[(place - 1) / 2]] > times_[replica]; place = (place - 1) / 2)
-      put(place, heap_[(place - 1) / 2]);
-    put(place, replica);
-  }
-
-  void sink(std::size_t place) {
-    const std::uint32_t replica = heap_[place];
-    for (std::size_t child = 2 * place + 1; child < heap_.size(); child = 2 * place + 1) {
-      if (child + 1 < heap_.size() && times_[heap_[child + 1]] < times_[heap_[child]]) ++child;
-      if (times_[heap_[child]] >= times_[replica]) break;
-      put(place, heap_[child]);
-      place = child;
-    }
-    put(place, replica);
-  }
-
-  // Every child of an entry is at least as late, so the walk stops at the first entry after `now`.
-  void collect(std::size_t place, Nanos now, std::vector<std::size_t>& due) const {
-    if (place >= heap_.size() || times_[heap_[place]] > now) return;
-    due.push_back(heap_[place]);
-    collect(2 * place + 1, now, due);
-    collect(2 * place + 2, now, due);
-  }
-
-  std::vector<Nanos> times_;           // by replica
-  std::vector<std::uint32_t> heap_;    // replicas
-  std::vector<std::uint32_t> places_;  // by replica: its index in the heap
+  std::size_t leaves_;
+  std::vector<Nanos> earliest_;  // the root in 1, the children of node n in 2n and 2n + 1; replicas from leaves_ on
 };
 
 }  // namespace plimsoll::sim

@@ -26,17 +26,17 @@ model::CostInputs cost_inputs(const load::Scenario& s) {
           .front_end = s.front_end};
 }
 
-std::shared_ptr<model::ForwardCost> SimReplica::make_cost(const load::Scenario& scenario) {
-  return std::make_shared<model::ForwardCost>(cost_inputs(scenario));
-}
+SimReplica::Shared::Shared(const load::Scenario& scenario)
+    : cost(std::make_shared<model::ForwardCost>(cost_inputs(scenario))), itl(std::make_shared<sched::LogHistogram>()) {}
 
 SimReplica::SimReplica(const load::Scenario& scenario, std::int32_t index, const RunOptions& options,
-                       std::shared_ptr<model::ForwardCost> cost)
+                       const Shared& shared)
     : replica_({.policy = scenario.policy,
                 .kv = scenario.kv,
                 .window = scenario.shape->sliding_window,
-                .keep_log = options.keep_log}),
-      cost_(cost ? std::move(cost) : make_cost(scenario)),
+                .keep_log = options.keep_log,
+                .itl = shared.itl}),
+      cost_(shared.cost),
       index_(index),
       stepwise_(scenario.stepwise),
       keep_steps_(options.keep_steps),

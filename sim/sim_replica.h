@@ -31,11 +31,14 @@ namespace plimsoll::sim {
 
 class SimReplica {
  public:
-  /// The replicas of a run may share `cost`, since one thread drives them all; null: the replica makes its own.
-  SimReplica(const load::Scenario& scenario, std::int32_t index, const RunOptions& options,
-             std::shared_ptr<model::ForwardCost> cost = {});
-  /// The prices of the scenario's steps.
-  [[nodiscard]] static std::shared_ptr<model::ForwardCost> make_cost(const load::Scenario& scenario);
+  /// What the replicas of a run share, since one thread drives them all. It stays in the cache, however many there are.
+  struct Shared {
+    explicit Shared(const load::Scenario& scenario);
+    std::shared_ptr<model::ForwardCost> cost;  // the prices of the scenario's steps
+    std::shared_ptr<sched::LogHistogram> itl;  // Replica::itl()
+  };
+
+  SimReplica(const load::Scenario& scenario, std::int32_t index, const RunOptions& options, const Shared& shared);
 
   /// The time of the next event: the end of the piece in flight, or the policy's wake-up; kNever if there is neither.
   [[nodiscard]] Nanos next_event() const;

@@ -8,14 +8,14 @@ namespace plimsoll::sim {
 SimRun::SimRun(const load::Scenario& scenario, const RunOptions& options)
     : scenario_(scenario),
       options_(options),
-      cost_(SimReplica::make_cost(scenario)),
+      shared_(scenario),
       slots_(static_cast<std::size_t>(scenario.replicas)),
       events_(static_cast<std::size_t>(scenario.replicas)) {
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) put_new(slot);
 }
 
 void SimRun::put_new(std::size_t slot) {
-  slots_[slot] = &replicas_.emplace_back(scenario_, static_cast<std::int32_t>(slot), options_, cost_);
+  slots_[slot] = &replicas_.emplace_back(scenario_, static_cast<std::int32_t>(slot), options_, shared_);
   all_.push_back(&slots_[slot]->replica());
 }
 
@@ -85,7 +85,7 @@ void SimRun::take(RunResult& result, bool logs) {
   load::ReplicaRunner::take(result, logs);
   for (const SimReplica& replica : replicas_)
     result.steps.insert(result.steps.end(), replica.step_rows().begin(), replica.step_rows().end());
-  result.beyond_measured.insert(cost_->beyond_measured().begin(), cost_->beyond_measured().end());
+  result.beyond_measured.insert(shared_.cost->beyond_measured().begin(), shared_.cost->beyond_measured().end());
 }
 
 }  // namespace plimsoll::sim

@@ -54,7 +54,7 @@ class SimRun : public load::ReplicaRunner {
 
   const load::Scenario& scenario_;
   const RunOptions& options_;
-  std::shared_ptr<model::ForwardCost> cost_;
+  const SimReplica::Shared shared_;
   std::deque<SimReplica> replicas_;   // never moved; failed ones stay, for their measurements
   std::vector<sched::Replica*> all_;  // the schedulers of replicas_
   std::vector<SimReplica*> slots_;    // the one in each slot

@@ -14,7 +14,8 @@ namespace {
 
 class SimScript final : public load::ScriptReplica {
  public:
-  SimScript(const load::Scenario& scenario, const RunOptions& options) : sim_(scenario, 0, options) {}
+  SimScript(const load::Scenario& scenario, const RunOptions& options)
+      : sim_(scenario, 0, options, SimReplica::Shared(scenario)) {}
   sched::Replica& replica() override { return sim_.replica(); }
   double run_step(Nanos start, Nanos end, double real_start) override {
     return sim_.run_scripted_step(start, end, real_start);

@@ -101,7 +101,7 @@ void StepSeries::measure(std::int64_t n, sched::StepsTime& time) const {
   time.parts = all.parts;
 }
 
-void StepSeries::add_gaps(std::int64_t n, std::int64_t weight, double total, sched::LogHistogram& histogram) const {
+void StepSeries::add_gaps(std::int64_t n, std::int64_t weight, double total, sched::HistogramShare& histogram) const {
   if (n < 2) return;
   if (growth_ <= 0) {
     histogram.add(first_, weight * (n - 1));
@@ -119,7 +119,7 @@ void StepSeries::add_gaps(std::int64_t n, std::int64_t weight, double total, sch
 }
 
 void StepSeries::add_bins(std::int64_t low, std::int32_t low_bin, std::int64_t high, std::int32_t high_bin,
-                          std::int64_t weight, sched::LogHistogram& histogram) const {
+                          std::int64_t weight, sched::HistogramShare& histogram) const {
   if (low_bin == high_bin) {
     histogram.add_to_bin(low_bin, weight * (high - low + 1), 0);
     return;

@@ -39,7 +39,7 @@ class StepSeries {
   /// Fills steps, first, total, moments and parts of the first n steps.
   void measure(std::int64_t n, sched::StepsTime& time) const;
   /// Adds at(1) … at(n-1), each `weight` times, exactly as adding them one by one would.
-  void add_gaps(std::int64_t n, std::int64_t weight, double total, sched::LogHistogram& histogram) const;
+  void add_gaps(std::int64_t n, std::int64_t weight, double total, sched::HistogramShare& histogram) const;
   /// Drops the first n steps.
   void advance(std::int64_t n) {
     context_ += growth_ * static_cast<double>(n);
@@ -58,7 +58,7 @@ class StepSeries {
   void each_node(std::int64_t n, Visit&& visit) const;
   [[nodiscard]] const Sums& sums(std::int64_t n) const;
   void add_bins(std::int64_t low, std::int32_t low_bin, std::int64_t high, std::int32_t high_bin, std::int64_t weight,
-                sched::LogHistogram& histogram) const;
+                sched::HistogramShare& histogram) const;
 
   const model::DecodeCurve* curve_ = nullptr;
   double context_ = 0, growth_ = 0, windowed_ = 0, windowed_growth_ = 0, first_ = 0;

@@ -39,6 +39,7 @@ class Served {
                           .input = attempt.request.input,
                           .output = attempt.request.output,
                           .generated = outcome == sched::Outcome::completed ? attempt.request.output : 0,
+                          .sent = attempt.request.sent,
                           .first_token = now,
                           .service = {}},
                          now);
@@ -123,7 +124,9 @@ TEST(Clients, AnAnswerAfterTheDeadlineIsIgnored) {
 }
 
 TEST(Clients, ALostReplicaFailsWhatItHad) {
-  Served run(requests_of(Burst{2}, 0));
+  Scenario scenario = requests_of(Burst{2}, 0);
+  scenario.life.emplace();
+  Served run(scenario);
   run.dispatch(0, 0, 1);
   const Attempt other = run.dispatch(0, 1, 1);
   run.clients.lose(0, kSecond);

@@ -52,10 +52,13 @@ RC_GTEST_PROP(Router, ToldOfChangesChoosesAsOneThatLooksAtAll, ()) {
     for (int change = 0; change < 60; ++change) {
       const auto i = *rc::gen::inRange<std::size_t>(0, loads.size());
       loads[i].outstanding = *rc::gen::inRange<std::int64_t>(0, 5);
+      loads[i].outstanding_tokens = *rc::gen::inRange<std::int64_t>(0, 3);
+      loads[i].kv_blocks_in_use = *rc::gen::inRange<std::int64_t>(0, 3);
       loads[i].healthy = *rc::gen::weightedElement<bool>({{4, true}, {1, false}});
       told->changed(i, loads);
       if (std::none_of(loads.begin(), loads.end(), [](const ReplicaLoad& load) { return load.healthy; })) continue;
-      RC_ASSERT(told->route({}, loads) == looking->route({}, loads));
+      const RouteQuery query{.session = *rc::gen::inRange<std::uint64_t>(0, 3), .now = change * Nanos{20'000'000}};
+      RC_ASSERT(told->route(query, loads) == looking->route(query, loads));
     }
   }
 }
