@@ -135,6 +135,8 @@ void ChildRun::read_line(const QByteArray& line) {
   if (line.trimmed().isEmpty()) return;
   last_line_.restart();
   said_silent_ = false;
+  // A program that is no plimsoll, or an old one, prints other text. One warning is enough; the verdict counts the
+  // lines.
   const QJsonDocument document = QJsonDocument::fromJson(line);
   const QJsonObject object_line = document.object();
   const QString type = object_line.value(QStringLiteral("type")).toString();

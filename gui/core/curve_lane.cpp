@@ -268,6 +268,7 @@ void CurveLane::run_task(Job& job, const Task& task) {
   LanePoint out{task.load ? PointStage::refined : PointStage::study, task.curve, task.index, {}};
   try {
     study::ResolvedPoint point;
+    // A refined point lies between points of the study and differs from one of them in its load alone.
     if (task.load) {
       auto spec = study::with_load_value(job.study->point(task.index), *task.load);
       if (!spec) return;
@@ -280,6 +281,7 @@ void CurveLane::run_task(Job& job, const Task& task) {
     sim::RunOptions options;
     options.stop = job.stop.get_token();
     study::FinishedPoint finished = study::simulate_point(std::move(point), {.options = std::move(options)});
+    // A newer request has replaced this one, whose points are no longer shown.
     if (finished.run.stopped) return;
     out.row = row_of(std::move(finished.result), pp);
   } catch (const std::exception& error) {

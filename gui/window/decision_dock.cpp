@@ -66,6 +66,36 @@ constexpr int kObjective = 5;  // the objective column, whose title becomes its 
 }  // namespace
 
 DecisionDock::DecisionDock(Workbench& bench, QWidget* parent) : RunDock(bench, parent) {
+  make_fields();
+  for (QLabel** label : {&asks_, &best_, &why_}) {
+    *label = new QLabel(this);
+    (*label)->setWordWrap(true);
+    (*label)->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
+  }
+  make_ranking();
+  files_ = new QComboBox(this);
+  files_->setAccessibleName(tr("Which product's flags"));
+  copy_ = new QPushButton(tr("Cop&y"), this);
+  copy_->setToolTip(tr("Copy the winner's flags or file to the clipboard"));
+  use_ = new QPushButton(tr("&Use it"), this);
+  use_->setToolTip(tr("The selected deployment becomes the scenario's"));
+  auto* last = new QHBoxLayout();
+  last->addWidget(files_, 1);
+  last->addWidget(copy_);
+  last->addWidget(use_);
+  column_->insertWidget(0, slo_);
+  column_->insertWidget(1, search_);
+  column_->insertWidget(2, asks_);
+  column_->insertWidget(column_->count() - 1, best_);
+  column_->insertWidget(column_->count() - 1, ranking_, 4);
+  column_->insertWidget(column_->count() - 1, why_);
+  column_->insertLayout(column_->count() - 1, last);
+  connect_all();
+  clear();
+  refresh();
+}
+
+void DecisionDock::make_fields() {
   slo_ =
       new Field({QStringLiteral("slo"),
                  tr("SLO"),
@@ -88,11 +118,9 @@ DecisionDock::DecisionDock(Workbench& bench, QWidget* parent) : RunDock(bench, p
        false,
        tr("as said below")},
       this);
-  for (QLabel** label : {&asks_, &best_, &why_}) {
-    *label = new QLabel(this);
-    (*label)->setWordWrap(true);
-    (*label)->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
-  }
+}
+
+void DecisionDock::make_ranking() {
   ranking_ = new QTableWidget(this);
   ranking_->setAccessibleName(tr("Deployments, best first"));
   ranking_->setEditTriggers(QAbstractItemView::NoEditTriggers);
@@ -102,23 +130,9 @@ DecisionDock::DecisionDock(Workbench& bench, QWidget* parent) : RunDock(bench, p
   ranking_->setAlternatingRowColors(true);
   ranking_->verticalHeader()->hide();
   ranking_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 8);
-  files_ = new QComboBox(this);
-  files_->setAccessibleName(tr("Which product's flags"));
-  copy_ = new QPushButton(tr("Cop&y"), this);
-  copy_->setToolTip(tr("Copy the winner's flags or file to the clipboard"));
-  use_ = new QPushButton(tr("&Use it"), this);
-  use_->setToolTip(tr("The selected deployment becomes the scenario's"));
-  auto* last = new QHBoxLayout();
-  last->addWidget(files_, 1);
-  last->addWidget(copy_);
-  last->addWidget(use_);
-  column_->insertWidget(0, slo_);
-  column_->insertWidget(1, search_);
-  column_->insertWidget(2, asks_);
-  column_->insertWidget(column_->count() - 1, best_);
-  column_->insertWidget(column_->count() - 1, ranking_, 4);
-  column_->insertWidget(column_->count() - 1, why_);
-  column_->insertLayout(column_->count() - 1, last);
+}
+
+void DecisionDock::connect_all() {
   connect(add_button(tr("P&lan"), tr("Find the best deployment of the current scenario")), &QPushButton::clicked, this,
           &DecisionDock::plan);
   connect(&run_, &ChildRun::object, this, &DecisionDock::add);
@@ -132,9 +146,7 @@ DecisionDock::DecisionDock(Workbench& bench, QWidget* parent) : RunDock(bench, p
   connect(ranking_, &QTableWidget::cellActivated, this, [this](int row) { use(row); });
   connect(copy_, &QPushButton::clicked, this, &DecisionDock::copy_file);
   connect(use_, &QPushButton::clicked, this, [this] { use(ranking_->currentRow()); });
-  connect(&bench.session(), &Session::changed, this, &DecisionDock::refresh);
-  clear();
-  refresh();
+  connect(&bench_.session(), &Session::changed, this, &DecisionDock::refresh);
 }
 
 void DecisionDock::refresh() {

@@ -42,6 +42,9 @@ class DecisionDock final : public RunDock {
   void show_answer(const QJsonObject& line);
   void explain(int row);
   void copy_file();
+  void make_fields();
+  void make_ranking();
+  void connect_all();
   [[nodiscard]] std::string key() const;
   [[nodiscard]] const QJsonObject* deployment_at(int row) const;
   Field *slo_ = nullptr, *search_ = nullptr;

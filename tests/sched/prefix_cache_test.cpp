@@ -161,87 +161,100 @@ struct NaivePool {
   std::map<std::uint64_t, std::vector<std::size_t>> copies;
 };
 
-struct Person {
+struct Prompter {
   Hashes hashes;
   std::vector<std::size_t> table;
   std::size_t published = 0;
 };
 
-// Requests whose prompts branch off each other after any block; each is prefilled in chunks, preempted, resumes and
-// ends at random.
-RC_GTEST_PROP(PrefixCacheProperty, FindsWhatAListOfBlocksHolds, ()) {
-  constexpr Blk kBlocks = 14;
-  KvLedger kv = caching(kBlocks, 1);
-  NaivePool naive(kBlocks);
-  std::vector<Person> people(4);
-  std::uint64_t own = std::uint64_t{1} << 60U;
-  const auto publish = [&](std::size_t who, std::size_t blocks) {
-    Person& p = people[who];
-    for (; p.published < std::min(blocks, p.hashes.size()); ++p.published)
-      naive.publish(p.table[p.published], p.hashes[p.published]);
-  };
-  const auto let_go = [&](std::size_t who, bool keeps) {
-    Person& p = people[who];
-    const std::size_t held = p.table.size();
-    while (keeps && p.hashes.size() < held) p.hashes.push_back(++own);
-    if (keeps) publish(who, held);
-    for (auto block = p.table.rbegin(); block != p.table.rend(); ++block) naive.let_go(*block);
-    kv.release(static_cast<ReqId>(who), keeps ? static_cast<Tok>(held) : 0, keeps);
-    p.table.clear();
-    p.published = 0;
-  };
-  const auto prefill_one = [&](std::size_t who, std::size_t length) {
-    Person& p = people[who];
-    const PrefixHit hit = kv.prefix_hit(static_cast<ReqId>(who), static_cast<Tok>(length));
+// Requests of the ledger and of the pool at once.
+class Twins {
+ public:
+  void begin(std::size_t i) {
+    Prompter& p = prompters[i];
+    p = Prompter{};
+    const auto blocks = *rc::gen::inRange<std::size_t>(0, 7);
+    std::uint64_t path = 1;  // base 3, so that a number tells all branches taken
+    for (std::size_t block = 0; block < blocks; ++block)
+      p.hashes.push_back(path = 3 * path + *rc::gen::inRange<std::uint64_t>(0, 2));
+    kv.open(static_cast<ReqId>(i), p.hashes);
+  }
+
+  void prefill(std::size_t i, std::size_t length) {
+    Prompter& p = prompters[i];
+    const PrefixHit hit = kv.prefix_hit(static_cast<ReqId>(i), static_cast<Tok>(length));
     Blk idle = 0;
     std::vector<std::size_t> found;
-    for (std::size_t i = 0; i < std::min(length, p.hashes.size()); ++i) {
-      const auto block = naive.find(p.hashes[i]);
-      if (!block) break;
-      idle += naive.holders[*block] == 0 ? 1 : 0;
-      found.push_back(*block);
+    for (std::size_t block = 0; block < std::min(length, p.hashes.size()); ++block) {
+      const auto copy = naive.find(p.hashes[block]);
+      if (!copy) break;
+      idle += naive.holders[*copy] == 0 ? 1 : 0;
+      found.push_back(*copy);
     }
     RC_ASSERT(static_cast<std::size_t>(hit.tokens) == found.size());
     RC_ASSERT(hit.idle_blocks == idle);
     if (naive.idle.size() - static_cast<std::size_t>(idle) + found.size() < length) RC_DISCARD("the pool is too small");
-    if (!found.empty()) kv.attach_prefix(static_cast<ReqId>(who), hit.tokens);
+    if (!found.empty()) kv.attach_prefix(static_cast<ReqId>(i), hit.tokens);
     for (const std::size_t block : found) naive.hold(block);
     p.table = found;
     p.published = found.size();
     while (p.table.size() < length) p.table.push_back(naive.take());
-    kv.grow(static_cast<ReqId>(who), static_cast<std::int64_t>(length));
-  };
-  const auto begin = [&](std::size_t who) {
-    Person& p = people[who];
-    p = Person{};
-    const auto blocks = *rc::gen::inRange<std::size_t>(0, 7);
-    std::uint64_t path = 1;  // base 3, so that a number tells all branches taken
-    for (std::size_t i = 0; i < blocks; ++i)
-      p.hashes.push_back(path = 3 * path + *rc::gen::inRange<std::uint64_t>(0, 2));
-    kv.open(static_cast<ReqId>(who), p.hashes);
-  };
-  const auto publish_both = [&](std::size_t who, std::size_t blocks) {
-    kv.publish(static_cast<ReqId>(who), static_cast<Tok>(blocks));
-    publish(who, blocks);
-  };
-  for (std::size_t who = 0; who < people.size(); ++who) begin(who);
+    kv.grow(static_cast<ReqId>(i), static_cast<std::int64_t>(length));
+  }
+
+  void publish(std::size_t i, std::size_t blocks) {
+    kv.publish(static_cast<ReqId>(i), static_cast<Tok>(blocks));
+    publish_naive(prompters[i], blocks);
+  }
+
+  void let_go(std::size_t i, bool keeps) {
+    Prompter& p = prompters[i];
+    const std::size_t held = p.table.size();
+    while (keeps && p.hashes.size() < held) p.hashes.push_back(++own_);
+    if (keeps) publish_naive(p, held);
+    for (auto block = p.table.rbegin(); block != p.table.rend(); ++block) naive.let_go(*block);
+    kv.release(static_cast<ReqId>(i), keeps ? static_cast<Tok>(held) : 0, keeps);
+    p.table.clear();
+    p.published = 0;
+  }
+
+  KvLedger kv = caching(kBlocks, 1);
+  NaivePool naive{kBlocks};
+  std::vector<Prompter> prompters = std::vector<Prompter>(4);
+
+ private:
+  static constexpr Blk kBlocks = 14;
+
+  void publish_naive(Prompter& p, std::size_t blocks) {
+    for (; p.published < std::min(blocks, p.hashes.size()); ++p.published)
+      naive.publish(p.table[p.published], p.hashes[p.published]);
+  }
+
+  std::uint64_t own_ = std::uint64_t{1} << 60U;  // content that only its request can find
+};
+
+// Requests whose prompts branch off each other after any block; each is prefilled in chunks, preempted, resumes and
+// ends at random.
+RC_GTEST_PROP(PrefixCacheProperty, FindsWhatAListOfBlocksHolds, ()) {
+  Twins twins;
+  for (std::size_t i = 0; i < twins.prompters.size(); ++i) twins.begin(i);
   const int count = *rc::gen::inRange(1, 60);
   for (int n = 0; n < count; ++n) {
-    const auto who = *rc::gen::inRange<std::size_t>(0, people.size());
-    if (people[who].table.empty()) {
+    const auto i = *rc::gen::inRange<std::size_t>(0, twins.prompters.size());
+    if (twins.prompters[i].table.empty()) {
       const auto length = *rc::gen::inRange<std::size_t>(1, 8);
-      prefill_one(who, length);
-      publish_both(who, *rc::gen::inRange<std::size_t>(0, length + 1));
+      twins.prefill(i, length);
+      twins.publish(i, *rc::gen::inRange<std::size_t>(0, length + 1));
     } else if (*rc::gen::inRange(0, 3) > 0) {
-      publish_both(who, *rc::gen::inRange<std::size_t>(0, people[who].table.size() + 1));
+      twins.publish(i, *rc::gen::inRange<std::size_t>(0, twins.prompters[i].table.size() + 1));
     } else if (*rc::gen::arbitrary<bool>()) {
-      let_go(who, true);
+      twins.let_go(i, true);
     } else {
-      let_go(who, false);
-      kv.close(static_cast<ReqId>(who));
-      begin(who);
+      twins.let_go(i, false);
+      twins.kv.close(static_cast<ReqId>(i));
+      twins.begin(i);
     }
-    RC_ASSERT(kv.free() == static_cast<Blk>(naive.idle.size()));
+    RC_ASSERT(twins.kv.free() == static_cast<Blk>(twins.naive.idle.size()));
   }
 }
 

@@ -5,7 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "load/workload.h"
@@ -20,82 +22,101 @@ struct ScriptRun {
   Nanos end = 0;
 };
 
-/// `leap`: take whole plans instead of single steps; the log must not differ.
-inline ScriptRun run_script(const PolicyConfig& policy, const KvConfig& kv, const std::string& script,
-                            bool leap = false, std::int64_t most_steps = 100000) {
-  const std::vector<load::ScriptRequest> requests = load::parse_script(script);
-  Replica replica({.policy = policy, .kv = kv, .window = 0, .keep_log = true});
-  constexpr Nanos kStep = 1'000'000;
-  ScriptRun run;
-  std::size_t next = 0, done = 0;
-  std::int64_t k = 1;  // the step about to be decided
-  Nanos now = 0;
-  std::vector<std::size_t> order(requests.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return requests[a].visible_before_step < requests[b].visible_before_step;
-  });
-  const auto deliver = [&] {
-    for (; next < order.size() && requests[order[next]].visible_before_step <= k; ++next) {
-      const load::ScriptRequest& r = requests[order[next]];
-      (void)replica.arrive({.serial = next,
-                            .input = r.prompt,
-                            .output = std::min(r.output, r.cap),
-                            .max_new = r.cap,
-                            .sent = now,
-                            .session = 0,
-                            .priority = 0,
-                            .prefix_hashes = {},
-                            .hash_block_tokens = 0,
-                            .name = r.name},
-                           now);
-    }
-  };
-  while (k <= most_steps) {
-    deliver();
-    const bool step = replica.decide(now);
-    done += replica.ended().size();
-    run.ended.insert(run.ended.end(), replica.ended().begin(), replica.ended().end());
-    replica.ended().clear();
-    if (!step) {
-      if (replica.wake_at() != kNever) {
-        now = std::max(now, replica.wake_at());
-        continue;
+class ScriptRunner {
+ public:
+  ScriptRunner(const PolicyConfig& policy, const KvConfig& kv, const std::string& script)
+      : requests_(load::parse_script(script)),
+        replica_({.policy = policy, .kv = kv, .window = 0, .keep_log = true}),
+        order_(requests_.size()) {
+    for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = i;
+    std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
+      return requests_[a].visible_before_step < requests_[b].visible_before_step;
+    });
+  }
+
+  ScriptRun run(bool leap, std::int64_t most_steps) {
+    while (k_ <= most_steps) {
+      deliver();
+      const bool step = replica_.decide(now_);
+      collect();
+      if (step) {
+        run_steps(leap ? plan() : 1);
+      } else if (replica_.wake_at() != kNever) {
+        now_ = std::max(now_, replica_.wake_at());
+      } else if (next_ < order_.size()) {
+        k_ = std::max(k_, next_step());  // nothing to do: jump to the next arrival
+        replica_.log().jump_to(k_);
+      } else {
+        break;
       }
-      if (next == order.size()) break;
-      k = std::max(k, requests[order[next]].visible_before_step);  // nothing to do: jump to the next arrival
-      replica.log().jump_to(k);
-      continue;
     }
-    std::int64_t steps = 1;
-    if (leap) {
-      steps = replica.plan_steps();
-      if (next < order.size()) steps = std::min(steps, requests[order[next]].visible_before_step - k);
-      steps = std::max<std::int64_t>(steps, 1);
+    collect();
+    replica_.log().finish();
+    run_.log = replica_.log().text();
+    run_.preemptions = replica_.preemptions();
+    run_.end = now_;
+    EXPECT_EQ(run_.ended.size(), requests_.size()) << "every request ends exactly once\n" << run_.log;
+    EXPECT_EQ(replica_.kv().free(), replica_.kv().total()) << "nothing is held at the end";
+    return std::move(run_);
+  }
+
+ private:
+  [[nodiscard]] std::int64_t next_step() const { return requests_[order_[next_]].visible_before_step; }
+
+  void deliver() {
+    for (; next_ < order_.size() && next_step() <= k_; ++next_) {
+      const load::ScriptRequest& r = requests_[order_[next_]];
+      NewRequest request;
+      request.serial = next_;
+      request.input = r.prompt;
+      request.output = std::min(r.output, r.cap);
+      request.max_new = r.cap;
+      request.sent = now_;
+      request.name = r.name;
+      (void)replica_.arrive(request, now_);
     }
+  }
+
+  void collect() {
+    run_.ended.insert(run_.ended.end(), replica_.ended().begin(), replica_.ended().end());
+    replica_.ended().clear();
+  }
+
+  [[nodiscard]] std::int64_t plan() {
+    std::int64_t steps = replica_.plan_steps();
+    if (next_ < order_.size()) steps = std::min(steps, next_step() - k_);
+    return std::max<std::int64_t>(steps, 1);
+  }
+
+  void run_steps(std::int64_t steps) {
+    const auto n = static_cast<double>(steps);
     StepsTime time;
     time.steps = steps;
-    time.start = 1e-9 * static_cast<double>(now);
+    time.start = 1e-9 * static_cast<double>(now_);
     time.first = 1e-3;
-    const auto n = static_cast<double>(steps);
     time.total = 1e-3 * n;
     time.moment1 = 1e-3 * n * (n - 1) / 2;
     time.moment2 = 1e-3 * n * (n - 1) * (2 * n - 1) / 6;
-    now += kStep * steps;
-    time.end = 1e-9 * static_cast<double>(now);
-    time.end_stamp = now;
-    replica.complete(time);
-    k += steps;
+    now_ += 1'000'000 * steps;
+    time.end = 1e-9 * static_cast<double>(now_);
+    time.end_stamp = now_;
+    replica_.complete(time);
+    k_ += steps;
   }
-  done += replica.ended().size();
-  run.ended.insert(run.ended.end(), replica.ended().begin(), replica.ended().end());
-  replica.log().finish();
-  run.log = replica.log().text();
-  run.preemptions = replica.preemptions();
-  run.end = now;
-  EXPECT_EQ(done, requests.size()) << "every request ends exactly once\n" << run.log;
-  EXPECT_EQ(replica.kv().free(), replica.kv().total()) << "nothing is held at the end";
-  return run;
+
+  std::vector<load::ScriptRequest> requests_;
+  Replica replica_;
+  std::vector<std::size_t> order_;  // of requests, by the step they appear before
+  std::size_t next_ = 0;
+  std::int64_t k_ = 1;  // the step about to be decided
+  Nanos now_ = 0;
+  ScriptRun run_;
+};
+
+/// `leap`: take whole plans instead of single steps; the log must not differ.
+inline ScriptRun run_script(const PolicyConfig& policy, const KvConfig& kv, const std::string& script,
+                            bool leap = false, std::int64_t most_steps = 100000) {
+  return ScriptRunner(policy, kv, script).run(leap, most_steps);
 }
 
 /// Ample KV unless a scenario says otherwise.

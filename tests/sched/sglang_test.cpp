@@ -275,6 +275,10 @@ class NaiveSgLang {
       }
       if (input <= 0 || left <= 0) break;
     }
+    return launch(batch);
+  }
+
+  std::string launch(const std::vector<std::pair<std::size_t, Tok>>& batch) {
     std::string text;
     for (const auto& [id, count] : batch) {
       text += fmt::format("{}{}:{}", text.empty() ? "" : " ", name_of(id), count);

@@ -94,11 +94,14 @@ struct Hostile {
   const char* message;  // expected in the error
 };
 
-std::vector<Hostile> hostile_files() {
-  const auto with = [](const std::string& entries, const std::string& data) {
-    return safetensors_bytes("{" + entries + "}", data);
-  };
-  const std::string eight = "12345678";
+const std::string eight = "12345678";
+
+std::string with(const std::string& entries, const std::string& data) {
+  return safetensors_bytes("{" + entries + "}", data);
+}
+
+// What is wrong with the file as a whole.
+std::vector<Hostile> hostile_headers() {
   std::string bad_utf8 = R"({"a)";
   bad_utf8 += '\xff';
   bad_utf8 += R"(":{}})";
@@ -119,6 +122,12 @@ std::vector<Hostile> hostile_files() {
       {"two documents", safetensors_bytes("{}{}", ""), "not valid JSON"},
       {"deep nesting", safetensors_bytes("{\"a\":" + std::string(100'000, '['), ""), "tensor 'a': found a list"},
       {"deep objects", safetensors_bytes(R"({"a":{"dtype":)" + std::string(1000, '{'), ""), "tensor 'a'"},
+  };
+}
+
+// What is wrong with an entry of the header.
+std::vector<Hostile> hostile_entries() {
+  return {
       {"a name that occurs twice", with(entry("a", "F32", "[1]", 0, 4) + "," + entry("a", "F32", "[1]", 4, 8), eight),
        "tensor 'a': occurs twice"},
       {"metadata twice", safetensors_bytes(R"({"__metadata__":{},"__metadata__":{}})", ""), "occurs twice"},
@@ -164,7 +173,9 @@ std::vector<Hostile> hostile_files() {
 
 TEST(SafetensorsFile, RefusesHostileFilesByName) {
   const Scratch scratch;
-  for (const Hostile& hostile : hostile_files()) {
+  std::vector<Hostile> files = hostile_headers();
+  for (const Hostile& hostile : hostile_entries()) files.push_back(hostile);
+  for (const Hostile& hostile : files) {
     const std::string path = scratch.write("hostile.safetensors", hostile.bytes);
     const std::string problem = problem_of([&] { const SafetensorsFile file(path); });
     EXPECT_THAT(problem, HasSubstr(hostile.message)) << hostile.what;
