@@ -12,8 +12,6 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/beast/core/string.hpp>
-#include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/status.hpp>
 #include <csignal>
 #include <ctime>
@@ -23,6 +21,7 @@
 #include <vector>
 
 #include "model/error.h"
+#include "net/http_request_reader.h"
 
 namespace plimsoll::net {
 
@@ -38,33 +37,6 @@ constexpr std::size_t kReadAtOnce = std::size_t{16} << 10U;
 constexpr int kBurst = 256;  // handlers that run when the caller is late already
 constexpr std::chrono::milliseconds kSweepEvery{1000}, kAcceptAgain{100}, kLinger{2000};
 constexpr std::size_t kSpareFiles = 64;
-
-/// A string that grows with what arrives: a length that a client only states takes no memory.
-struct GrowingBody {
-  using value_type = std::string;
-  class reader {
-   public:
-    template <bool is_request, class Fields>
-    reader(http::header<is_request, Fields>& /*header*/, value_type& body) : body_(body) {}
-    void init(const boost::optional<std::uint64_t>& /*length*/, error_code& error) { error = {}; }
-    template <class Buffers>
-    std::size_t put(const Buffers& buffers, error_code& error) {
-      std::size_t size = 0;
-      for (auto it = asio::buffer_sequence_begin(buffers); it != asio::buffer_sequence_end(buffers); ++it) {
-        const asio::const_buffer part(*it);
-        body_.append(static_cast<const char*>(part.data()), part.size());
-        size += part.size();
-      }
-      error = {};
-      return size;
-    }
-    void finish(error_code& error) { error = {}; }
-
-   private:
-    value_type& body_;
-  };
-};
-using Parser = http::request_parser<GrowingBody>;
 
 std::size_t most_connections(std::size_t wanted) {
   rlimit files{};
@@ -100,6 +72,7 @@ struct HttpServer::State {
   void accept();
   void add(tcp::socket&& socket);
   void sweep();
+  void await_signal();
   void drop_largest_body();
   [[nodiscard]] std::shared_ptr<Connection> find(ExchangeId id) const;
 
@@ -146,8 +119,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
   void wait_to_read();
   void read();
   void parse();
-  [[nodiscard]] bool check_header();
-  void count_body();
+  void take_body(bool whole);
   void deliver();
   [[nodiscard]] std::string header(int status, std::string_view content_type, const std::string& more) const;
   void send(std::string_view text);
@@ -161,7 +133,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
   std::uint32_t slot_;
   Phase phase_ = Phase::reading;
   ExchangeId id_ = 0;
-  std::optional<Parser> parser_;
+  std::optional<HttpRequestReader> reader_;
   std::string in_, out_, stream_header_;
   std::size_t sent_ = 0;     // of out_
   std::size_t counted_ = 0;  // bytes of the body, in the server's sum
@@ -196,10 +168,7 @@ void HttpServer::Connection::begin_request() {
   phase_ = Phase::reading;
   id_ = 0;
   header_read_ = complete_ = false;
-  parser_.emplace();
-  parser_->eager(true);
-  parser_->header_limit(static_cast<std::uint32_t>(server_.limits.header_bytes));
-  parser_->body_limit(server_.limits.body_bytes);
+  reader_.emplace(server_.limits);
   deadline_ = Clock::now() + (in_.empty() ? server_.limits.idle_time : server_.limits.header_time);
   set_waiting(true);
 }
@@ -222,7 +191,7 @@ void HttpServer::Connection::read() {
   if (error == asio::error::would_block || error == asio::error::interrupted) return wait_to_read();
   if (error) return close();
   if (phase_ == Phase::lingering) return wait_to_read();
-  if (phase_ == Phase::reading && in_.empty() && !header_read_ && parser_ && !parser_->got_some())
+  if (phase_ == Phase::reading && in_.empty() && reader_ && !reader_->has_begun())
     deadline_ = Clock::now() + server_.limits.header_time;
   in_.append(server_.scratch.data(), size);
   if (phase_ == Phase::reading) parse();
@@ -234,67 +203,44 @@ void HttpServer::Connection::parse() {
   if (parsing_) return;  // an answer within request() comes back here
   parsing_ = true;
   while (phase_ == Phase::reading && !in_.empty()) {
-    error_code error;
-    const std::size_t used = parser_->put(asio::buffer(in_), error);
-    in_.erase(0, used);
-    if (error == http::error::header_limit) {
-      refuse(431, fmt::format("the header has more than {} bytes", server_.limits.header_bytes));
+    const std::size_t before = in_.size();
+    const HttpRequestReader::State state = reader_->feed(in_);
+    if (state == HttpRequestReader::State::faulty) {
+      const std::string text = reader_->fault();
+      refuse(reader_->fault_status(), text);
       break;
     }
-    if (error == http::error::body_limit) {
-      refuse(413, fmt::format("the body has more than {} bytes", server_.limits.body_bytes));
-      break;
-    }
-    if (error && error != http::error::need_more) {
-      refuse(400, fmt::format("this is no HTTP/1.1 request: {}", error.message()));
-      break;
-    }
-    if (parser_->is_header_done() && !header_read_ && !check_header()) break;
-    if (header_read_) count_body();
-    if (phase_ == Phase::reading && parser_->is_done()) deliver();
-    if (error == http::error::need_more || used == 0) break;
+    if (reader_->has_header()) take_body(state == HttpRequestReader::State::done);
+    if (phase_ == Phase::reading && state == HttpRequestReader::State::done) deliver();
+    if (state == HttpRequestReader::State::reading && in_.size() == before) break;
   }
   parsing_ = false;
 }
 
-bool HttpServer::Connection::check_header() {
-  header_read_ = true;
-  const auto& header = parser_->get();
-  const std::string_view encoding = header[http::field::content_encoding];
-  if (!encoding.empty() && !boost::beast::iequals(encoding, "identity")) {
-    refuse(415, "a compressed body is not read: send it without Content-Encoding");
-    return false;
+// The header is there, and perhaps more of the body.
+void HttpServer::Connection::take_body(bool whole) {
+  if (!std::exchange(header_read_, true) && !whole) {
+    deadline_ = Clock::now() + server_.limits.body_time;
+    if (reader_->waits_to_continue()) send("HTTP/1.1 100 Continue\r\n\r\n");
+    if (phase_ != Phase::reading) return;
   }
-  if (parser_->is_done()) return true;
-  deadline_ = Clock::now() + server_.limits.body_time;
-  if (boost::beast::iequals(header[http::field::expect], "100-continue")) send("HTTP/1.1 100 Continue\r\n\r\n");
-  return phase_ == Phase::reading;
-}
-
-void HttpServer::Connection::count_body() {
-  const std::size_t size = parser_->get().body().size();
+  const std::size_t size = reader_->body_bytes();
   server_.bodies += size - counted_;
   counted_ = size;
   while (server_.bodies > server_.limits.bodies_bytes) server_.drop_largest_body();
 }
 
 void HttpServer::Connection::deliver() {
-  auto message = parser_->release();
-  parser_.reset();
+  keep_alive_ = reader_->keeps_alive();
+  chunked_ = reader_->knows_chunks();
+  HttpRequest request = reader_->take();
+  reader_.reset();
   server_.bodies -= std::exchange(counted_, 0);
   set_waiting(false);
   phase_ = Phase::answering;
   deadline_ = Time::max();
-  keep_alive_ = message.keep_alive();
-  chunked_ = message.version() >= 11;
-  head_ = message.method() == http::verb::head;
+  head_ = request.method == "HEAD";
   id_ = ExchangeId{++server_.exchanges} << 32U | slot_;
-  HttpRequest request;
-  request.method = message.method_string();
-  const std::string_view target = message.target();
-  request.path = target.substr(0, target.find('?'));
-  request.authorization = message[http::field::authorization];
-  request.body = std::move(message.body());
   server_.handler.request(id_, std::move(request));
 }
 
@@ -396,7 +342,7 @@ void HttpServer::Connection::end_answer() {
 
 void HttpServer::Connection::refuse(int status, std::string_view text) {
   server_.bodies -= std::exchange(counted_, 0);
-  parser_.reset();
+  reader_.reset();
   in_ = {};
   set_waiting(false);
   phase_ = Phase::answering;
@@ -457,6 +403,14 @@ void HttpServer::State::add(tcp::socket&& socket) {
   slots[slot]->start();
 }
 
+void HttpServer::State::await_signal() {
+  signals.async_wait([this](const error_code& error, int) {
+    if (error) return;
+    handler.stop_requested();
+    await_signal();
+  });
+}
+
 void HttpServer::State::sweep() {
   sweeper.expires_after(std::min(kSweepEvery, limits.header_time));
   sweeper.async_wait([this](const error_code& error) {
@@ -511,9 +465,7 @@ void HttpServer::watch_signals() {
   State& s = *state_;
   s.signals.add(SIGTERM);
   s.signals.add(SIGINT);
-  s.signals.async_wait([&s](const error_code& error, int) {
-    if (!error) s.handler.stop_requested();
-  });
+  s.await_signal();
 }
 
 void HttpServer::stop_listening() {

@@ -55,7 +55,7 @@ class HttpHandler {
   virtual void gone(ExchangeId id) = 0;
   /// The body of an answer to what is no proper request, or beyond a limit.
   virtual std::string error_body(int status, std::string_view text) = 0;
-  /// SIGTERM or SIGINT, after watch_signals().
+  /// SIGTERM or SIGINT, after watch_signals(); each time.
   virtual void stop_requested() = 0;
 };
 

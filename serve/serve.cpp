@@ -138,13 +138,13 @@ class Served {
     record_.write();
     const auto now = std::chrono::steady_clock::now();
     if (!cut_at_) {
-      if (!service_.stop_wanted() && !settings_.stop.stop_requested()) return false;
+      if (service_.stops_wanted() == 0 && !settings_.stop.stop_requested()) return false;
       server_.stop_listening();
       service_.drain();
       cut_at_ = now + std::chrono::duration_cast<std::chrono::nanoseconds>(settings_.drain);
     }
     const bool idle = service_.is_idle() && server_.is_idle();
-    if (!idle && now < *cut_at_) return false;
+    if (!idle && now < *cut_at_ && service_.stops_wanted() < 2) return false;  // a second signal waits for nothing
     cut_ = static_cast<std::int64_t>(service_.open());
     service_.cut_all();
     stop_.request_stop();

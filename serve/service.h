@@ -50,7 +50,8 @@ class Service final : public net::HttpHandler, public CallListener {
   void cut_all();
   [[nodiscard]] bool is_idle() const { return open() == 0; }
   [[nodiscard]] std::size_t open() const { return answers_.size() + reading_.size(); }
-  [[nodiscard]] bool stop_wanted() const { return stop_wanted_; }
+  /// How many signals to stop have come.
+  [[nodiscard]] int stops_wanted() const { return stops_wanted_; }
   [[nodiscard]] std::int64_t completed() const { return completed_; }
   [[nodiscard]] std::int64_t refused() const { return refused_; }
   [[nodiscard]] std::int64_t left() const { return left_; }
@@ -61,7 +62,7 @@ class Service final : public net::HttpHandler, public CallListener {
   void writable(net::ExchangeId id) override;
   void gone(net::ExchangeId id) override;
   std::string error_body(int status, std::string_view text) override;
-  void stop_requested() override { stop_wanted_ = true; }
+  void stop_requested() override { ++stops_wanted_; }
 
   // ---- CallListener -----------------------------------------------------------------------------------------
   void produced(ClientId client, sched::Tok generated, Nanos now) override;
@@ -113,7 +114,8 @@ class Service final : public net::HttpHandler, public CallListener {
   std::int64_t started_ = 0;                     // seconds since 1970
   std::uint64_t ids_ = 0;
   std::int64_t completed_ = 0, refused_ = 0, left_ = 0, output_tokens_ = 0;
-  bool draining_ = false, stop_wanted_ = false;
+  bool draining_ = false;
+  int stops_wanted_ = 0;
 };
 
 }  // namespace plimsoll::serve

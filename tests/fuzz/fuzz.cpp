@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Feeds the parsers of foreign bytes with inputs that are nearly right: samples, cut, joined, repeated and with bytes
 // changed, in pieces of any size. What counts is that nothing crashes and memory stays bounded; sanitizers judge.
+#include <array>
 #include <cstdlib>
 #include <functional>
 #include <iostream>
@@ -13,10 +14,12 @@
 #include "endpoints/chunk.h"
 #include "endpoints/redact.h"
 #include "model/error.h"
+#include "net/http_request_reader.h"
 #include "net/http_response.h"
 #include "net/prometheus_text.h"
 #include "net/sse.h"
 #include "net/url.h"
+#include "serve/api_request.h"
 
 namespace {
 
@@ -51,6 +54,33 @@ void feed_http(const std::string& text, const Pieces& pieces) {
   in_pieces(text, pieces,
             [&](std::string_view bytes) { return reader.feed(bytes) == net::HttpResponseReader::State::reading; });
   if (reader.ended() == net::HttpResponseReader::State::reading || body > text.size()) std::abort();
+}
+
+// As the server does: what the reader leaves comes again in front of the next piece.
+void feed_request(const std::string& text, const Pieces& pieces) {
+  const net::HttpLimits limits{.header_bytes = 1024, .body_bytes = 512};
+  net::HttpRequestReader reader(limits);
+  std::string bytes;
+  in_pieces(text, pieces, [&](std::string_view piece) {
+    bytes += piece;
+    for (std::size_t before = bytes.size() + 1; !bytes.empty() && bytes.size() < before;) {
+      before = bytes.size();
+      if (const auto state = reader.feed(bytes); state != net::HttpRequestReader::State::reading) {
+        if (state == net::HttpRequestReader::State::faulty && reader.fault().empty()) std::abort();
+        if (state == net::HttpRequestReader::State::done && reader.take().body.size() > limits.body_bytes) std::abort();
+        return false;
+      }
+    }
+    return true;
+  });
+}
+
+void feed_api(const std::string& text, const Pieces& pieces) {
+  constexpr std::array kApis{serve::Api::completions, serve::Api::chat, serve::Api::tgi};
+  const serve::Api api = kApis.at(pieces() % kApis.size());
+  const auto read = serve::read_request(api, text, {.chars_per_token = 4, .hash_tokens = 16});
+  if (const auto* const error = std::get_if<serve::ApiError>(&read); error != nullptr && error->message.empty())
+    std::abort();
 }
 
 template <class Reader>
@@ -88,6 +118,19 @@ const std::map<std::string, Parser> kParsers{
        "HTTP/1.0 503 Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n\r\n", "HTTP/1.1 100 Continue\r\n\r\n",
        "FFFFFFFFFFFFFFFF\r\n", "1;ext=\"q\"\r\na\r\n", "A: b\r\n c\r\n"},
       feed_http}},
+    {"http_request",
+     {{"POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello",
+       "GET /metrics?x HTTP/1.0\r\nAuthorization: Bearer k\r\nConnection: keep-alive\r\n\r\n",
+       "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n3;a=b\r\nabc\r\n0\r\nT: x\r\n\r\n",
+       "Content-Encoding: gzip\r\n", "FFFFFFFFFFFFFFFF\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"},
+      feed_request}},
+    {"api_request",
+     {{R"({"prompt":[1,2,3],"max_tokens":4,"stream":true,"stream_options":{"include_usage":true},"stop":["a"]})",
+       R"({"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}],"max_completion_tokens":9,"user":"u"})",
+       R"({"inputs":"text","parameters":{"max_new_tokens":5,"details":true,"best_of":1}})",
+       R"({"prompt":[["a"]],"n":1,"temperature":0.5,"tools":[],"logit_bias":{"1":1e9}})", "\"\\ud83d\\ude00\"",
+       "[[[[[["},
+      feed_api}},
     {"sse",
      {{"data: {\"a\":1}\n\n", "event: error\r\ndata: x\r\ndata: y\r\n\r\n", ": ping\r\r", "\xEF\xBB\xBFid: 1\n",
        "data:[DONE]\n\n"},

@@ -46,6 +46,23 @@ std::string mutated(std::string text, const std::vector<std::pair<unsigned, char
   return text;
 }
 
+// A string takes some 50 bytes beside its three of text: more than 100 000 are refused before any memory is taken.
+// Numbers take little, and a prompt may have many.
+TEST(ApiRequest, RefusesWhatWouldTakeFarMoreMemoryThanItsText) {
+  const auto repeated = [](const std::string& text, int count) {
+    std::string out;
+    for (int i = 0; i < count; ++i) out += (i > 0 ? "," : "") + text;
+    return out;
+  };
+  const auto read = [](const std::string& body) { return read_request(Api::completions, body, {}); };
+  for (const std::string& bomb :
+       {"{\"x\":[" + repeated("\"\"", 100'000) + "],\"prompt\":\"a\"}", "{\"x\":[" + repeated("[]", 100'000) + "]}",
+        "{" + repeated("\"a\":1", 100'001) + "}"})
+    EXPECT_NE(std::get<ApiError>(read(bomb)).message.find("more than 100000"), std::string::npos);
+  EXPECT_EQ(std::get<ApiRequest>(read("{\"prompt\":[" + repeated("7", 300'000) + "]}")).input, 300'000);
+  EXPECT_NE(std::get<ApiError>(read(std::string(65, '['))).message.find("deeper than 64"), std::string::npos);
+}
+
 // Whatever comes is a request or an error whose body is JSON.
 RC_GTEST_PROP(ApiRequest, AnyBytesAreReadOrRefused, ()) {
   const std::string seeds[] = {
