@@ -137,7 +137,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
   std::string in_, out_, stream_header_;
   std::size_t sent_ = 0;     // of out_
   std::size_t counted_ = 0;  // bytes of the body, in the server's sum
-  Time deadline_ = Time::max();
+  Time deadline_ = Time::max(), received_{};
   std::list<Connection*>::iterator waits_;
   bool is_waiting_ = false, header_read_ = false, keep_alive_ = false, chunked_ = false, head_ = false;
   bool complete_ = false;  // all of the answer is written, though it may not have left
@@ -193,6 +193,7 @@ void HttpServer::Connection::read() {
   if (phase_ == Phase::lingering) return wait_to_read();
   if (phase_ == Phase::reading && in_.empty() && reader_ && !reader_->has_begun())
     deadline_ = Clock::now() + server_.limits.header_time;
+  received_ = Clock::now();
   in_.append(server_.scratch.data(), size);
   if (phase_ == Phase::reading) parse();
   if (phase_ == Phase::closed || (phase_ == Phase::answering && in_.size() >= kReadAtOnce)) return;
@@ -234,6 +235,7 @@ void HttpServer::Connection::deliver() {
   keep_alive_ = reader_->keeps_alive();
   chunked_ = reader_->knows_chunks();
   HttpRequest request = reader_->take();
+  request.received = received_;
   reader_.reset();
   server_.bodies -= std::exchange(counted_, 0);
   set_waiting(false);

@@ -31,6 +31,7 @@ struct HttpLimits {
 struct HttpRequest {
   std::string method, path;  // the path without its query, as it was sent
   std::string authorization, body;
+  std::chrono::steady_clock::time_point received{};  // when its last bytes were read
 };
 
 struct HttpAnswer {

@@ -55,7 +55,7 @@ class Arrivals final : public load::Senders {
     front_end_ = {front_end, static_cast<std::int32_t>(handles_.size())};
   }
 
-  /// A client sends a request at `now`, which never decreases.
+  /// A client sends a request at `now`. Requests are delivered in the order of their adding.
   ClientId add(NewCall call, Nanos now);
   /// The client has left: nothing more is told of the request.
   void leave(ClientId client, Nanos now);

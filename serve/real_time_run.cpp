@@ -12,8 +12,8 @@ constexpr std::chrono::milliseconds kLookEvery{50};
 constexpr std::chrono::milliseconds kGatherGap{1}, kGatherLongest{20};  // Arrivals::gather
 }  // namespace
 
-Nanos ModelClock::now() const {
-  const std::chrono::nanoseconds elapsed = std::chrono::steady_clock::now() - start_;
+Nanos ModelClock::time_of(Time time) const {
+  const std::chrono::nanoseconds elapsed = time - start_;
   return static_cast<Nanos>(static_cast<double>(elapsed.count()) * speed_);
 }
 
@@ -115,9 +115,12 @@ void RealTimeRun::note_prefixes(std::size_t slot) {
   }
 }
 
+// Writing takes some microseconds a stream, and the youngest requests come last in a batch: told last, their first
+// tokens would be the latest.
 void RealTimeRun::tell_produced(std::size_t slot, std::span<const sched::ReqId> requests, Nanos now) {
   const sched::RequestTable& table = replica(slot).requests();
-  for (const sched::ReqId id : requests) {
+  for (std::size_t i = requests.size(); i-- > 0;) {
+    const sched::ReqId id = requests[i];
     const sched::Tok generated = table.generated(id);
     if (generated == 0) continue;
     if (const auto client = parts_.arrivals.client_of(slot, id, table[id].serial))

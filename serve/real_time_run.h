@@ -24,7 +24,8 @@ class ModelClock {
   using Time = std::chrono::steady_clock::time_point;
   explicit ModelClock(double speed) : start_(std::chrono::steady_clock::now()), speed_(speed) {}
   void restart() { start_ = std::chrono::steady_clock::now(); }
-  [[nodiscard]] Nanos now() const;
+  [[nodiscard]] Nanos now() const { return time_of(std::chrono::steady_clock::now()); }
+  [[nodiscard]] Nanos time_of(Time time) const;
   /// When the model's time is `time`; Time::max() for sched::kNever.
   [[nodiscard]] Time at(Nanos time) const;
   [[nodiscard]] double speed() const { return speed_; }
@@ -89,6 +90,7 @@ class RealTimeRun final : public sim::SimRun {
   void gather(Nanos now);
   void cancel_now(std::size_t slot, const Cancel& cancel, Nanos now);
   void note_prefixes(std::size_t slot);
+  /// The last request is told first.
   void tell_produced(std::size_t slot, std::span<const sched::ReqId> requests, Nanos now);
 
   RunParts parts_;

@@ -108,7 +108,7 @@ void Service::request(net::ExchangeId id, net::HttpRequest&& request) {
                  .param = {},
                  .code = "invalid_api_key"});
   if (route->is_post)
-    post(id, route->api, route->streams, std::move(request.body));
+    post({id, route->api, route->streams, clock_.time_of(request.received)}, std::move(request.body));
   else
     get(id, request.path);
 }
@@ -122,17 +122,19 @@ bool Service::is_served(const std::string& model) const {
   return model.empty() || names.empty() || std::find(names.begin(), names.end(), model) != names.end();
 }
 
-void Service::post(net::ExchangeId id, Api api, bool stream, std::string&& body) {
+void Service::post(const Posted& posted, std::string&& body) {
+  const net::ExchangeId id = posted.id;
+  const Api api = posted.api;
   if (draining_)
     return fail(id, api,
                 {.status = 503, .message = "the server is shutting down", .param = {}, .code = "shutting_down"});
   if (open() >= settings_.open_requests)
     return fail(id, api,
                 {.status = 503, .message = "too many requests are open here", .param = {}, .code = "overloaded"});
-  if (body.size() <= BodyReader::kShort) return take(id, api, stream, read_request(api, body, rules_));
-  const auto done = [this, id, api, stream](BodyReader::Result&& result) {
-    server_->post([this, id, api, stream, read = std::move(result)]() mutable {
-      if (reading_.erase(id) > 0) take(id, api, stream, std::move(read));
+  if (body.size() <= BodyReader::kShort) return take(posted, read_request(api, body, rules_));
+  const auto done = [this, posted](BodyReader::Result&& result) {
+    server_->post([this, posted, read = std::move(result)]() mutable {
+      if (reading_.erase(posted.id) > 0) take(posted, std::move(read));
     });
   };
   if (!reader_->read(api, std::move(body), done))
@@ -140,17 +142,17 @@ void Service::post(net::ExchangeId id, Api api, bool stream, std::string&& body)
   reading_.insert(id);
 }
 
-void Service::take(net::ExchangeId id, Api api, bool stream, BodyReader::Result&& read) {
-  if (const auto* const error = std::get_if<ApiError>(&read)) return fail(id, api, *error);
+void Service::take(const Posted& posted, BodyReader::Result&& read) {
+  if (const auto* const error = std::get_if<ApiError>(&read)) return fail(posted.id, posted.api, *error);
   auto& request = std::get<ApiRequest>(read);
   if (!is_served(request.model))
-    return fail(id, api,
+    return fail(posted.id, posted.api,
                 {.status = 404,
                  .message = fmt::format("The model `{}` does not exist.", request.model),
                  .param = "model",
                  .code = "model_not_found"});
-  request.stream = request.stream || stream;
-  open(id, api, std::move(request));
+  request.stream = request.stream || posted.stream;
+  open(posted, std::move(request));
 }
 
 // A client's cap ends an answer that the workload would draw longer; without one the answer is as long as drawn, within
@@ -177,7 +179,9 @@ NewCall Service::call_of(ApiRequest& request) {
   return call;
 }
 
-void Service::open(net::ExchangeId id, Api api, ApiRequest&& request) {
+// The request arrives when it is received: what reading it takes here is not the engine's time.
+void Service::open(const Posted& posted, ApiRequest&& request) {
+  const Api api = posted.api;
   Answer answer;
   answer.capped = request.max_tokens > 0;
   NewCall call = call_of(request);
@@ -194,11 +198,11 @@ void Service::open(net::ExchangeId id, Api api, ApiRequest&& request) {
                  .details = request.details,
                  .cache_usage = scenario_.kv.prefix_caching};
   answer.stream = request.stream;
-  answer.sent = clock_.now();
-  answer.client = arrivals_->add(std::move(call), answer.sent);
+  answer.client = arrivals_->add(std::move(call), posted.received);
+  answer.sent = arrivals_->sent(answer.client);
   if (answer.client >= exchanges_.size()) exchanges_.resize(answer.client + 1);
-  exchanges_[answer.client] = id;
-  Answer& kept = answers_[id] = std::move(answer);
+  exchanges_[answer.client] = posted.id;
+  Answer& kept = answers_[posted.id] = std::move(answer);
   kept.head.model = kept.model;
   server_->wake();
 }

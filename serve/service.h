@@ -80,10 +80,17 @@ class Service final : public net::HttpHandler, public CallListener {
     Finish finish = Finish::stop;
   };
 
-  void post(net::ExchangeId id, Api api, bool stream, std::string&& body);
-  void take(net::ExchangeId id, Api api, bool stream, BodyReader::Result&& read);
+  /// A request of an API: `received` in the model's time.
+  struct Posted {
+    net::ExchangeId id = 0;
+    Api api = Api::completions;
+    bool stream = false;
+    Nanos received = 0;
+  };
+  void post(const Posted& posted, std::string&& body);
+  void take(const Posted& posted, BodyReader::Result&& read);
   void get(net::ExchangeId id, const std::string& path);
-  void open(net::ExchangeId id, Api api, ApiRequest&& request);
+  void open(const Posted& posted, ApiRequest&& request);
   [[nodiscard]] bool is_authorized(const std::string& header) const;
   [[nodiscard]] bool is_served(const std::string& model) const;
   [[nodiscard]] NewCall call_of(ApiRequest& request);
