@@ -87,6 +87,11 @@ void MeasuredPoints::check_point(const study::PointSpec& spec) const {
                      "async_scheduling is simulated but not executed: a live run decides each step when the one before "
                      "it has ended; allowed: scheduler.async_scheduling: false");
   }
+  if (sched::loses_preempted_rows(spec.policy)) {
+    throw InputError(spec.places.scheduler.file.empty() ? spec.places.study : spec.places.scheduler,
+                     "scheduling by priority of vLLM 0.11 computes rows that have lost their KV blocks: it is "
+                     "simulated but not executed; allowed: scheduler.version: \"0.12\" or later");
+  }
   if (spec.deployment.pp > 1) {
     throw InputError(
         spec.places.tp.file.empty() ? spec.places.study : spec.places.tp,

@@ -11,7 +11,8 @@
 namespace plimsoll::sched {
 
 /// `new_tokens` prompt (or recomputed) tokens of one request on top of `context` cached ones. `emits` when this
-/// completes the (re)prefill: context + new_tokens = length, and an output token is sampled.
+/// completes the (re)prefill: context + new_tokens = length, and an output token is sampled. With a request that the
+/// same decision preempts, the row is computed without KV: its tokens count as computed, as in vLLM 0.11 by priority.
 struct Segment {
   ReqId id = kNoRequest;
   Tok new_tokens = 0, context = 0;
@@ -42,7 +43,7 @@ struct Forward {
 /// stand), then the implied growth of rows that decode (a decode row always ends up covering computed + 1 tokens).
 struct KvOp {
   enum class Kind : std::uint8_t {
-    grow,           // on demand, until the request covers `tokens` tokens
+    grow,           // on demand, until the request covers `tokens` tokens; of a decode: it takes its blocks already now
     reserve,        // for life, `tokens` tokens
     attach_prefix,  // take `tokens` tokens from the prefix cache (computed becomes `tokens`)
     free_all,       // preemption by recompute: everything goes back, computed becomes 0, output is kept; with `tokens`

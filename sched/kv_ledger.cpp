@@ -80,14 +80,12 @@ void KvLedger::open(ReqId id, std::span<const std::uint64_t> prompt_hashes) {
   if (cache_) cache_->open(id, prompt_hashes);
 }
 
-void KvLedger::take(Blk blocks) {
+void KvLedger::take(Blk blocks, Blk early) {
   PLIMSOLL_CHECK(blocks <= free_, "the policy asked for more KV blocks than are free");
   free_ -= blocks;
   held_ += blocks;
-  if (!cache_) return;
-  const Blk before = std::min(blocks, early_);
-  early_ -= before;
-  cache_->take(blocks - before);
+  early_ -= early;
+  if (cache_) cache_->take(blocks - early);
 }
 
 void KvLedger::take_early(Blk blocks) {
@@ -188,7 +186,7 @@ void KvLedger::leave_group(ReqId id) {
 void KvLedger::advance_group(std::int64_t steps) {
   const Blk growth = group_growth(steps);
   PLIMSOLL_CHECK(growth <= free_, "the decode group outgrew the free KV blocks");
-  take(growth);
+  take(growth, std::min(growth, early_));
   clock_ += steps;
 }
 
@@ -198,7 +196,7 @@ void KvLedger::advance_member(ReqId id) {
   if (a.phase < 0) return;  // reserved for life
   const std::int64_t covered = a.covered + (clock_ - a.joined);
   const Blk missing = blocks_for(covered + 1) - blocks_for(covered);
-  if (missing > 0) take(missing);
+  if (missing > 0) take(missing, std::min(missing, early_));
   --phases_[static_cast<std::size_t>(a.phase)];
   a.covered = static_cast<Tok>(covered + 1);
   a.joined = clock_;

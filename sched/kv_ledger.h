@@ -81,7 +81,8 @@ class KvLedger {
   void attach_prefix(ReqId id, Tok tokens);
   /// The first `computed` tokens have content: whole blocks of the prompt become hits for others.
   void publish(ReqId id, Tok computed);
-  /// Takes blocks of steps that are decided but have not run yet from the prefix cache; they count as free until then.
+  /// Takes blocks of decodes that are decided but have not run yet from the prefix cache; they count as free until
+  /// then.
   void take_early(Blk blocks);
   /// Gives everything back, `early` blocks of take_early() among it. The first `computed` tokens have content; with
   /// `returns` the request itself may find them again.
@@ -118,7 +119,8 @@ class KvLedger {
     bool reserved = false;
   };
   [[nodiscard]] std::int32_t phase_at(Tok covered) const;
-  void take(Blk blocks);
+  /// `early` of the blocks have been taken by take_early(), which only decodes may use.
+  void take(Blk blocks, Blk early = 0);
 
   KvConfig config_;
   Blk free_ = 0, swapped_ = 0;

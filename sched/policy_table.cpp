@@ -189,6 +189,7 @@ constexpr std::array<Row, 11> kRows = {{
      {},
      {.name = "vllm_v1",
       .description = "vLLM 0.8 and later: one token budget, mixed steps",
+      .unusable_blocks = 1,
       .servers = kVllmServers,
       .lmi = {.rolling_batch = "vllm"}}},
     {PolicyKind::sarathi,
@@ -283,6 +284,10 @@ Limits resolve_limits(const PolicyConfig& config, std::int64_t longest) {
 }
 
 bool reuses_partial_blocks_first(std::int32_t version) { return version >= 24; }
+
+bool loses_preempted_rows(const PolicyConfig& config) {
+  return config.policy == PolicyKind::vllm_v1 && config.order == Order::priority && config.version <= 11;
+}
 
 Tok block_tokens(const PolicyConfig& config) {
   return config.block_size.value_or(policy_info(config.policy).block_tokens);

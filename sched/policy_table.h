@@ -88,6 +88,7 @@ struct PolicyInfo {
   BudgetKey budget = BudgetKey::step;
   bool counts_kv_budget = false;  // enforces kv_token_budget itself; for the others it is the size of the pool
   Tok block_tokens = 16;          // the product's default
+  Blk unusable_blocks = 0;  // of the product's KV pool, which kv_blocks does not count: vLLM V1 never uses block 0
   std::optional<double> served_ratio = {};  // the product's default, where the policy has this setting
   std::span<const Server> servers = {};     // empty: no product runs it
   LmiSettings lmi = {};
@@ -112,6 +113,8 @@ struct PolicyInfo {
 [[nodiscard]] Limits resolve_limits(const PolicyConfig& config, std::int64_t longest = 0);
 /// Whether vLLM 0.<version> reuses freed blocks whose content is not complete before all others.
 [[nodiscard]] bool reuses_partial_blocks_first(std::int32_t version);
+/// Whether a request that is preempted in the step that has given it tokens stays a row of it: vLLM 0.11 by priority.
+[[nodiscard]] bool loses_preempted_rows(const PolicyConfig& config);
 /// Tokens of a KV block.
 [[nodiscard]] Tok block_tokens(const PolicyConfig& config);
 /// Settings that follow from others: the variant in effect, and one token budget where the product joins two.

@@ -152,6 +152,7 @@ void Replica::apply(const Decision& decision, Nanos now) {
     if (op.kind == KvOp::Kind::swap_out) preempt(op, now);
   }
   bool decodes = !traits_.block_by_block;  // have their blocks
+  covered_ = 0;
   for (const KvOp& op : decision.kv) {
     if (op.kind == KvOp::Kind::attach_prefix && !std::exchange(decodes, true)) take_decodes();
     if (traits_.block_by_block && op.kind == KvOp::Kind::free_all) {
@@ -165,6 +166,10 @@ void Replica::apply(const Decision& decision, Nanos now) {
       occupancy_.restore(table_.computed(op.id));
       start_service(op.id, now);
       if (live_[op.id].was_decoding) join(op.id);
+    } else if (op.kind == KvOp::Kind::grow && table_.decoding(op.id)) {
+      const Blk blocks = kv_.need(op.id, op.tokens);
+      kv_.take_early(blocks);
+      covered_ += blocks;
     } else if (op.kind == KvOp::Kind::grow || op.kind == KvOp::Kind::reserve) {
       apply_grow(op);
     }
@@ -172,7 +177,7 @@ void Replica::apply(const Decision& decision, Nanos now) {
   if (traits_.decides_ahead && !decodes) take_decodes();
   for (const Forward& forward : decision.forwards())
     for (const Segment& segment : forward.prefill)
-      if (table_[segment.id].state == State::waiting) start_service(segment.id, now);
+      if (table_[segment.id].state == State::waiting && !is_lost(segment)) start_service(segment.id, now);
   if (log_.enabled() && decision.has_step()) log_.plan(decision, policy_->batch_order(), table_);
 }
 
@@ -186,9 +191,16 @@ void Replica::apply_grow(const KvOp& op) {
     occupancy_.reserve(service(live).kv, tokens, final_tokens, table_.computed(op.id));
     return;
   }
+  if (kv_.held(op.id) == 0) occupancy_.restore(table_.computed(op.id));  // of a lost row
   kv_.grow(op.id, op.tokens);
   if (traits_.block_by_block) kv_.publish(op.id, static_cast<Tok>(op.tokens));
   occupancy_.grow(service(live).kv, op.tokens, table_.computed(op.id));
+}
+
+// A row whose request the same decision preempts.
+bool Replica::is_lost(const Segment& segment) const {
+  const std::vector<ReqId>& preempted = decision_.preempted;
+  return std::find(preempted.begin(), preempted.end(), segment.id) != preempted.end();
 }
 
 // The request holds nothing any more (released or swapped out); call before its computed count changes.
@@ -202,8 +214,9 @@ void Replica::forget_kv(ReqId id) {
 void Replica::preempt(const KvOp& op, Nanos now) {
   const ReqId id = op.id;
   const bool swap = op.kind == KvOp::Kind::swap_out;
-  // Blocks that this decision gave it are taken, and go back with the others.
-  const Blk given = kv_.need(id, op.tokens);
+  // Blocks that this decision gave it as a decode are taken, and go back with the others.
+  const Blk given = kv_.prefix_caching() ? kv_.need(id, op.tokens) : 0;
+  covered_ -= given;
   const Tok known = known_tokens(id, static_cast<Tok>(op.tokens));
   Live& live = live_[id];
   ++preemptions_;
@@ -215,8 +228,7 @@ void Replica::preempt(const KvOp& op, Nanos now) {
   if (swap) {
     kv_.swap_out(id);
   } else {
-    kv_.take_early(given);
-    kv_.release(id, known, true, kv_.prefix_caching() ? given : 0);
+    kv_.release(id, known, true, given);
     table_.set_computed(id, 0);
   }
   table_.edit(id).state = swap ? State::swapped : State::waiting;
@@ -255,7 +267,7 @@ void Replica::end_request(ReqId id, Outcome outcome, Nanos now) {
     stop_service(id, now);
   else if (scheduled)
     service(live).preempt_s += 1e-9 * static_cast<double>(now - service(live).stopped);
-  if (table_[id].state != State::swapped) forget_kv(id);
+  if (kv_.held(id) > 0) forget_kv(id);
   // What it published stays findable; the rest was its own alone, and it does not come back.
   const Blk early = live.ahead && kv_.prefix_caching() ? kv_.need(id, table_.computed(id) + 1) : 0;
   kv_.release(id, table_.computed(id), false, early);

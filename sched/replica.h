@@ -142,6 +142,7 @@ class Replica {
   [[nodiscard]] std::int64_t steps_to_finish();
   void apply_grow(const KvOp& op);
   void forget_kv(ReqId id);
+  [[nodiscard]] bool is_lost(const Segment& segment) const;
   [[nodiscard]] bool wastes_free_blocks() const;
   void ask_policy(Nanos now);
   void show_arrivals(Nanos until);
@@ -177,6 +178,7 @@ class Replica {
   std::vector<ReqId> fresh_;      // joined since the last group step: their first gap differs from the others'
   std::vector<ReqId> finished_, held_rows_;
   std::vector<FinishedAttempt> ended_;
+  Blk covered_ = 0;  // blocks that decodes of the decision have taken before it ends
   // With Traits::decides_ahead:
   bool ahead_ = false;          // decision_ is the next step's, and applied
   std::int64_t plan_left_ = 0;  // steps of the decided plan that have not ended

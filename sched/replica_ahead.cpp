@@ -68,7 +68,7 @@ void Replica::take_decodes() {
     if (forward.decodes == Decodes::listed)
       for (const ReqId id : forward.listed) growth += kv_.need(id, table_.computed(id) + 1);
   }
-  kv_.take_early(growth);
+  kv_.take_early(growth - covered_);
 }
 
 bool Replica::in_decided_step(ReqId id) const {

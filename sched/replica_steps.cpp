@@ -122,6 +122,10 @@ void Replica::complete_decodes(const Forward& forward, const StepsTime& time) {
 
 void Replica::complete_prefills(const Forward& forward, const StepsTime& time) {
   for (const Segment& segment : forward.prefill) {
+    if (is_lost(segment)) {
+      table_.set_computed(segment.id, segment.new_tokens);
+      continue;
+    }
     Service& served = service(segment.id);
     table_.prefill(segment.id, segment.new_tokens);
     occupancy_.store_prefill(served.kv, segment.new_tokens);

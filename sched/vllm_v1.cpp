@@ -18,6 +18,7 @@ VllmV1::VllmV1(const PolicyConfig& config)
       chunked_(config.chunked.value_or(true)),
       full_sequence_(config.whole_sequence_must_fit()),
       by_priority_(config.order == Order::priority),
+      loses_rows_(loses_preempted_rows(config)),
       version_(config.version),
       max_len_(config.max_len()) {}
 
@@ -81,8 +82,8 @@ void VllmV1::decide(Nanos now, const View& view, Decision& out) {
 // is on its way needs nothing.
 void VllmV1::schedule_running(const View& view, Step& step, Decision& out, Forward& forward) {
   given_.clear();
-  for (std::size_t i = 0; i < running_.size() && step.budget > 0; ++i) {
-    const ReqId id = running_[i];
+  for (step.turn = 0; step.turn < running_.size() && step.budget > 0; ++step.turn) {
+    const ReqId id = running_[step.turn];
     if (view.requests.generated(id) >= view.requests[id].max_new) continue;
     const Tok computed = view.requests.computed(id);
     std::int64_t tokens = view.requests.length(id) - computed;
@@ -91,7 +92,6 @@ void VllmV1::schedule_running(const View& view, Step& step, Decision& out, Forwa
     if (max_len_ > 0) tokens = std::min<std::int64_t>(tokens, max_len_ - 1 - computed);
     if (tokens <= 0) continue;
     if (!make_room({id, tokens, computed, 0}, view, step, out)) break;
-    while (running_[i] != id) --i;  // requests before it were preempted
     step.budget -= tokens;
   }
   fill(view, out, forward);
@@ -99,6 +99,10 @@ void VllmV1::schedule_running(const View& view, Step& step, Decision& out, Forwa
 
 void VllmV1::fill(const View& view, Decision& out, Forward& forward) const {
   for (const Given& given : given_) {
+    if (given.lost) {
+      forward.prefill.push_back({given.id, static_cast<Tok>(given.tokens), 0, false});
+      continue;
+    }
     if (view.requests.decoding(given.id)) {
       forward.listed.push_back(given.id);
       continue;
@@ -155,18 +159,26 @@ std::size_t VllmV1::victim(const View& view) const {
   return static_cast<std::size_t>(std::max_element(running_.begin(), running_.end(), less) - running_.begin());
 }
 
-// A request that this step has already given tokens to gives them back. By priority alone that can happen.
+// A request that this step has already given tokens to gives them back; up to 0.11 they stay a row of the step. Either
+// can happen by priority alone. Where the list of running requests moves up and the turn does not, the step passes over
+// a request: up to 0.11 for any victim, up to 0.27 for one that had been given nothing.
 void VllmV1::preempt(std::size_t index, const View& view, Step& step, Decision& out) {
   const ReqId id = running_[index];
+  cover_decodes(view, out);
   running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
   Given given;
-  const auto found = std::find_if(given_.begin(), given_.end(), [id](const Given& g) { return g.id == id; });
-  if (found != given_.end()) {
+  const auto found = std::find_if(given_.begin(), given_.end(), [id](const Given& g) { return g.id == id && !g.lost; });
+  const bool was_given = found != given_.end();
+  if (was_given) {
     given = *found;
-    given_.erase(found);
-    step.budget += given.tokens;
-    std::erase_if(out.kv, [id](const KvOp& op) { return op.id == id && op.kind == KvOp::Kind::grow; });
+    if (loses_rows_) {
+      found->lost = true;
+    } else {
+      given_.erase(found);
+      step.budget += given.tokens;
+    }
   }
+  if (index < step.turn && (version_ >= 28 || (!loses_rows_ && was_given))) --step.turn;
   step.kv.release(id, given.blocks);
   out.preempted.push_back(id);
   out.kv.push_back({KvOp::Kind::free_all, id, given.tokens > 0 ? given.computed + given.tokens : 0});
@@ -174,6 +186,17 @@ void VllmV1::preempt(std::size_t index, const View& view, Step& step, Decision& 
     enqueue(id, view);
   else
     waiting_.push_front(id);
+}
+
+// Decodes take their blocks when the step runs. Those before a preemption take them before it gives blocks back, which
+// may be reused first.
+void VllmV1::cover_decodes(const View& view, Decision& out) {
+  if (!view.kv.prefix_caching()) return;
+  for (Given& given : given_) {
+    if (given.covered || given.blocks == 0 || !view.requests.decoding(given.id)) continue;
+    given.covered = true;
+    out.kv.push_back({KvOp::Kind::grow, given.id, given.computed + given.tokens});
+  }
 }
 
 void VllmV1::schedule_waiting(const View& view, Step& step, Decision& out, Forward& forward) {
@@ -200,8 +223,10 @@ void VllmV1::schedule_waiting(const View& view, Step& step, Decision& out, Forwa
 VllmV1::Admission VllmV1::admit_head(const View& view, Step& step, Decision& out, Forward& forward) {
   const ReqId id = waiting_.front();
   const Tok length = view.requests.length(id);
-  const PrefixHit hit = step.kv.prefix_hit(id, length - 1);
-  std::int64_t tokens = length - hit.tokens;
+  const Tok lost = view.requests.computed(id);  // tokens of a row that was lost: 0.11 counts them as computed
+  const PrefixHit hit = lost > 0 ? PrefixHit{} : step.kv.prefix_hit(id, length - 1);
+  const Tok computed = lost + hit.tokens;
+  std::int64_t tokens = length - computed;
   if (step.threshold > 0) tokens = std::min(tokens, step.threshold);
   // Up to 0.11, shorter prompts pass one that does not fit the rest of the budget.
   if (!chunked_ && tokens > step.budget) return version_ <= 11 ? Admission::passed : Admission::blocked;
@@ -212,7 +237,7 @@ VllmV1::Admission VllmV1::admit_head(const View& view, Step& step, Decision& out
   const Blk attached = hit.tokens / view.kv.block_tokens();
   if (full_sequence_ && view.kv.blocks_for(length) - attached + hit.idle_blocks + spared > step.kv.free())
     return Admission::blocked;
-  const Blk fresh = view.kv.blocks_for(hit.tokens + tokens) - attached;
+  const Blk fresh = view.kv.blocks_for(computed + tokens) - attached;
   if (fresh + hit.idle_blocks + spared > step.kv.free()) return Admission::blocked;
   step.budget -= tokens;
   if (hit.tokens > 0) {
@@ -220,9 +245,9 @@ VllmV1::Admission VllmV1::admit_head(const View& view, Step& step, Decision& out
     out.kv.push_back({KvOp::Kind::attach_prefix, id, hit.tokens});
   }
   step.kv.take(fresh);
-  step.kv.publish(id, hit.tokens + tokens);
-  out.kv.push_back({KvOp::Kind::grow, id, hit.tokens + tokens});
-  forward.prefill.push_back({id, static_cast<Tok>(tokens), hit.tokens, hit.tokens + tokens == length});
+  step.kv.publish(id, computed + tokens);
+  out.kv.push_back({KvOp::Kind::grow, id, computed + tokens});
+  forward.prefill.push_back({id, static_cast<Tok>(tokens), computed, computed + tokens == length});
   running_.push_back(id);
   waiting_.pop_front();
   return Admission::admitted;

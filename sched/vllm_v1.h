@@ -32,6 +32,7 @@ class VllmV1 final : public Policy {
     std::int64_t budget = 0, threshold = 0;
     KvPreview kv;
     bool preempted = false;
+    std::size_t turn = 0;  // of the running requests, the one that is given its tokens
   };
   // What the step gives a request that runs.
   struct Given {
@@ -39,6 +40,8 @@ class VllmV1 final : public Policy {
     std::int64_t tokens = 0;
     Tok computed = 0;
     Blk blocks = 0;
+    bool covered = false;  // the decision says when it takes its blocks
+    bool lost = false;     // the request was preempted afterwards
   };
   enum class Admission : std::uint8_t { admitted, passed, blocked };
   [[nodiscard]] std::int64_t threshold() const;
@@ -46,6 +49,7 @@ class VllmV1 final : public Policy {
   void fill(const View& view, Decision& out, Forward& forward) const;
   [[nodiscard]] bool make_room(const Given& wanted, const View& view, Step& step, Decision& out);
   void preempt(std::size_t victim, const View& view, Step& step, Decision& out);
+  void cover_decodes(const View& view, Decision& out);
   [[nodiscard]] std::size_t victim(const View& view) const;
   void enqueue(ReqId id, const View& view);
   void schedule_waiting(const View& view, Step& step, Decision& out, Forward& forward);
@@ -54,7 +58,7 @@ class VllmV1 final : public Policy {
 
   std::int64_t max_running_, budget_, threshold_;
   double watermark_;
-  bool chunked_, full_sequence_, by_priority_;
+  bool chunked_, full_sequence_, by_priority_, loses_rows_;
   std::int32_t version_;
   Tok max_len_;
   std::deque<ReqId> waiting_;

