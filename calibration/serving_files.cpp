@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "calibration/serving_fit.h"
 #include "model/error.h"
 
@@ -20,6 +22,8 @@ constexpr PcieShape kPcieShapes[] = {{2, 6.22, 23.2, 0.518}, {4, 11.06, 23.16, 0
 std::string kind_of(const std::string& file) { return file.substr(0, file.find('/')); }
 std::string id_of(const std::string& file) { return file.substr(file.find('/') + 1); }
 
+}  // namespace
+
 std::string value_text(const ServingNumber& n, double value) {
   return n.unit.empty() ? fmt::format("{:.5g}", value) : fmt::format("{:.5g} {}", value, n.unit);
 }
@@ -28,8 +32,6 @@ std::string factors_text(const model::TimeUncertainty& u) {
   return fmt::format("decode: [{:.3f}, {:.3f}], prefill: [{:.3f}, {:.3f}]", u.decode_low, u.decode_high, u.prefill_low,
                      u.prefill_high);
 }
-
-}  // namespace
 
 std::string pcie_curve_text(int ranks, double gigabytes_per_s) {
   for (const PcieShape& shape : kPcieShapes) {
@@ -54,8 +56,11 @@ void ServingParts::replace_in(study::PointSpec& spec) const {
 
 ServingFiles::ServingFiles(const ServingModel& model, const configs::Catalogue& catalogue) : model_(model) {
   const auto load = [&](const std::string& file) {
-    if (!file.empty() && base_.find(file) == base_.end())
-      base_.emplace(file, configs::Document::from_file(catalogue.root() + "/" + file + ".yaml"));
+    if (file.empty() || base_.find(file) != base_.end()) return;
+    const std::string shipped = catalogue.root() + "/" + file + ".yaml";
+    std::error_code error;
+    base_.emplace(file, std::filesystem::exists(shipped, error) ? configs::Document::from_file(shipped)
+                                                                : catalogue.document(kind_of(file), id_of(file)));
   };
   load("engines/" + model.engine);
   for (const ServingNumber& n : model.numbers) load(n.file);
@@ -68,7 +73,9 @@ std::map<std::string, configs::Document> ServingFiles::documents(const std::vect
   std::map<std::string, std::string> curves;  // YAML of a curve, by link
   const auto set = [&](const ServingNumber& n, double value) {
     if (!n.path.starts_with("ranks ")) {
-      out.at(n.file).set(n.path, value_text(n, value), Where{"fitted " + n.number.name, 0, 0});
+      const Where where{"fitted " + n.number.name, 0, 0};
+      out.at(n.file).set(n.path, value_text(n, value), where);
+      for (const std::string& path : n.also) out.at(n.file).set(path, value_text(n, value), where);
       return;
     }
     std::string& list = curves[n.file];

@@ -16,6 +16,12 @@
 namespace plimsoll::calibration {
 
 struct ServingModel;
+struct ServingNumber;
+
+/// Returns a value with its number's unit, as files hold it.
+[[nodiscard]] std::string value_text(const ServingNumber& number, double value);
+/// Returns the entries of `uncertainty` as YAML.
+[[nodiscard]] std::string factors_text(const model::TimeUncertainty& uncertainty);
 
 /// The entries that the files with one set of values describe; null: not changed by the fit.
 struct ServingParts {

@@ -375,6 +375,12 @@ ServingFit ServingProblem::leave_one_out(const ServingFit& start) const {
   return state_->leave_out(start, state_->folding_by(name), "configurations");
 }
 
+ServingFit ServingProblem::leave_out_by(const ServingFit& start,
+                                        const std::function<std::string(const validation::MeasuredPoint&)>& group,
+                                        const std::string& what) const {
+  return state_->leave_out(start, state_->folding_by([&](const Cell& cell) { return group(*cell.row); }), what);
+}
+
 std::optional<ServingFit> ServingProblem::leave_group_out(const ServingFit& start, model::Beyond kind) const {
   const State& s = *state_;
   const Folding folding = s.folding_by([&](const Cell& cell) { return s.group_of(cell, kind); });

@@ -23,10 +23,11 @@ namespace plimsoll::calibration {
 
 /// A number, and the key of the catalogue file that holds it.
 struct ServingNumber {
-  FitNumber number;  // in units of `unit`
-  std::string file;  // "engines/tgi-1.1"
-  std::string path;  // "host.op"; for an interconnect "ranks 4": the bandwidth of large all-reduces
-  std::string unit;  // "us", "GB/s"; may be empty
+  FitNumber number;                    // in units of `unit`
+  std::string file;                    // "engines/tgi-1.1"
+  std::string path;                    // "host.op"; for an interconnect "ranks 4": the bandwidth of large all-reduces
+  std::string unit;                    // "us", "GB/s"; may be empty
+  std::vector<std::string> also = {};  // further keys of the file that take the same value
 };
 
 /// The numbers to fit for an engine's profile, the data, and the method.
@@ -126,6 +127,11 @@ class ServingProblem {
   /// engine, type, TP degree and input and output length, in all tables and for all instance counts. Its band comes
   /// from the errors of the other left-out configurations. `start` is a fit of everything, for speed.
   [[nodiscard]] ServingFit leave_one_out(const ServingFit& start) const;
+  /// As leave_one_out(), but leaves out together the runs that `group` gives one name. `what` names groups for
+  /// progress.
+  [[nodiscard]] ServingFit leave_out_by(const ServingFit& start,
+                                        const std::function<std::string(const validation::MeasuredPoint&)>& group,
+                                        const std::string& what) const;
   /// As leave_one_out(), but excludes a whole group of that kind at a time: every run of one model, accelerator, TP
   /// degree, prompt length or number of users. Runs in none of the fitted groups are predicted by the fit of
   /// everything. Returns nullopt if all runs belong to one group, or if the kind does not group runs.

@@ -27,12 +27,16 @@ Usage calibrate_usage() {
           "Measures the executor's kernels on this machine, fits the cost model to them and stores the result for\n"
           "`hardware: this-machine`. Part of the measurements is held out; its error is printed.\n"
           "With --from: fits accelerators to tables of kernels measured elsewhere (docs/kernel-tables.md).\n"
-          "With --engine: fits an engine's profile to measured serving runs (docs/calibrate.md).",
+          "With --engine: fits an engine's profile to measured serving runs; with --from or --endpoint, to runs of "
+          "your\n"
+          "own server (docs/calibrate.md).",
       .example =
           "  plimsoll calibrate --seconds 60\n  plimsoll simulate configs/studies/cpu-demo.yaml\n"
           "  plimsoll calibrate --from gemm.csv.gz attention.csv.gz --out calibration\n"
           "  plimsoll validate more-kernels.csv.gz --calibration calibration\n"
-          "  plimsoll calibrate --engine tgi-1.1\n",
+          "  plimsoll calibrate --engine tgi-1.1\n"
+          "  plimsoll calibrate --engine my-vllm --like vllm-0.12 --from points.csv\n"
+          "  plimsoll calibrate --engine my-vllm --endpoint http://127.0.0.1:8000 --hardware \"h100-sxm x 1\"\n",
       .positional_required = false,
       .options = po::options_description("What to measure"),
       .without = {"set", "format", "seed", "stepwise"}};
@@ -47,6 +51,7 @@ Usage calibrate_usage() {
       "approximate time to spend (default: 120); at most twice this plus a minute");
   add("device", po::value<std::string>()->value_name("cpu|cuda"), "what to measure (default: cpu)");
   add_engine_options(usage.options);
+  add_own_options(usage.options);
   add_kernel_options(usage.options);
   return usage;
 }
@@ -102,6 +107,9 @@ int run_calibrate(const Arguments& arguments, Console& console) {
   const auto parsed = parse_arguments(calibrate_usage(), arguments, console);
   if (!parsed) return kDone;
   if (parsed->values.count("engine") > 0) return calibrate_engine(*parsed, console, today());
+  for (const char* const option : {"like", "endpoint", "memory", "map", "users"})
+    if (parsed->values.count(option) > 0)
+      throw InputError(fmt::format("--{} is for a profile of your own: give it a name with --engine", option));
   if (parsed->values.count("export") > 0) return export_kernels(*parsed, console);
   if (parsed->values.count("from") > 0) return calibrate_from(*parsed, console, today());
   for (const char* const option : {"hold-out", "source"})

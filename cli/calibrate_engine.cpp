@@ -61,26 +61,14 @@ void write_files(const std::map<std::string, std::string>& files, const std::str
 }  // namespace
 
 void add_engine_options(po::options_description& options) {
-  options.add_options()("engine", po::value<std::string>()->value_name("NAME"),
-                        "fit this engine's profile to the measured serving runs that ship with the program");
-}
-
-// Rejected instead of ignored: otherwise the fit would seem to use the user's own runs.
-void refuse_other_data(const Parsed& parsed) {
-  if (parsed.values.count("from") == 0) return;
-  for (const std::string& file : parsed.values["from"].as<std::vector<std::string>>()) {
-    const validation::MeasuredTable table = validation::read_measured(file);  // throws if the file is invalid
-    const std::string engine = parsed.values["engine"].as<std::string>();
-    if (!calibration::has_engine({table}, configs::canonical_name(engine)))
-      throw InputError(Where{file, 0, 0}, fmt::format("no row was measured with the engine '{}'", engine));
-  }
-  throw InputError(
-      "--from: an engine can only be fitted to the runs that ship with the program; compare your own with "
-      "'plimsoll validate FILE'");
+  options.add_options()(
+      "engine", po::value<std::string>()->value_name("NAME"),
+      "fit this engine's profile to the measured serving runs that ship with the program; with --from or "
+      "--endpoint: to runs of your own, under a name of its own");
 }
 
 int calibrate_engine(const Parsed& parsed, Console& console, const std::string& date) {
-  refuse_other_data(parsed);
+  if (fits_own_engine(parsed)) return calibrate_own(parsed, console, date);
   const calibration::ServingModel& model = calibration::serving_model(parsed.values["engine"].as<std::string>());
   const std::vector<validation::MeasuredTable> tables = calibration::serving_tables(model);
   study::RunControl control;

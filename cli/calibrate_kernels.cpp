@@ -49,7 +49,8 @@ std::string command_of(const std::vector<std::string>& files, int hold_out) {
 void add_kernel_options(po::options_description& options) {
   auto add = options.add_options();
   add("from", po::value<std::vector<std::string>>()->multitoken()->value_name("FILE..."),
-      "tables of measured kernels (docs/kernel-tables.md); writes accelerators and links under --out");
+      "tables of measured kernels (docs/kernel-tables.md); writes accelerators and links under --out. With --engine: "
+      "serving runs, of points.csv or anything that import reads");
   add("hold-out", po::value<std::string>()->value_name("N"),
       "with --from: leave one configuration in N out of the fit and print its error");
   add("source", po::value<std::string>()->value_name("TEXT"), "with --from: where the tables come from, for the files");

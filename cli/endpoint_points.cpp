@@ -124,7 +124,7 @@ double ms(double seconds) { return 1e3 * seconds; }
 
 }  // namespace
 
-void add_endpoint_options(po::options_description& options) {
+void add_server_options(po::options_description& options) {
   auto add = options.add_options();
   add("endpoint", po::value<std::string>()->value_name("URL"),
       "measure the server at this address instead of this machine: http[s]://HOST[:PORT][/PATH]");
@@ -142,11 +142,20 @@ void add_endpoint_options(po::options_description& options) {
   add("vocab", po::value<std::string>()->value_name("N"),
       "tokens of the served vocabulary (default: the study's model)");
   add("nonce", po::value<std::string>()->value_name("N"), "repeats the prompts of a run that printed this number");
+}
+
+void add_endpoint_options(po::options_description& options) {
+  add_server_options(options);
+  auto add = options.add_options();
   add("adopt", po::bool_switch(),
       "write adopted.yaml to --out: the study with the server's KV pool, if /metrics states it; validate predicts it");
   add("dry-run", po::bool_switch(), "send nothing; say how many requests and tokens, how long, and what it costs");
   add("price", po::value<std::string>()->value_name("IN,OUT"), "USD per million tokens, for --dry-run");
   add("yes", po::bool_switch(), "do not ask before more than 100000 requests or an hour");
+}
+
+endpoints::ServerFacts ask_server(const Parsed& parsed, Console& console) {
+  return endpoints::Server(read_settings(parsed, console)).facts();
 }
 
 bool names_endpoint(const Parsed& parsed) { return parsed.values.count("endpoint") != 0; }

@@ -3,6 +3,7 @@
 // the results (docs/endpoints.md).
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,12 +12,17 @@
 #include "cli/console.h"
 #include "cli/options.h"
 #include "endpoints/measure_endpoint.h"
+#include "study/output/outputs.h"
 #include "study/run/run_study.h"
 
 namespace plimsoll::cli {
 
-/// --endpoint and what belongs to it.
+/// --endpoint and what belongs to the connection.
+void add_server_options(po::options_description& options);
+/// The same, and options of a run that a study states.
 void add_endpoint_options(po::options_description& options);
+/// Asks the server named by --endpoint what it is. Throws InputError and DeviceError.
+[[nodiscard]] endpoints::ServerFacts ask_server(const Parsed& parsed, Console& console);
 [[nodiscard]] bool names_endpoint(const Parsed& parsed);
 
 class EndpointPoints {
@@ -58,6 +64,12 @@ class EndpointPoints {
   std::map<std::size_t, std::string> rows_;      // of endpoint.csv, by point
   std::map<std::size_t, double> short_lengths_;  // by point
 };
+
+/// Measures all points of a study one after another, and writes the files of each. `fits` is asked before each point
+/// whether it may begin; null: always. A point that may not ends the run as if it were cancelled.
+[[nodiscard]] study::StudyResult measure_points(const study::Study& study, study::OutputChoice files,
+                                                EndpointPoints& points, Console& console,
+                                                const std::function<bool(std::size_t index)>& fits = {});
 
 /// Runs `measure STUDY --endpoint URL`. Returns the exit code.
 [[nodiscard]] int measure_endpoint(const Parsed& parsed, Console& console);

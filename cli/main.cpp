@@ -33,7 +33,7 @@ constexpr std::array kCommands = {
     Command{"validate", "compares predictions with published or measured figures", run_validate},
     Command{"import", "reads results of other load generators as points", run_import},
     Command{"export", "writes points in the format of other tools", run_export},
-    Command{"calibrate", "measures this machine, for hardware: this-machine", run_calibrate},
+    Command{"calibrate", "measures this machine, for hardware: this-machine; fits your own engine", run_calibrate},
     Command{"list", "lists models, accelerators, interconnects, instances, engines, policies, routers, formats",
             run_list},
     Command{"gui", "opens the desktop program: curves simulated live, beside measured ones", run_gui},

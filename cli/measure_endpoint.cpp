@@ -135,49 +135,6 @@ std::string text_of(const std::string& file) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-// Measures all points one after another, and writes the files of each.
-study::StudyResult measure_points(const study::Study& study, study::OutputChoice files, EndpointPoints& points,
-                                  Console& console) {
-  files.resumable = true;
-  files.measured_on = points.identity();
-  study::Outputs outputs(study, files);
-  const std::string figures = files.folder + "/endpoint.csv";
-  if (!files.folder.empty()) points.keep_rows(text_of(figures));
-  const std::vector<std::string> columns = study::point_columns(study.swept_keys());
-  study::RunControl control;
-  const RunCommands commands(control, console.is_jsonl());
-  study::RunSettings settings;
-  settings.jobs = 1;
-  settings.use = study::ResolveFor::measurement;
-  settings.keep_requests = files.requests;
-  settings.control = &control;
-  settings.run = [&](const study::PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options) {
-    sim::RunResult run = points.run(point, scenario, options);
-    if (!points.failure().empty()) control.cancel();
-    if (!files.folder.empty() && !points.states_csv().empty())
-      study::write_file(files.folder + '/' + study::point_file_name("server", ".csv", study.point_count(), point.index),
-                        points.states_csv());
-    if (run.stopped) outputs.add_unfinished({.result = point, .run = run});
-    return run;
-  };
-  settings.on_point = [&](study::FinishedPoint& point) {
-    points.label(point.result);
-    if (!point.recalled) outputs.add(point);
-    if (!files.folder.empty()) study::write_file(figures, points.figures_csv());  // before the store is complete
-    console.point(columns, point.result);
-  };
-  if (!files.folder.empty()) settings.recall = [&](study::PointResult& point) { return outputs.recall(point); };
-  settings.on_progress = [&](double done) {
-    console.progress(done, study.point_count(), static_cast<double>(outputs.recalled()));
-  };
-  study::StudyResult result = study::run_study(study, settings);
-  outputs.finish(result);
-  note_recalled(study, outputs, files.folder, console);
-  if (!points.failure().empty() && result.points.empty()) throw DeviceError(points.failure());
-  if (!outputs.written_text().empty()) console.note(outputs.written_text() + ", endpoint.csv");
-  return result;
-}
-
 // The dry run, or the question whether a large run may start. Nothing if it goes on.
 std::optional<int> before_run(const study::Study& study, const Parsed& parsed, Console& console) {
   const Amount amount = amount_of(study);
@@ -304,6 +261,54 @@ void write_comparison(const study::Study& study, const std::string& folder, cons
 }
 
 }  // namespace
+
+study::StudyResult measure_points(const study::Study& study, study::OutputChoice files, EndpointPoints& points,
+                                  Console& console, const std::function<bool(std::size_t index)>& fits) {
+  files.resumable = true;
+  files.measured_on = points.identity();
+  study::Outputs outputs(study, files);
+  const std::string figures = files.folder + "/endpoint.csv";
+  if (!files.folder.empty()) points.keep_rows(text_of(figures));
+  const std::vector<std::string> columns = study::point_columns(study.swept_keys());
+  study::RunControl control;
+  const RunCommands commands(control, console.is_jsonl());
+  study::RunSettings settings;
+  settings.jobs = 1;
+  settings.use = study::ResolveFor::measurement;
+  settings.keep_requests = files.requests;
+  settings.control = &control;
+  settings.run = [&](const study::PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options) {
+    if (fits && !fits(point.index)) {
+      control.cancel();
+      sim::RunResult none;
+      none.stopped = true;
+      return none;
+    }
+    sim::RunResult run = points.run(point, scenario, options);
+    if (!points.failure().empty()) control.cancel();
+    if (!files.folder.empty() && !points.states_csv().empty())
+      study::write_file(files.folder + '/' + study::point_file_name("server", ".csv", study.point_count(), point.index),
+                        points.states_csv());
+    if (run.stopped) outputs.add_unfinished({.result = point, .run = run});
+    return run;
+  };
+  settings.on_point = [&](study::FinishedPoint& point) {
+    points.label(point.result);
+    if (!point.recalled) outputs.add(point);
+    if (!files.folder.empty()) study::write_file(figures, points.figures_csv());  // before the store is complete
+    console.point(columns, point.result);
+  };
+  if (!files.folder.empty()) settings.recall = [&](study::PointResult& point) { return outputs.recall(point); };
+  settings.on_progress = [&](double done) {
+    console.progress(done, study.point_count(), static_cast<double>(outputs.recalled()));
+  };
+  study::StudyResult result = study::run_study(study, settings);
+  outputs.finish(result);
+  note_recalled(study, outputs, files.folder, console);
+  if (!points.failure().empty() && result.points.empty()) throw DeviceError(points.failure());
+  if (!outputs.written_text().empty()) console.note(outputs.written_text() + ", endpoint.csv");
+  return result;
+}
 
 int measure_endpoint(const Parsed& parsed, Console& console) {
   const study::OutputChoice files = files_of(parsed);

@@ -47,8 +47,8 @@ Hello read_hello(const std::string& text) {
 
 // Equal texts: the same program means the same by every message.
 std::string program_name() {
-  const std::string both =
-      study::hex(study::program_digest()) + study::hex(study::digest_of_folders(configs::Catalogue().folders()));
+  const std::string both = study::hex(study::program_digest()) +
+                           study::hex(study::digest_of_folders(configs::Catalogue().content_folders()));
   return study::hex(study::digest_of(both));
 }
 

@@ -34,7 +34,7 @@ std::string_view reason(study::RankCrew::Loss loss) {
 // Equal texts: the same program simulates the same points.
 std::string greeting_of(const study::Study& study, const Parsed& parsed) {
   std::string text = study::hex(study::program_digest()) +
-                     study::hex(study::digest_of_folders(study.catalogue().folders())) + study.resolved_yaml();
+                     study::hex(study::digest_of_folders(study.catalogue().content_folders())) + study.resolved_yaml();
   for (const std::string& file : study.point_file(0).files) text += study::hex(study::digest_of_file(file));
   return study::hex(study::digest_of(text + (parsed.common.stepwise ? "stepwise" : "")));
 }

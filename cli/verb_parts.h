@@ -22,6 +22,17 @@ void add_engine_options(po::options_description& options);
 /// --out (default: the catalogue). Returns an exit code.
 int calibrate_engine(const Parsed& parsed, Console& console, const std::string& date);
 
+// The part of `plimsoll calibrate` that fits a profile of the user's own engine.
+
+/// --like, --hardware, --fit-hardware, options of the ladder of runs, and --endpoint with what belongs to it.
+void add_own_options(po::options_description& options);
+/// Returns whether --engine names an engine of the user's own, measured by --from or --endpoint. Throws InputError for
+/// options that only such a fit takes.
+[[nodiscard]] bool fits_own_engine(const Parsed& parsed);
+/// Fits it, prints the errors in and out of the fit, and writes its profile below --out (default: the user's
+/// catalogue). Returns an exit code.
+int calibrate_own(const Parsed& parsed, Console& console, const std::string& date);
+
 // The part of `plimsoll calibrate` that fits tables of kernels measured elsewhere.
 
 /// --from, --hold-out, --source, --export.

@@ -138,6 +138,7 @@ std::optional<Price> Instance::price(const std::string& date) const {
 }
 
 Catalogue::Catalogue() : Catalogue(default_root()) {
+  user_ = user_folder();
   const std::vector<std::string> own = default_overlays();
   // add_overlay() puts a folder before those added earlier, so the first one is added last.
   for (auto folder = own.rbegin(); folder != own.rend(); ++folder) add_overlay(*folder);
@@ -180,6 +181,29 @@ void Catalogue::add_overlay(const std::string& folder) {
   folders_.insert(folders_.begin(), folder);
 }
 
+std::string Catalogue::user_folder() { return data_folder(); }
+
+std::vector<std::string> Catalogue::content_folders() const {
+  std::vector<std::string> folders = folders_;
+  // The folder holds other files as well, which are not entries.
+  for (const std::string_view kind : kFolders)
+    if (const fs::path folder = fs::path(user_) / kind; !user_.empty() && is_folder(folder))
+      folders.push_back(folder.string());
+  return folders;
+}
+
+void Catalogue::add_entry(const std::string& kind, const std::string& id, Document document) {
+  entries_.insert_or_assign(kind + "/" + id, std::move(document));
+  engines_.erase(id);  // as it was before
+  accelerators_.erase(id);
+}
+
+const Document* Catalogue::entry(std::string_view kind, const std::string& name) const {
+  if (entries_.empty()) return nullptr;
+  const auto found = entries_.find(std::string(kind) + "/" + canonical_name(name));
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
 void Catalogue::set_calibration(const std::string& folder) {
   if (!is_folder(fs::path(folder) / "accelerators") && !is_folder(fs::path(folder) / "interconnects"))
     throw InputError(Where{folder, 0, 0}, "is not a calibration: it has neither accelerators/ nor interconnects/");
@@ -215,17 +239,17 @@ std::vector<Catalogue::File> Catalogue::files(std::string_view kind) const {
   return all;
 }
 
+std::vector<Catalogue::File> Catalogue::user_files(std::string_view kind) const {
+  std::vector<File> all;
+  if (user_.empty()) return all;
+  for (const std::string& name : file_names(fs::path(user_) / kind))
+    all.push_back({name, (fs::path(user_) / kind / (name + ".yaml")).string()});
+  return all;
+}
+
 // Finds the file whose stem matches the name, ignoring spelling; else the file that lists it as an alias; else both
 // again without makers and tunings.
-std::optional<Catalogue::File> Catalogue::find_file(std::string_view kind, const std::string& name) const {
-  const std::string id = canonical_name(name);
-  // A name must not lead out of the catalogue.
-  if (id.empty() || id.find("..") != std::string::npos) return {};
-  std::error_code error;
-  for (const std::string& folder : folders_)
-    if (const fs::path path = fs::path(folder) / kind / (id + ".yaml"); fs::exists(path, error))
-      return File{id, path.string()};
-  const std::vector<File> all = files(kind);
+std::optional<Catalogue::File> Catalogue::find_among(const std::vector<File>& all, const std::string& id) const {
   // Only now look into the files: the exact name is by far the most common case. Stems go before aliases.
   std::vector<std::pair<std::string, const File*>> spellings;
   for (const File& file : all) spellings.emplace_back(file.id, &file);
@@ -238,6 +262,45 @@ std::optional<Catalogue::File> Catalogue::find_file(std::string_view kind, const
     if (!key.empty() && found != spellings.end()) return *found->second;
   }
   return {};
+}
+
+std::optional<Catalogue::File> Catalogue::find_file(std::string_view kind, const std::string& name) const {
+  const std::string id = canonical_name(name);
+  // A name must not lead out of the catalogue.
+  if (id.empty() || id.find("..") != std::string::npos) return {};
+  std::error_code error;
+  const auto exact = [&](const std::string& folder) -> std::optional<File> {
+    const fs::path path = fs::path(folder) / kind / (id + ".yaml");
+    return fs::exists(path, error) ? std::optional(File{id, path.string()}) : std::nullopt;
+  };
+  for (const std::string& folder : folders_)
+    if (auto found = exact(folder)) return found;
+  // The user's own exact name goes before other spellings of shipped ones, which read every file.
+  if (!user_.empty())
+    if (auto found = exact(user_)) return found;
+  if (auto found = find_among(files(kind), id)) return found;
+  return find_among(user_files(kind), id);
+}
+
+bool Catalogue::ships(std::string_view kind, const std::string& name) const {
+  const std::string id = canonical_name(name);
+  const std::vector<File> all = files(kind);
+  const bool exact = std::any_of(all.begin(), all.end(), [&](const File& file) { return file.id == id; });
+  return exact || find_among(all, id).has_value();
+}
+
+std::optional<std::string> Catalogue::identifier(std::string_view kind, const std::string& name) const {
+  if (entry(kind, name) != nullptr) return canonical_name(name);
+  const std::optional<File> file = find_file(kind, name);
+  return file ? std::optional(file->id) : std::nullopt;
+}
+
+Document Catalogue::document(std::string_view kind, const std::string& name, const Where& where) const {
+  if (const Document* const own = entry(kind, name)) return *own;
+  const std::optional<File> file = find_file(kind, name);
+  if (!file) fail_unknown(kind, name, where);
+  const Document document = Document::from_file(file->path);
+  return kind == "engines" && document.root().has("like") ? with_neighbour(document.root(), file->id) : document;
 }
 
 // Removes the words after a model's name that say how it was quantised or packaged.
@@ -269,7 +332,8 @@ std::string Catalogue::model_hint(const std::string& name) const {
 }
 
 void Catalogue::fail_unknown(std::string_view kind, const std::string& name, const Where& where) const {
-  const std::vector<File> all = files(kind);
+  std::vector<File> all = files(kind);
+  for (File& file : user_files(kind)) all.push_back(std::move(file));
   std::vector<std::string> names;
   for (const File& file : all) names.push_back(file.id);
   if (kind == "engines")
@@ -295,6 +359,11 @@ std::shared_ptr<const T> Catalogue::lookup(std::unordered_map<std::string, std::
                                            Read&& read) const {
   const std::scoped_lock lock(mutex_);
   if (const auto found = cache.find(name); found != cache.end()) return found->second;
+  if (const Document* const own = entry(kind, name)) {
+    auto value = std::make_shared<const T>(read(own->root(), canonical_name(name)));
+    cache.emplace(name, value);
+    return value;
+  }
   const std::optional<File> file = find_file(kind, name);
   if (!file) fail_unknown(kind, name, where);
   // A fresh calibration replaces the catalogue's file of the same name.
@@ -411,7 +480,7 @@ bool Catalogue::has_instance(const std::string& name) const {
   return find_file("instances", name.starts_with("ml.") ? name.substr(3) : name).has_value();
 }
 
-bool Catalogue::has_accelerator(const std::string& name) const { return find_file("accelerators", name).has_value(); }
+bool Catalogue::has_accelerator(const std::string& name) const { return identifier("accelerators", name).has_value(); }
 
 void Catalogue::refuse_hardware(const std::string& name, const Where& where) const {
   if (has_instance(name))
@@ -440,15 +509,22 @@ void Catalogue::refuse_hardware(const std::string& name, const Where& where) con
 }
 
 // The file of one version may state only what differs from another version's, which `like` names: whole keys, or
-// entries of these maps.
-Document Catalogue::with_neighbour(const Node& root) const {
+// entries of these maps. A profile that states runs of its own (`calibrated_for`) is fitted itself.
+Document Catalogue::with_neighbour(const Node& root, const std::string& id) const {
   static constexpr std::array<std::string_view, 5> kMaps = {"host", "kernels", "memory", "scheduler", "front_ends"};
   static constexpr std::array<std::string_view, 5> kOwn = {"name", "aliases", "note", "source", "calibrated_on"};
   const Node like = root.at("like");
   const std::optional<File> file = find_file("engines", like.as_string());
   if (!file || file->id != like.as_string()) like.fail("expected the identifier of another engine");
+  // A user's profile is like a shipped one, which may be like another. Longer chains are mistakes.
   Document document = Document::from_file(file->path);
-  if (document.root().has("like")) like.fail(fmt::format("{} is itself like another engine", file->id));
+  if (document.root().has("like")) {
+    const Node next = document.root().at("like");
+    const std::optional<File> last = find_file("engines", next.as_string());
+    if (!root.has("calibrated_for") || file->id == id || !last || Document::from_file(last->path).root().has("like"))
+      like.fail(fmt::format("{} is itself like another engine", file->id));
+    document = with_neighbour(document.root(), file->id);
+  }
   for (const std::string_view key : kOwn)
     if (document.root().has(key)) document.remove(key);
   for (const Item& item : root.items()) {
@@ -459,18 +535,23 @@ Document Catalogue::with_neighbour(const Node& root) const {
     }
     for (const Item& entry : item.value.items()) document.set(item.key + "." + entry.key, entry.value);
   }
+  if (root.has("calibrated_for")) document.remove("like");
   return document;
 }
 
 std::shared_ptr<const Engine> Catalogue::engine(const std::string& name, const Where& where) const {
   return lookup(engines_, "engines", name, where, [this](const Node& root, const std::string& id) {
-    return read_engine(root.has("like") ? with_neighbour(root).root() : root, id);
+    return read_engine(root.has("like") ? with_neighbour(root, id).root() : root, id);
   });
 }
 
 std::vector<Listing> Catalogue::list(std::string_view kind) const {
   std::vector<Listing> listings;
-  for (const File& file : files(kind)) {
+  std::vector<File> all = files(kind);
+  for (File& file : user_files(kind))
+    if (std::none_of(all.begin(), all.end(), [&](const File& known) { return known.id == file.id; }))
+      all.push_back(std::move(file));
+  for (const File& file : all) {
     const std::string& name = file.id;
     Listing listing{name, {}};
     if (kind == "models") {

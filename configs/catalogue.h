@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -45,7 +46,7 @@ struct Listing {
 /// nearest known ones, or at the place in the file if the file is invalid.
 class Catalogue {
  public:
-  /// Opens the installed catalogue: default_root() with default_overlays().
+  /// Opens the installed catalogue: default_root() with default_overlays() and user_folder().
   Catalogue();
   /// Opens the catalogue at `root`, which holds models/, accelerators/, interconnects/, instances/ and engines/. Throws
   /// InputError if it is not a folder.
@@ -63,6 +64,22 @@ class Catalogue {
   void add_overlay(const std::string& folder);
   /// Returns the overlays in order of precedence, then the root.
   [[nodiscard]] const std::vector<std::string>& folders() const { return folders_; }
+  /// Returns folders() and those of user_folder(): everything that an entry may come from.
+  [[nodiscard]] std::vector<std::string> content_folders() const;
+
+  /// Returns where `calibrate` puts profiles of the user's own engines: $XDG_DATA_HOME/plimsoll (or its default). The
+  /// folder need not exist. Its files are read after all others, so they never replace a shipped one.
+  [[nodiscard]] static std::string user_folder();
+  /// Adds an entry that has no file, such as a profile that is being fitted. It takes precedence over files. `kind` is
+  /// a folder's name. Call before threads share the catalogue.
+  void add_entry(const std::string& kind, const std::string& id, Document document);
+  /// Returns whether the shipped catalogue or an overlay has an entry of this name; user_folder() does not count.
+  [[nodiscard]] bool ships(std::string_view kind, const std::string& name) const;
+  /// Returns the identifier of an entry; nothing for an unknown name.
+  [[nodiscard]] std::optional<std::string> identifier(std::string_view kind, const std::string& name) const;
+  /// Returns the text of an entry as YAML, that of an engine together with what it takes over by `like`. Throws
+  /// InputError as the lookups do.
+  [[nodiscard]] Document document(std::string_view kind, const std::string& name, const Where& where = {}) const;
 
   /// Returns a model by catalogue name or by the path of a Hugging Face config.json.
   [[nodiscard]] std::shared_ptr<const model::LlmShape> model(const std::string& name, const Where& where = {}) const;
@@ -121,16 +138,20 @@ class Catalogue {
     std::string id, path;
   };
   [[nodiscard]] std::optional<File> find_file(std::string_view kind, const std::string& name) const;
+  [[nodiscard]] std::optional<File> find_among(const std::vector<File>& all, const std::string& name) const;
   [[nodiscard]] std::vector<File> files(std::string_view kind) const;
+  [[nodiscard]] std::vector<File> user_files(std::string_view kind) const;
+  [[nodiscard]] const Document* entry(std::string_view kind, const std::string& name) const;
   [[noreturn]] void fail_unknown(std::string_view kind, const std::string& name, const Where& where) const;
-  [[nodiscard]] Document with_neighbour(const Node& root) const;
+  [[nodiscard]] Document with_neighbour(const Node& root, const std::string& id) const;
   [[nodiscard]] std::string model_hint(const std::string& name) const;
   [[nodiscard]] std::string overlay_text(std::string_view kind, const File& file) const;
   void estimate(model::Accelerator& accelerator) const;
   [[nodiscard]] std::shared_ptr<const model::LlmShape> model_file(const std::string& path) const;
 
   std::vector<std::string> folders_;
-  std::string calibration_;
+  std::string user_, calibration_;                        // user_: user_folder(); empty: not read
+  std::map<std::string, Document, std::less<>> entries_;  // "engines/ID"
   bool kernels_ = true;
   mutable std::mutex mutex_;
   mutable std::unordered_map<std::string, std::shared_ptr<const model::LlmShape>> models_;

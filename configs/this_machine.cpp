@@ -136,7 +136,7 @@ std::string machine_fingerprint() {
                                   std::max(1U, std::thread::hardware_concurrency()), gib));
 }
 
-std::string machine_file(const std::string& device) {
+std::string data_folder() {
   const char* named = std::getenv("XDG_DATA_HOME");
   std::string folder =
       named != nullptr && *named == '/' ? named : "";  // the specification says to ignore relative paths
@@ -144,7 +144,11 @@ std::string machine_file(const std::string& device) {
     const char* home = std::getenv("HOME");
     folder = (home != nullptr ? std::string(home) : std::string("/root")) + "/.local/share";
   }
-  return folder + "/plimsoll/" + machine_fingerprint() + "-" + device + ".yaml";
+  return folder + "/plimsoll";
+}
+
+std::string machine_file(const std::string& device) {
+  return data_folder() + "/" + machine_fingerprint() + "-" + device + ".yaml";
 }
 
 ThisMachine read_this_machine(const Document& document) {

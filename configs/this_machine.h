@@ -42,6 +42,8 @@ struct ThisMachine {
 
 /// Returns what distinguishes this kind of machine: processor, instruction sets, cores, memory. Usable as a file name.
 [[nodiscard]] std::string machine_fingerprint();
+/// Returns $XDG_DATA_HOME/plimsoll, or its default: what calibrations write.
+[[nodiscard]] std::string data_folder();
 /// Returns the file with the calibration of a device ("cpu", "cuda"):
 /// $XDG_DATA_HOME/plimsoll/<fingerprint>-<device>.yaml.
 [[nodiscard]] std::string machine_file(const std::string& device);

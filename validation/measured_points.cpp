@@ -12,6 +12,7 @@
 #include "configs/quantity.h"
 #include "load/load_kind.h"
 #include "study/exchange/csv_file.h"
+#include "traces/byte_source.h"
 
 namespace plimsoll::validation {
 
@@ -47,6 +48,9 @@ constexpr std::array<std::string_view, 28> kColumns = {"model",
                                                        "uniform_from",
                                                        "prefix_caching",
                                                        "engine_front_end"};
+
+// Those that every table has: of model, hardware, engine, lengths and load.
+constexpr std::array<std::size_t, 7> kNeeded = {0, 1, 2, 7, 8, 9, 10};
 
 // A column that only points.csv has.
 constexpr std::string_view kPointsOnly = "requests_completed";
@@ -146,7 +150,7 @@ std::vector<std::size_t> read_header(const std::vector<study::CsvField>& header,
                        fmt::format("column '{}' occurs twice", header[i].text));
     place = i;
   }
-  for (const std::size_t column : {0U, 1U, 2U, 7U, 8U, 9U, 10U})
+  for (const std::size_t column : kNeeded)
     if (places[column] == static_cast<std::size_t>(-1))
       throw InputError(where, fmt::format("column '{}' is missing", kColumns[column]));
   return places;
@@ -235,6 +239,70 @@ MeasuredTable read_measured(const std::string& file) {
                     }
                   });
   if (table.points.empty()) throw InputError(Where{file, 0, 0}, "holds no measured point");
+  return table;
+}
+
+namespace {
+
+// The first line that is no remark, of a plain or gzipped file; empty if it is longer than any header.
+std::string first_line(const std::string& file) {
+  constexpr std::size_t kLongest = 1U << 16U;
+  std::vector<char> piece(kLongest);
+  traces::ByteSource source(file);
+  std::string_view text(piece.data(), source.read(piece));
+  while (text.starts_with('#') || text.starts_with('\n')) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) return {};
+    text.remove_prefix(end + 1);
+  }
+  return std::string(text.substr(0, text.find_first_of("\r\n")));
+}
+
+// Whether a table has the columns that read_measured() needs. Those of other tools have other names. A file that
+// cannot be opened is reported by the reader.
+bool is_measured_table(const std::string& file) {
+  std::string header;
+  try {
+    header = first_line(file);
+  } catch (const traces::TraceError&) {
+    return false;
+  }
+  if (header.starts_with('{') || header.starts_with('[')) return false;
+  std::size_t found = 0;
+  std::size_t at = 0;
+  while (at <= header.size()) {
+    const std::size_t end = std::min(header.find(',', at), header.size());
+    const std::string_view name = measured_name(std::string_view(header).substr(at, end - at));
+    for (const std::size_t needed : kNeeded) found += name == kColumns[needed] ? 1 : 0;
+    at = end + 1;
+  }
+  return found == kNeeded.size();
+}
+
+}  // namespace
+
+MeasuredTable read_runs(const std::string& file, const study::ImportLabels& labels,
+                        const std::vector<std::string>& maps, std::vector<std::string>& notes) {
+  MeasuredTable table{fs::path(file).stem().string(), {}};
+  if (maps.empty() && is_measured_table(file)) {
+    table = read_measured(file);
+  } else {
+    study::ImportedResults results = study::import_results(file, labels, maps);
+    notes.insert(notes.end(), results.notes.begin(), results.notes.end());
+    std::vector<std::size_t> places;
+    const std::string text = study::imported_csv(results.points);
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = std::min(text.find('\n', at), text.size());
+      const Where where{file, 0, 0};
+      const std::vector<study::CsvField> fields = study::csv_fields(text.substr(at, end - at), where);
+      if (places.empty())
+        places = read_header(fields, where);
+      else
+        table.points.push_back(read_row(Row(places, fields, where), true));
+      at = end + 1;
+    }
+  }
+  for (MeasuredPoint& point : table.points) point.imported = true;
   return table;
 }
 

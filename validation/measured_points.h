@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/error.h"
+#include "study/exchange/import_results.h"
 
 namespace plimsoll::validation {
 
@@ -49,6 +50,11 @@ struct MeasuredTable {
 /// lines that begin with # are remarks. Throws InputError with
 /// file:line:column.
 [[nodiscard]] MeasuredTable read_measured(const std::string& file);
+
+/// Reads runs of any tool: a table that read_measured() knows, or anything that `plimsoll import` does, with its labels
+/// and column maps; `notes` says what was converted or left out. Rows count as a user's. Throws InputError.
+[[nodiscard]] MeasuredTable read_runs(const std::string& file, const study::ImportLabels& labels,
+                                      const std::vector<std::string>& maps, std::vector<std::string>& notes);
 
 /// The folder of the published tables that ship with the program. Throws InputError when it is not found.
 [[nodiscard]] std::string published_folder();

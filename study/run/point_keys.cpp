@@ -11,8 +11,9 @@ PointKeys::PointKeys(const Study& study, std::string options) : study_(study) {
   // This machine's own file lies outside the catalogue.
   const std::string machine =
       hex(digest_of_file(configs::machine_file("cpu"))) + hex(digest_of_file(configs::machine_file("cuda")));
-  common_ = "program " + hex(program_digest()) + "\ncatalogue " + hex(digest_of_folders(study.catalogue().folders())) +
-            "\nmachine " + machine + "\noptions " + std::move(options) + '\n';
+  common_ = "program " + hex(program_digest()) + "\ncatalogue " +
+            hex(digest_of_folders(study.catalogue().content_folders())) + "\nmachine " + machine + "\noptions " +
+            std::move(options) + '\n';
 }
 
 Digest PointKeys::of_point(std::size_t index, const std::string& extra, std::span<const Setting> settings) const {

@@ -76,6 +76,36 @@ TEST_F(Overlay, FoldersComeFromTheEnvironmentAndTheHome) {
   EXPECT_THAT(Catalogue::default_overlays(), ElementsAre(scratch_.path("data/plimsoll/catalogue")));
 }
 
+// What `calibrate` writes is read after everything else: it adds names, and replaces none.
+TEST_F(Overlay, TheUsersFolderAddsButReplacesNothing) {
+  scratch_.write("plimsoll/engines/mine.yaml",
+                 "like: vllm-0.16\nhost: {step: 7 ms}\ncalibrated: true\ncalibrated_on: runs\ncalibrated_for: "
+                 "{versions: [], groups: []}\n");
+  scratch_.write("plimsoll/engines/ideal.yaml", "name: no engine of this form\n");
+  scratch_.write("plimsoll/accelerators/my-gpu.yaml", std::string(kOwnGpu) + "aliases: [box, h100-sxm]\n");
+  ::setenv("XDG_DATA_HOME", scratch_.path().c_str(), 1);
+  const Catalogue all;
+  const auto mine = all.engine("mine");
+  // Its own step, the rest from vllm-0.16 and from vllm-0.12, which that one is like.
+  EXPECT_DOUBLE_EQ(mine->profile->host_step.count(), 0.007);
+  EXPECT_EQ(mine->profile->front_end.count(), all.engine("vllm-0.12")->profile->front_end.count());
+  EXPECT_EQ(mine->scheduler->at("version").as_string(), "0.16");
+  EXPECT_EQ(mine->profile->times_from(), "fitted");
+  EXPECT_EQ(all.engine("ideal")->profile->calibrated_on, catalogue_.engine("ideal")->profile->calibrated_on);
+  EXPECT_EQ(all.accelerator("box")->id, "my-gpu");
+  EXPECT_EQ(all.accelerator("h100-sxm")->id, "h100-sxm");
+  EXPECT_TRUE(all.ships("engines", "vLLM"));
+  EXPECT_FALSE(all.ships("engines", "mine"));
+  EXPECT_THAT(all.content_folders(), testing::Contains(scratch_.path("plimsoll/engines")));
+  EXPECT_THROW((void)catalogue_.engine("mine"), InputError);
+}
+
+TEST_F(Overlay, AnEntryWithoutAFileTakesPrecedence) {
+  catalogue_.add_entry("accelerators", "h100-sxm", Document::from_text(kOwnGpu, "entry"));
+  EXPECT_EQ(catalogue_.accelerator("H100-SXM")->memory_bandwidth.value, 3e12);
+  EXPECT_EQ(catalogue_.identifier("accelerators", "h100 sxm"), "h100-sxm");
+}
+
 TEST_F(Overlay, EfficienciesHaveDefaultsThatSayWhatTheyAre) {
   scratch_.write("accelerators/my-gpu.yaml", std::string(kOwnGpu) + "calibrated: true\n");
   catalogue_.add_overlay(scratch_.path());

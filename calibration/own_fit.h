@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fits a profile of the user's own engine to its runs: host times and scales of a profile that is like it, and, on
+// hardware that the catalogue lacks, an accelerator. The fit is that of the shipped profiles (serving_fit.h).
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "calibration/own_runs.h"
+#include "calibration/serving_fit.h"
+
+namespace plimsoll::calibration {
+
+struct OwnEngine {
+  std::string name;           // in the catalogue's spelling; neither a shipped engine nor, if fitted, an accelerator
+  std::string like;           // an engine of the catalogue; versions that are like another count
+  bool fit_hardware = false;  // fit an accelerator even if the catalogue has it
+  std::optional<double> memory_bytes;                     // of hardware that the catalogue lacks
+  std::optional<double> pool_tokens;                      // the server's KV pool
+  std::optional<std::int64_t> block_tokens;               // its blocks
+  std::string server, data, date, command;                // for the files: where the values come from
+};
+
+/// What of a profile is chosen, not fitted.
+struct OwnForm {
+  bool intake = false;  // requests pass the front end one after the other
+  bool drift = false;   // as the profile that it is like: requests of a closed loop drift apart
+};
+
+/// `fit` points to the runs, which must outlive it.
+struct OwnFit {
+  ServingModel model;
+  ServingFit fit;          // `fitted` tells the runs of the fit from those that were held out
+  ServingFit left_out;     // every run predicted by a fit without its fold, with bands
+  OwnForm form;
+  std::string accelerator;  // identifier of the fitted one; empty: none
+  std::map<std::string, std::string> files;  // by path below the catalogue's root
+  std::vector<std::string> warnings;
+};
+
+/// Throws InputError for a name that is shipped or is none, for hardware of several kinds of which the catalogue lacks
+/// one, and for runs that no values of the profile describe; ServingCancelled as the fits do. Adds entries to
+/// `catalogue` and changes engine and hardware of `runs` to those that are fitted.
+[[nodiscard]] OwnFit fit_own(const OwnEngine& engine, OwnRuns& runs,
+                             const std::shared_ptr<configs::Catalogue>& catalogue, const ServingSettings& settings);
+
+/// Throws InputError for a name that a user's engine cannot have.
+void check_own_name(const std::string& name, const configs::Catalogue& catalogue);
+
+/// Fitted values, and errors in and out of the fit, as text.
+[[nodiscard]] std::string own_report(const OwnFit& fit);
+
+/// Returns the catalogue's engine for what a server says it is ("vLLM", "0.16.1"): the newest version that is not newer
+/// than the server's, else the oldest; empty if there is none of this product.
+[[nodiscard]] std::string engine_of_server(const configs::Catalogue& catalogue, const std::string& product,
+                                           const std::string& version);
+
+}  // namespace plimsoll::calibration

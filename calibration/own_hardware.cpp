@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibration/own_hardware.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "configs/quantity.h"
+#include "model/error.h"
+#include "study/file/study.h"
+#include "study/run/resolve.h"
+#include "validation/compare.h"
+
+namespace plimsoll::calibration {
+namespace {
+
+using validation::MeasuredPoint;
+
+constexpr double kGiga = 1e9, kTera = 1e12, kMega = 1e6;
+
+struct Named {
+  std::string name;  // of an accelerator or an instance, without the count
+  int count = 0;     // 0: not stated
+};
+
+Named named(const std::string& hardware) {
+  const std::size_t times = hardware.find(" x ");
+  if (times == std::string::npos) return {hardware, 0};
+  const std::optional<double> count = configs::parse_number(hardware.substr(times + 3));
+  constexpr double kMost = 65536;
+  if (!count || *count < 1 || *count > kMost || *count != std::floor(*count))
+    throw InputError(fmt::format("hardware: found '{}', expected \"ACCELERATOR x COUNT\"", hardware.substr(0, 60)));
+  return {hardware.substr(0, times), static_cast<int>(*count)};
+}
+
+// The accelerator of the catalogue; empty: it has none. This machine is measured by other means, or by this fit.
+std::string accelerator_of(const Named& hardware, const configs::Catalogue& catalogue) {
+  if (configs::canonical_name(hardware.name) == "this-machine") return {};
+  if (catalogue.has_instance(hardware.name)) return catalogue.instance(hardware.name)->accelerator;
+  return catalogue.identifier("accelerators", hardware.name).value_or("");
+}
+
+template <class Visit>
+void for_each_run(const OwnRuns& runs, const Visit& visit) {
+  for (const validation::MeasuredTable& table : runs.tables)
+    for (const MeasuredPoint& p : table.points) visit(p);
+}
+
+// A machine that nothing is known of: generic efficiencies, so that the fitted figures are effective ones.
+configs::Document unknown_accelerator(const std::string& name, const configs::Catalogue& catalogue) {
+  configs::Document draft = configs::Document::from_text(
+      "memory: 1000000 GB\nmemory_bandwidth: 1000 GB/s\nfp32: 100 TFLOP/s\nfp16: 100 TFLOP/s\nbf16: 100 TFLOP/s\n"
+      "fp8: 100 TFLOP/s\nint8: 100 TFLOP/s\ninterconnect: pcie-gen5\ncalibrated: true\n"
+      "source: \"fitted to runs of an engine; nothing else is known of it\"\n",
+      "fitted " + name);
+  const configs::Document estimates = configs::Document::from_file(catalogue.root() + "/estimates.yaml");
+  draft.set("efficiency", estimates.root().at("efficiency"));
+  return draft;
+}
+
+// The catalogue's own without measured kernels: those are not fitted.
+configs::Document known_accelerator(const std::string& id, const configs::Catalogue& catalogue) {
+  configs::Document draft = catalogue.document("accelerators", id);
+  for (const char* const key : {"kernels", "own_kernels", "aliases"})
+    if (draft.root().has(key)) draft.remove(key);
+  if (!draft.root().has("efficiency")) {
+    const configs::Document estimates = configs::Document::from_file(catalogue.root() + "/estimates.yaml");
+    draft.set("efficiency", estimates.root().at("efficiency"));
+  }
+  draft.set("calibrated", "true", Where{"fitted " + id, 0, 0});
+  return draft;
+}
+
+study::PointSpec spec_of(const MeasuredPoint& point, const std::shared_ptr<const configs::Catalogue>& catalogue) {
+  try {
+    return study::Study(configs::Document::from_text(validation::study_text({&point}), "study"), "study", {}, catalogue)
+        .point(0);
+  } catch (const InputError& error) {
+    throw InputError(point.where, error.where().file == "study" ? error.text() : error.what());
+  }
+}
+
+// What the runs themselves say at least: no step can read its weights, and no prompt be computed, more slowly.
+struct Least {
+  double bytes_per_s = 0, flops = 0;
+};
+
+Least least_of(const MeasuredPoint& p, const study::PointSpec& spec) {
+  Least least;
+  if (!spec.shape) return least;
+  const double weights = model::weight_bytes_per_rank(*spec.shape, spec.weight_dtype, p.tp, 1).value;
+  const double work = 2 * model::active_weight_count(*spec.shape) / p.tp;
+  const double active = model::active_weight_count(*spec.shape) / model::weight_count(*spec.shape);
+  if (p.tpot_mean_s) least.bytes_per_s = active * weights / *p.tpot_mean_s;
+  if (p.ttft_mean_s) least.flops = work * static_cast<double>(p.input_tokens) / *p.ttft_mean_s;
+  if (p.output_tokens_per_s) {
+    const double tokens = *p.output_tokens_per_s * (1 + static_cast<double>(p.input_tokens) / mean_output(p));
+    least.flops = std::max(least.flops, work * tokens / p.replicas);
+  }
+  return least;
+}
+
+ServingNumber number(const OwnHardware& hardware, const std::string& path, const std::string& unit, double prior,
+                     double spread) {
+  ServingNumber n;
+  n.number = {path, prior, spread, 0, 0};
+  n.file = "accelerators/" + hardware.name;
+  n.path = path;
+  n.unit = unit;
+  return n;
+}
+
+// Attention by a server's own kernels may be far from what its products reach.
+void add_efficiencies(OwnHardware& hardware, bool products) {
+  const configs::Node efficiency = hardware.draft.root().at("efficiency");
+  constexpr double kSpread = 0.5, kLow = 0.002, kHigh = 0.98;
+  const auto add = [&](const std::string& op, const std::string& key) {
+    const double prior = efficiency.at(op).at(key).as_number();
+    ServingNumber n = number(hardware, "efficiency." + op + "." + key, "", prior, kSpread);
+    n.number.low = kLow;
+    n.number.high = kHigh;
+    hardware.numbers.push_back(std::move(n));
+  };
+  if (products) {
+    add("gemm", "compute");
+    add("gemm", "memory");
+  }
+  add("decode_attention", "memory");
+  add("prefill_attention", "compute");
+}
+
+void add_peaks(OwnHardware& hardware, const Least& least) {
+  const configs::Node gemm = hardware.draft.root().at("efficiency").at("gemm");
+  // Host times and queues take their part of what was measured.
+  constexpr double kOwnPart = 1.3, kSpread = 1, kFarthest = 1000;
+  const double bandwidth = std::max(1e8, least.bytes_per_s) * kOwnPart / gemm.at("memory").as_number() / kGiga;
+  const double peak = std::max(1e9, least.flops) * kOwnPart / gemm.at("compute").as_number() / kTera;
+  ServingNumber bytes = number(hardware, "memory_bandwidth", "GB/s", bandwidth, kSpread);
+  ServingNumber flops = number(hardware, "bf16", "TFLOP/s", peak, kSpread);
+  flops.also = {"fp16", "fp32", "fp8", "int8"};
+  for (ServingNumber* const n : {&bytes, &flops}) {
+    n->number.low = n->number.prior / kFarthest;
+    n->number.high = n->number.prior * kFarthest;
+  }
+  hardware.numbers.push_back(std::move(bytes));
+  hardware.numbers.push_back(std::move(flops));
+}
+
+// The memory that leaves `tokens` in the KV pool of one replica.
+double memory_for(double tokens, study::PointSpec spec) {
+  double memory = spec.hardware.accelerator->memory.value;
+  // The scheduler's limits, which decide on activations, may depend on the memory.
+  constexpr int kRounds = 3;
+  for (int round = 0; round < kRounds; ++round) {
+    auto accelerator = std::make_shared<model::Accelerator>(*spec.hardware.accelerator);
+    accelerator->memory = accelerator->memory_visible = Bytes(memory);
+    spec.hardware.accelerator = std::move(accelerator);
+    const model::MemoryPlan plan = study::point_memory(spec);
+    const double fraction = plan.budget.value / plan.visible.value;
+    memory -= (plan.kv.value - tokens * plan.kv_per_token.value) / fraction;
+  }
+  return memory;
+}
+
+// Of hardware that nothing is known of: what the user states, what the server's pool tells, or what all users need.
+void set_memory(OwnHardware& hardware, const OwnEngine& engine, const OwnRuns& runs,
+                const std::shared_ptr<const configs::Catalogue>& catalogue) {
+  const Where where{"fitted " + hardware.name, 0, 0};
+  double bytes = engine.memory_bytes.value_or(0);
+  if (!engine.memory_bytes) {
+    constexpr double kRoom = 1.25;
+    for_each_run(runs, [&](const MeasuredPoint& row) {
+      MeasuredPoint p = row;
+      p.hardware = hardware.label_of(row);
+      p.engine = engine.name;
+      const double users = p.load_kind == "closed_loop" ? p.load_value / p.replicas : 1;
+      const double needed = kRoom * users * static_cast<double>(p.input_tokens + p.output_tokens);
+      bytes = std::max(bytes, memory_for(engine.pool_tokens.value_or(needed), spec_of(p, catalogue)));
+    });
+    hardware.warnings.push_back(
+        engine.pool_tokens
+            ? fmt::format("memory: {:.3g} GB, which leave the KV pool that the server states", bytes / kGiga)
+            : fmt::format("the memory of {} is not known: {:.3g} GB are assumed, which hold the sequences of all users; "
+                          "--memory states it",
+                          hardware.name, bytes / kGiga));
+  }
+  hardware.draft.set("memory", fmt::format("{:.0f} MB", std::ceil(bytes / kMega)), where);
+}
+
+std::vector<std::pair<std::string, int>> counts_of(const OwnRuns& runs, const configs::Catalogue& catalogue) {
+  std::vector<std::pair<std::string, int>> counts;
+  for_each_run(runs, [&](const MeasuredPoint& p) {
+    const Named hardware = named(p.hardware);
+    if (hardware.count == 0 && catalogue.has_instance(hardware.name))
+      counts.emplace_back(p.hardware, catalogue.instance(hardware.name)->count);
+  });
+  return counts;
+}
+
+}  // namespace
+
+std::string OwnHardware::label_of(const MeasuredPoint& point) const {
+  int count = named(point.hardware).count;
+  for (const auto& [label, instance_count] : counts)
+    if (label == point.hardware) count = instance_count;
+  return fmt::format("{} x {}", name, count > 0 ? count : std::max(1, point.tp * point.replicas));
+}
+
+std::optional<OwnHardware> own_hardware(const OwnEngine& engine, const OwnRuns& runs,
+                                        const std::shared_ptr<configs::Catalogue>& shared) {
+  configs::Catalogue& catalogue = *shared;
+  std::set<std::string> known, unknown;
+  for_each_run(runs, [&](const MeasuredPoint& p) {
+    const Named hardware = named(p.hardware);
+    const std::string id = accelerator_of(hardware, catalogue);
+    (id.empty() ? unknown : known).insert(id.empty() ? hardware.name : id);
+  });
+  if (unknown.empty() && !engine.fit_hardware) return {};
+  std::set<std::string> all = known;
+  all.insert(unknown.begin(), unknown.end());
+  if (all.size() > 1)
+    throw InputError(fmt::format("an accelerator can be fitted to runs of one only, found {}; state --hardware with one "
+                                 "of them",
+                                 fmt::join(all, ", ")));
+  if (catalogue.ships("accelerators", engine.name))
+    throw InputError(fmt::format("--engine: '{}' is an accelerator of the catalogue, and hardware is fitted as well; "
+                                 "give your profile another name",
+                                 engine.name));
+  const Where where{"fitted " + engine.name, 0, 0};
+  OwnHardware hardware{.draft = known.empty() ? unknown_accelerator(engine.name, catalogue)
+                                              : known_accelerator(*known.begin(), catalogue),
+                       .numbers = {},
+                       .warnings = {},
+                       .name = engine.name,
+                       .counts = counts_of(runs, catalogue)};
+  hardware.draft.set("name", '"' + engine.name + '"', where);
+  add_efficiencies(hardware, !known.empty());
+  if (!known.empty()) return hardware;
+  const std::string& stated = *unknown.begin();
+  const bool is_name = stated != engine.name && configs::canonical_name(stated) != "this-machine" &&
+                       stated.find_first_of("\"\\[],{}\n") == std::string::npos;
+  if (is_name) hardware.draft.set("aliases", "[\"" + configs::canonical_name(stated) + "\"]", where);
+  catalogue.add_entry("accelerators", engine.name, hardware.draft);
+  catalogue.add_entry("engines", engine.name, catalogue.document("engines", engine.like));
+  Least least;
+  bool several = false;
+  for_each_run(runs, [&](const MeasuredPoint& row) {
+    MeasuredPoint p = row;
+    p.hardware = hardware.label_of(row);
+    p.engine = engine.name;
+    several = several || p.tp > 1;
+    const Least one = least_of(p, spec_of(p, shared));
+    least.bytes_per_s = std::max(least.bytes_per_s, one.bytes_per_s);
+    least.flops = std::max(least.flops, one.flops);
+  });
+  add_peaks(hardware, least);
+  set_memory(hardware, engine, runs, shared);
+  if (several)
+    hardware.warnings.push_back("nothing is known of the link between accelerators: PCIe 5 is assumed for it");
+  return hardware;
+}
+
+}  // namespace plimsoll::calibration

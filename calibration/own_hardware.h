@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The accelerator that a fit of a user's engine determines as well: effective peak and bandwidth of hardware that the
+// catalogue lacks.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "calibration/own_fit.h"
+
+namespace plimsoll::calibration {
+
+struct OwnHardware {
+  configs::Document draft;             // its file while values are fitted; `calibrated` is set
+  std::vector<ServingNumber> numbers;  // what is fitted of it
+  std::vector<std::string> warnings;
+  std::string name;  // its identifier, that of the engine
+  /// The hardware of a run as rows name it: "NAME x 2".
+  [[nodiscard]] std::string label_of(const validation::MeasuredPoint& point) const;
+  std::vector<std::pair<std::string, int>> counts;  // accelerators of one machine, by the rows' names
+};
+
+/// Returns nothing if the catalogue has the hardware of all runs and `engine.fit_hardware` is not set. Priors of peak
+/// and bandwidth come from the runs. Throws InputError for runs on several kinds of accelerators, and for a name that
+/// the catalogue has. Adds entries of the engine's name to `catalogue`, for simulations of the runs.
+[[nodiscard]] std::optional<OwnHardware> own_hardware(const OwnEngine& engine, const OwnRuns& runs,
+                                                      const std::shared_ptr<configs::Catalogue>& catalogue);
+
+}  // namespace plimsoll::calibration

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// plimsoll calibrate --engine NAME --from FILES | --endpoint URL: a profile of the user's own engine.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <set>
+
+#include "calibration/own_fit.h"
+#include "cli/calibration_ladder.h"
+#include "cli/commands.h"
+#include "cli/endpoint_points.h"
+#include "cli/run_commands.h"
+#include "cli/verb_parts.h"
+#include "configs/quantity.h"
+#include "study/output/write_file.h"
+#include "study/run/digest.h"
+
+namespace plimsoll::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string digest_text(const std::vector<std::string>& files) {
+  std::string all;
+  for (const std::string& file : files) all += study::hex(study::digest_of_file(file));
+  constexpr std::size_t kShown = 12;
+  return study::hex(study::digest_of(all)).substr(0, kShown);
+}
+
+// "a.csv, b.csv (data 3f2a…)": without folders, which are nobody else's business.
+std::string data_text(std::vector<std::string> files) {
+  std::sort(files.begin(), files.end());
+  std::vector<std::string> names;
+  for (const std::string& file : files) names.push_back(fs::path(file).filename().string());
+  constexpr std::size_t kListed = 4;
+  const std::string listed = names.size() <= kListed ? fmt::format("{}", fmt::join(names, ", "))
+                                                     : fmt::format("{} and {} others", names[0], names.size() - 1);
+  return fmt::format("{} (data {})", listed, digest_text(files));
+}
+
+std::string only_model(const Parsed& parsed) {
+  if (parsed.values.count("model") == 0) return {};
+  const auto models = parsed.values["model"].as<std::vector<std::string>>();
+  if (models.size() > 1) throw InputError("--model: an engine is fitted to runs of its files; name one model only");
+  return models.front();
+}
+
+std::optional<double> memory_option(const Parsed& parsed) {
+  const std::string text = text_option(parsed, "memory");
+  if (text.empty()) return {};
+  try {
+    return configs::Document::from_text("memory: " + text, "--memory").root().at("memory").as_bytes(1e6).value;
+  } catch (const InputError& error) {
+    throw InputError("--memory: " + error.text());
+  }
+}
+
+// Fills in what a row does not state. If rows state several values, those of others than the given one are left out; if
+// all state the same, the option names it in another way.
+void keep_rows_of(std::vector<validation::MeasuredPoint>& rows, const Parsed& parsed, const std::string& name,
+                  std::vector<std::string>& warnings) {
+  using Row = validation::MeasuredPoint;
+  const std::pair<const char*, std::string Row::*> labels[] = {
+      {"model", &Row::model}, {"hardware", &Row::hardware}, {"dtype", &Row::dtype}};
+  for (const auto& [option, member] : labels) {
+    const std::string stated = option == std::string_view("model") ? only_model(parsed) : text_option(parsed, option);
+    if (stated.empty()) continue;
+    const std::string id = configs::canonical_name(stated);
+    const auto is_other = [&, member = member](const Row& row) {
+      return !(row.*member).empty() && configs::canonical_name(row.*member) != id;
+    };
+    std::set<std::string> values;
+    for (const Row& row : rows)
+      if (!(row.*member).empty()) values.insert(row.*member);
+    const std::size_t left_out = values.size() > 1 ? std::erase_if(rows, is_other) : 0;
+    if (rows.empty())
+      throw InputError(fmt::format("--{}: no run is of '{}'; found {}", option, stated, fmt::join(values, ", ")));
+    for (Row& row : rows) row.*member = stated;
+    if (left_out > 0)
+      warnings.push_back(fmt::format("{} run{} of another {} {} left out", left_out, left_out == 1 ? "" : "s", option,
+                                     left_out == 1 ? "is" : "are"));
+  }
+  for (Row& row : rows) {
+    if (row.hardware.empty()) row.hardware = name;  // fitted as well
+    if (row.engine.empty()) row.engine = name;
+    row.unusable = validation::problem_of(row);
+    if (row.engine == name) row.engine.clear();
+  }
+}
+
+struct Runs {
+  std::vector<validation::MeasuredPoint> rows;
+  std::vector<std::string> files, warnings;
+};
+
+Runs read_files(const Parsed& parsed, const std::string& name, Console& console) {
+  Runs runs;
+  runs.files = parsed.values["from"].as<std::vector<std::string>>();
+  const auto maps =
+      parsed.values.count("map") > 0 ? parsed.values["map"].as<std::vector<std::string>>() : std::vector<std::string>();
+  study::ImportLabels labels{.model = only_model(parsed),
+                             .hardware = text_option(parsed, "hardware"),
+                             .engine = {},
+                             .dtype = text_option(parsed, "dtype"),
+                             .policy = {},
+                             .tp = {},
+                             .replicas = {}};
+  constexpr std::int64_t kMostRanks = 4096;
+  if (parsed.values.count("tp") > 0)
+    labels.tp = static_cast<std::int32_t>(whole_option(parsed, "tp", 1, kMostRanks, 1));
+  for (const std::string& file : runs.files) {
+    std::vector<std::string> notes;
+    validation::MeasuredTable table = validation::read_runs(file, labels, maps, notes);
+    for (const std::string& note : notes) console.note(fmt::format("{}: {}", file, note));
+    std::move(table.points.begin(), table.points.end(), std::back_inserter(runs.rows));
+  }
+  keep_rows_of(runs.rows, parsed, name, runs.warnings);
+  return runs;
+}
+
+// The profile to start from: --like, else the engine that the runs name.
+std::string like_of(const Parsed& parsed, const std::string& stated, const Runs& runs,
+                    const configs::Catalogue& catalogue) {
+  const std::string like = text_option(parsed, "like", stated);
+  if (!like.empty()) {
+    (void)catalogue.engine(like, Where{"--like", 0, 0});
+    return catalogue.identifier("engines", like).value_or(like);
+  }
+  for (const validation::MeasuredPoint& row : runs.rows) {
+    if (row.engine.empty()) continue;
+    if (const auto id = catalogue.identifier("engines", row.engine)) return *id;
+    // As servers state it: "vLLM 0.16.0".
+    const std::size_t space = row.engine.find(' ');
+    const std::string version = space == std::string::npos ? "" : row.engine.substr(space + 1);
+    if (const std::string id = calibration::engine_of_server(catalogue, row.engine.substr(0, space), version);
+        !id.empty())
+      return id;
+  }
+  throw InputError("--like: the runs name no engine of the catalogue; state which one yours resembles (plimsoll list "
+                   "engines)");
+}
+
+std::string command_text(const Parsed& parsed, const std::string& name, const std::string& like) {
+  return fmt::format("plimsoll calibrate --engine {} --like {} {}", name, like,
+                     names_endpoint(parsed) ? "--endpoint URL" : "--from FILES");
+}
+
+// All files or none. Both are whole before the first gets its name.
+void write_profile(const std::map<std::string, std::string>& files, const std::string& folder, Console& console) {
+  std::vector<std::unique_ptr<study::PendingFile>> pending;
+  for (const auto& [path, text] : files) {
+    const std::string file = folder + "/" + path;
+    study::make_folder(fs::path(file).parent_path().string());
+    pending.push_back(std::make_unique<study::PendingFile>(file, text));
+  }
+  for (const auto& file : pending) file->commit();
+  for (const auto& [path, text] : files) console.print(fmt::format("written to {}/{}\n", folder, path));
+}
+
+// How a study names what was fitted.
+std::string usage_text(const calibration::OwnFit& fit, const std::string& name, const std::string& out) {
+  std::string text = fmt::format("in a study: engine: {}", name);
+  if (!fit.accelerator.empty()) text += fmt::format(", hardware: {{accelerator: {}, count: 1}}", fit.accelerator);
+  if (!out.empty()) text += fmt::format("; verbs read it with --catalogue {}", out);
+  return text;
+}
+
+}  // namespace
+
+void add_own_options(po::options_description& options) {
+  auto add = options.add_options();
+  add("like", po::value<std::string>()->value_name("NAME"),
+      "with --engine: the profile that yours resembles (default: what the runs or the server say)");
+  add("hardware", po::value<std::string>()->value_name("NAME"),
+      "hardware of the runs: an instance, or \"ACCELERATOR x COUNT\"; what the catalogue lacks is fitted");
+  add("fit-hardware", po::bool_switch(), "fit an accelerator even if the catalogue has the hardware");
+  add("memory", po::value<std::string>()->value_name("SIZE"), "memory of fitted hardware, as in 80GB");
+  add("tp", po::value<std::string>()->value_name("N"), "tensor-parallel degree of the runs (default: 1)");
+  add("map", po::value<std::vector<std::string>>()->value_name("FIGURE=COLUMN[:UNIT]"),
+      "the column of a figure in other tools' tables, as for import");
+  add("users", po::value<std::string>()->value_name("N"),
+      "with --endpoint: the most users of the ladder of runs (default: 32)");
+  add("input", po::value<std::string>()->value_name("N,N"),
+      "with --endpoint: prompt lengths of the ladder (default: 128,512)");
+  add("output", po::value<std::string>()->value_name("N,N"),
+      "with --endpoint: answer lengths of the ladder (default: 16,64)");
+  add_server_options(options);
+}
+
+bool fits_own_engine(const Parsed& parsed) {
+  const bool own = names_endpoint(parsed) || parsed.values.count("from") > 0;
+  if (own) return true;
+  for (const char* const option : {"like", "hardware", "memory", "map", "users"})
+    if (parsed.values.count(option) > 0)
+      throw InputError(fmt::format("--{} is for runs of your own: state them with --from or --endpoint", option));
+  return false;
+}
+
+int calibrate_own(const Parsed& parsed, Console& console, const std::string& date) {
+  if (names_endpoint(parsed) && parsed.values.count("from") > 0)
+    throw InputError("--from and --endpoint exclude each other: the runs come from files or from a server");
+  const std::string name = parsed.values["engine"].as<std::string>();
+  auto catalogue = std::make_shared<configs::Catalogue>();
+  calibration::check_own_name(name, *catalogue);
+  const std::string folder = parsed.common.out.empty() ? configs::Catalogue::user_folder() : parsed.common.out;
+  calibration::OwnEngine engine{.name = name,
+                                .like = {},
+                                .fit_hardware = parsed.values["fit-hardware"].as<bool>(),
+                                .memory_bytes = memory_option(parsed),
+                                .pool_tokens = {},
+                                .block_tokens = {},
+                                .server = {},
+                                .data = {},
+                                .date = date,
+                                .command = {}};
+  Runs runs;
+  if (names_endpoint(parsed)) {
+    const Ladder ladder{.name = name, .model = only_model(parsed), .folder = folder + "/runs/" + name};
+    LadderRuns measured = run_ladder(ladder, parsed, *catalogue, console);
+    if (measured.interrupted) return kInterrupted;
+    runs.rows = std::move(measured.rows);
+    runs.files = {measured.file};
+    engine.like = measured.like;
+    engine.server = measured.server;
+    engine.pool_tokens = measured.pool_tokens;
+    engine.block_tokens = measured.block_tokens;
+  } else {
+    runs = read_files(parsed, name, console);
+    engine.like = like_of(parsed, {}, runs, *catalogue);
+    std::vector<std::string> names = {name, engine.like, configs::canonical_name(text_option(parsed, "like"))};
+    runs.rows = calibration::runs_of_engine(std::move(runs.rows), names, runs.warnings);
+  }
+  engine.data = data_text(runs.files);
+  engine.command = command_text(parsed, name, engine.like);
+  calibration::OwnRuns own = calibration::own_runs(std::move(runs.rows));
+  own.warnings.insert(own.warnings.begin(), runs.warnings.begin(), runs.warnings.end());
+  for (const std::string& warning : own.warnings) console.warn(warning);
+  study::RunControl control;
+  const RunCommands commands(control, console.is_jsonl());
+  try {
+    const calibration::OwnFit fit =
+        calibration::fit_own(engine, own, catalogue,
+                             {.jobs = parsed.common.jobs, .control = &control, .progress = [&](const std::string& text) {
+                                console.note(text);
+                              }});
+    for (const std::string& warning : fit.warnings) console.warn(warning);
+    console.print(fmt::format("like {}; {} runs are fitted, {} never: every {}th configuration in the order of model, "
+                              "hardware, lengths and load\n",
+                              engine.like, own.fitted().size(), own.held_out().size(), calibration::kFolds) +
+                  calibration::own_report(fit));
+    write_profile(fit.files, folder, console);
+    console.note(usage_text(fit, name, parsed.common.out));
+  } catch (const calibration::ServingCancelled&) {
+    console.warn("interrupted: nothing is written");
+    return kInterrupted;
+  }
+  return kDone;
+}
+
+}  // namespace plimsoll::cli

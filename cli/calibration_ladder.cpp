@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/calibration_ladder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "calibration/own_fit.h"
+#include "cli/endpoint_points.h"
+#include "configs/quantity.h"
+#include "study/file/study.h"
+#include "study/output/write_file.h"
+
+namespace plimsoll::cli {
+namespace {
+
+struct Rung {
+  std::int64_t users = 1, input = 1, output = 1;
+  // Several rounds of all users, so that the start of the run is not all of it.
+  [[nodiscard]] std::int64_t requests() const { return std::max<std::int64_t>(6, 3 * users); }
+};
+
+std::vector<std::int64_t> lengths_option(const Parsed& parsed, const char* name, const std::string& fallback) {
+  const std::string text = text_option(parsed, name, fallback);
+  std::vector<std::int64_t> values;
+  constexpr double kMost = 1e7;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::optional<double> value = configs::parse_number(text.substr(at, end - at));
+    if (!value || *value < 1 || *value > kMost || *value != static_cast<double>(static_cast<std::int64_t>(*value)))
+      throw InputError(fmt::format("--{}: found '{}', expected numbers of tokens, as in {}", name, text.substr(0, 40),
+                                   fallback));
+    values.push_back(static_cast<std::int64_t>(*value));
+    at = end + 1;
+  }
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  return values;
+}
+
+// 1, the largest, and then what halves the widest gap, on a logarithmic scale: a ladder that is cut off still spans all.
+std::vector<std::int64_t> user_counts(std::int64_t most) {
+  std::vector<std::int64_t> ladder;
+  for (std::int64_t users = 1; users < most; users *= 2) ladder.push_back(users);
+  ladder.push_back(most);
+  std::vector<std::int64_t> ordered;
+  std::vector<bool> taken(ladder.size(), false);
+  const auto take = [&](std::size_t index) {
+    taken[index] = true;
+    ordered.push_back(ladder[index]);
+  };
+  take(0);
+  if (ladder.size() > 1) take(ladder.size() - 1);
+  while (ordered.size() < ladder.size()) {
+    std::size_t best = 0, best_distance = 0;
+    for (std::size_t i = 0; i < ladder.size(); ++i) {
+      std::size_t distance = ladder.size();
+      for (std::size_t k = 0; k < ladder.size(); ++k)
+        if (taken[k]) distance = std::min(distance, i > k ? i - k : k - i);
+      if (!taken[i] && distance > best_distance) best = i, best_distance = distance;
+    }
+    take(best);
+  }
+  return ordered;
+}
+
+std::vector<Rung> rungs_of(const Parsed& parsed, const endpoints::ServerFacts& facts) {
+  constexpr std::int64_t kMostUsers = 4096, kUsers = 32;
+  const std::int64_t most = whole_option(parsed, "users", 1, kMostUsers, kUsers);
+  std::vector<std::int64_t> inputs = lengths_option(parsed, "input", "128,512"),
+                            outputs = lengths_option(parsed, "output", "16,64");
+  const bool stated = parsed.values.count("input") + parsed.values.count("output") > 0;
+  // A server of short sequences gets shorter ones.
+  while (!stated && facts.max_model_len && inputs.back() + outputs.back() > *facts.max_model_len && inputs[0] > 8)
+    for (std::int64_t& input : inputs) input /= 2;
+  std::vector<Rung> rungs;
+  for (const std::int64_t users : user_counts(most))
+    for (const std::int64_t output : outputs)
+      for (const std::int64_t input : inputs) rungs.push_back({users, input, output});
+  return rungs;
+}
+
+std::string study_text(const Ladder& ladder, const Parsed& parsed, const std::string& like,
+                       const std::vector<Rung>& rungs) {
+  constexpr std::int64_t kMostRanks = 4096;
+  const std::int64_t tp = whole_option(parsed, "tp", 1, kMostRanks, 1);
+  // The hardware does not matter to a measurement; it has room for every load.
+  std::string text = fmt::format(
+      "study: ladder of {0}\nmodel: \"{1}\"\nengine: {2}\nhardware: {{accelerator: {{name: {0}, memory: 100 TB, "
+      "bandwidth: 1 TB/s, peak: {{bf16: 100 TFLOP/s, fp32: 100 TFLOP/s, fp8: 100 TFLOP/s, int8: 100 TFLOP/s}}}}, "
+      "count: {3}, interconnect: pcie-gen5}}\ndeployment: {{tp: {3}}}\n",
+      ladder.name, ladder.model, like, tp);
+  if (const std::string dtype = text_option(parsed, "dtype"); !dtype.empty()) text += "dtype: " + dtype + "\n";
+  const auto workload = [](const Rung& rung) {
+    return fmt::format("{{load: {{closed_loop: {{concurrency: {}}}}}, lengths: {{input: {}, output: {}}}, requests: {}}}",
+                       rung.users, rung.input, rung.output, rung.requests());
+  };
+  text += "workload: " + workload(rungs.front()) + "\nsweep:\n  workload:\n";
+  for (const Rung& rung : rungs) text += "  - " + workload(rung) + "\n";
+  return text;
+}
+
+// Whether the next rung ends within the budget, by the rungs that were measured.
+class Budget {
+ public:
+  Budget(std::vector<Rung> rungs, double seconds) : rungs_(std::move(rungs)), seconds_(seconds), taken_(rungs_.size()) {}
+
+  bool fits(std::size_t index) {
+    const double now = elapsed();
+    if (last_) taken_[*last_] = now - begun_;
+    last_ = index;
+    begun_ = now;
+    return index < kAlways || now + expected(index) <= seconds_;
+  }
+
+ private:
+  static constexpr std::size_t kAlways = 2;  // rungs that say how fast the server is
+
+  [[nodiscard]] double elapsed() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+  // From the most similar rung that was measured: time grows at most as the tokens do.
+  [[nodiscard]] double expected(std::size_t index) const {
+    const auto tokens = [](const Rung& r) { return static_cast<double>(r.requests() * (r.output + r.input / 8)); };
+    double best = 0, distance = 0;
+    for (std::size_t i = 0; i < rungs_.size(); ++i) {
+      if (!(taken_[i] > 0)) continue;
+      const double ratio = tokens(rungs_[index]) / tokens(rungs_[i]);
+      const double apart = std::max(ratio, 1 / ratio);
+      if (best == 0 || apart < distance) best = taken_[i] * ratio, distance = apart;
+    }
+    return best;
+  }
+
+  std::vector<Rung> rungs_;
+  double seconds_, begun_ = 0;
+  std::vector<double> taken_;
+  std::optional<std::size_t> last_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+// The engine of the catalogue that --like names, or that the server says it is.
+std::string like_of(const Parsed& parsed, const endpoints::ServerFacts& facts, const configs::Catalogue& catalogue) {
+  const std::string stated = text_option(parsed, "like");
+  if (!stated.empty()) {
+    (void)catalogue.engine(stated, Where{"--like", 0, 0});
+    return catalogue.identifier("engines", stated).value_or(stated);
+  }
+  const std::string like = calibration::engine_of_server(catalogue, facts.engine, facts.version);
+  if (like.empty())
+    throw InputError(fmt::format("--like: the server is {}, which the catalogue does not have; state which engine it "
+                                 "resembles (plimsoll list engines)",
+                                 facts.label()));
+  return like;
+}
+
+void set_model(Ladder& ladder, const endpoints::ServerFacts& facts, const configs::Catalogue& catalogue) {
+  if (ladder.model.empty()) ladder.model = facts.model;
+  if (ladder.model.empty()) throw InputError("--model: the server does not say which model it serves; state it");
+  try {
+    (void)catalogue.model(ladder.model, Where{"--model", 0, 0});
+  } catch (const InputError& error) {
+    throw InputError("--model: " + error.text());
+  }
+}
+
+}  // namespace
+
+LadderRuns run_ladder(const Ladder& given, const Parsed& parsed, const configs::Catalogue& catalogue,
+                      Console& console) {
+  Ladder ladder = given;
+  const endpoints::ServerFacts facts = ask_server(parsed, console);
+  LadderRuns out;
+  out.server = facts.label();
+  out.like = like_of(parsed, facts, catalogue);
+  set_model(ladder, facts, catalogue);
+  if (facts.state.kv_blocks && facts.state.block_tokens) {
+    out.block_tokens = static_cast<std::int64_t>(*facts.state.block_tokens);
+    out.pool_tokens = *facts.state.kv_blocks * *facts.state.block_tokens;
+  }
+  const std::vector<Rung> rungs = rungs_of(parsed, facts);
+  const study::Study study(configs::Document::from_text(study_text(ladder, parsed, out.like, rungs), "ladder"), "ladder",
+                           {}, std::make_shared<const configs::Catalogue>());
+  EndpointPoints points(study, parsed, console);
+  constexpr std::int64_t kLeast = 10, kMost = 86'400, kSeconds = 900;
+  const auto seconds = static_cast<double>(whole_option(parsed, "seconds", kLeast, kMost, kSeconds));
+  console.note(fmt::format("like {}; a ladder of {} runs of 1 to {} users, for about {:.0f} s at most", out.like,
+                           rungs.size(), rungs[rungs.size() > 4 ? 4 : 0].users, seconds));
+  Budget budget(rungs, seconds);
+  bool over = false;
+  study::make_folder(ladder.folder);
+  const study::StudyResult result = measure_points(
+      study, {.folder = ladder.folder, .requests = false, .decisions = false, .timeline = false, .resumable = true,
+              .stepwise = false},
+      points, console, [&](std::size_t index) {
+        over = !budget.fits(index);
+        return !over;
+      });
+  if (!points.failure().empty()) throw DeviceError(points.failure());
+  out.interrupted = result.cancelled && !over;
+  if (over) console.note(fmt::format("the time is over: {} of {} runs are measured", result.points.size(), rungs.size()));
+  out.file = ladder.folder + "/points.csv";
+  out.rows = validation::read_measured(out.file).points;
+  const std::string hardware = text_option(parsed, "hardware", ladder.name);
+  for (validation::MeasuredPoint& row : out.rows) {
+    row.model = ladder.model;
+    row.hardware = hardware;
+    row.unusable = validation::problem_of(row);
+  }
+  return out;
+}
+
+}  // namespace plimsoll::cli

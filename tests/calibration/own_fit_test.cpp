@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibration/own_fit.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "study/file/study.h"
+#include "study/run/simulate_point.h"
+#include "validation/compare.h"
+
+namespace plimsoll::calibration {
+namespace {
+
+using ::testing::HasSubstr;
+using validation::MeasuredPoint;
+
+std::shared_ptr<configs::Catalogue> catalogue() {
+  return std::make_shared<configs::Catalogue>(configs::Catalogue::default_root());
+}
+
+// A server that is like vllm-0.12 but for some values: "host.step" -> "2 ms".
+using Changes = std::vector<std::pair<std::string, std::string>>;
+
+configs::Document changed(const configs::Catalogue& shipped, const char* kind, const char* id, const Changes& changes) {
+  configs::Document document = shipped.document(kind, id);
+  for (const auto& [path, value] : changes) document.set(path, value, Where{"test", 0, 0});
+  return document;
+}
+
+// What a run on such a server measures: the simulated means, without error.
+void measure(MeasuredPoint& p, const std::shared_ptr<const configs::Catalogue>& truth) {
+  const study::Study study(configs::Document::from_text(validation::study_text({&p}), "study"), "study", {}, truth);
+  const auto metrics = *study::simulate_point(study.point(0), {}).result.metrics;
+  p.ttft_mean_s = metrics.ttft.mean;
+  p.tpot_mean_s = metrics.tpot.mean;
+  p.output_tokens_per_s = metrics.output_tokens_per_s;
+}
+
+MeasuredPoint run_of(std::int64_t users, std::int64_t input, std::int64_t output) {
+  MeasuredPoint p;
+  p.model = "llama-3.2-1b";
+  p.hardware = "a100-sxm-80gb x 1";
+  p.engine = "truth";
+  p.dtype = "bf16";
+  p.load_kind = "closed_loop";
+  p.load_value = static_cast<double>(users);
+  p.input_tokens = input;
+  p.output_tokens = output;
+  p.requests = 3 * users;
+  p.where = {"runs.csv", static_cast<std::size_t>(1000 * users + input), 0};
+  return p;
+}
+
+// Ten runs: eight are fitted, the third and the seventh of the order are held out.
+std::vector<MeasuredPoint> ladder(const Changes& engine, const Changes& accelerator = {}) {
+  const auto truth = catalogue();
+  truth->add_entry("engines", "truth", changed(*truth, "engines", "vllm-0.12", engine));
+  if (!accelerator.empty())
+    truth->add_entry("accelerators", "secret", changed(*truth, "accelerators", "generic-cpu", accelerator));
+  std::vector<MeasuredPoint> runs;
+  for (const std::int64_t input : {64, 512})
+    for (const std::int64_t users : {1, 2, 4, 8, 16}) {
+      runs.push_back(run_of(users, input, 16));
+      if (!accelerator.empty()) runs.back().hardware = "secret x 1";
+      measure(runs.back(), truth);
+    }
+  return runs;
+}
+
+OwnEngine own_engine() {
+  OwnEngine engine;
+  engine.name = "mine";
+  engine.like = "vllm-0.12";
+  engine.data = "runs.csv";
+  engine.date = "2026-11-22";
+  engine.command = "plimsoll calibrate";
+  return engine;
+}
+
+struct Fitted {
+  OwnRuns runs;
+  OwnFit fit;
+};
+
+std::unique_ptr<Fitted> fit(std::vector<MeasuredPoint> points, const OwnEngine& engine = own_engine()) {
+  auto fitted = std::make_unique<Fitted>();
+  fitted->runs = own_runs(std::move(points));
+  fitted->fit = fit_own(engine, fitted->runs, catalogue(), {.jobs = 2, .control = nullptr, .progress = {}});
+  return fitted;
+}
+
+double worst_error(const OwnFit& fit, bool fitted) {
+  double worst = 0;
+  for (std::size_t i = 0; i < fit.fit.comparisons.size(); ++i)
+    if (fit.fit.fitted[i] == fitted) worst = std::max(worst, std::abs(*fit.fit.comparisons[i].relative_error()));
+  return worst;
+}
+
+double value_of(const OwnFit& fit, const std::string& path) {
+  for (std::size_t i = 0; i < fit.model.numbers.size(); ++i)
+    if (fit.model.numbers[i].path == path) return fit.fit.values[i];
+  return -1;
+}
+
+std::string problem_of(std::vector<MeasuredPoint> points, const OwnEngine& engine = own_engine()) {
+  try {
+    (void)fit(std::move(points), engine);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "nothing is wrong";
+}
+
+// The known answer: a request waits 60 ms before the scheduler, not 18, and a step takes 3 ms of host time, not 0.48.
+// Without error in the runs only the priors keep the fit from them.
+TEST(OwnFit, RecoversTheHostTimesOfTheServer) {
+  const auto fitted = fit(ladder({{"host.step", "3 ms"}, {"host.front_end", "60 ms"}}));
+  EXPECT_NEAR(value_of(fitted->fit, "host.front_end"), 60, 3);
+  EXPECT_NEAR(value_of(fitted->fit, "host.step"), 3, 0.3);
+  EXPECT_EQ(fitted->runs.held_out().size(), 2U);
+  EXPECT_LT(worst_error(fitted->fit, false), 0.03);
+  EXPECT_LT(worst_error(fitted->fit, true), 0.03);
+  EXPECT_TRUE(fitted->fit.warnings.empty()) << fitted->fit.warnings.front();
+}
+
+// Whatever the server's times are within a factor of five of the profile's: runs that no fit saw are predicted.
+TEST(OwnFit, PredictsWhatItDidNotSeeOfAnyServer) {
+  const struct {
+    double step, front_end, sequence;
+  } factors[] = {{0.2, 0.2, 0.2}, {5, 0.2, 1}, {1, 5, 5}};
+  for (const auto& by : factors) {
+    const Changes changes = {{"host.step", fmt::format("{:.4f} ms", 0.48 * by.step)},
+                             {"host.front_end", fmt::format("{:.4f} ms", 18 * by.front_end)},
+                             {"host.sequence", fmt::format("{:.4f} us", 14.6 * by.sequence)}};
+    EXPECT_LT(worst_error(fit(ladder(changes))->fit, false), 0.08) << changes[0].second;
+  }
+}
+
+// Neither the order of the rows nor that of the files decides what is fitted and what is held out.
+TEST(OwnFit, PermutedRowsGiveTheSameFiles) {
+  std::vector<MeasuredPoint> runs = ladder({{"host.step", "2 ms"}});
+  const auto before = fit(runs)->fit.files;
+  std::shuffle(runs.begin(), runs.end(), std::mt19937(7));
+  EXPECT_EQ(fit(runs)->fit.files, before);
+}
+
+// Hardware that the catalogue lacks: a machine with half the bandwidth and a third of the peak of the generic one. What
+// of it is the device's and what the host's, the runs of one model cannot tell; their times they do.
+TEST(OwnFit, FitsAnAcceleratorThatTheCatalogueLacks) {
+  const auto fitted = fit(ladder({{"host.step", "3 ms"}}, {{"memory_bandwidth", "14 GB/s"},
+                                                          {"bf16", "70 GFLOP/s"},
+                                                          {"fp16", "70 GFLOP/s"},
+                                                          {"memory", "64 GiB"},
+                                                          {"calibrated", "true"}}));
+  EXPECT_EQ(fitted->fit.accelerator, "mine");
+  EXPECT_LT(worst_error(fitted->fit, false), 0.08);
+  const std::string& file = fitted->fit.files.at("accelerators/mine.yaml");
+  EXPECT_THAT(file, HasSubstr("aliases: [\"secret\"]"));
+  EXPECT_THAT(fitted->fit.warnings, ::testing::Contains(HasSubstr("memory of mine is not known")));
+}
+
+// The files are read as every other: in the fitted range a point does not extrapolate, beyond it does.
+TEST(OwnFit, ItsRangesTellWhatExtrapolates) {
+  const auto fitted = fit(ladder({{"host.step", "2 ms"}}));
+  const auto own = catalogue();
+  const configs::Document written = configs::Document::from_text(fitted->fit.files.at("engines/mine.yaml"), "mine");
+  configs::Document merged = own->document("engines", "vllm-0.12");
+  for (const configs::Item& item : written.root().items()) merged.set(item.key, item.value);
+  merged.remove("like");
+  own->add_entry("engines", "mine", merged);
+  const auto reason = [&](std::int64_t users) {
+    MeasuredPoint p = run_of(users, 64, 16);
+    p.engine = "mine";
+    const study::Study study(configs::Document::from_text(validation::study_text({&p}), "study"), "study", {}, own);
+    return study::simulate_point(study.point(0), {}).result.extrapolates;
+  };
+  EXPECT_THAT(reason(8), ::testing::Not(HasSubstr("fitted range")));
+  EXPECT_THAT(reason(64), HasSubstr("64 users per replica (fitted: 1 to 16)"));
+}
+
+TEST(OwnRuns, TooFewAreRefused) {
+  std::vector<MeasuredPoint> runs = ladder({});
+  runs.resize(kFewestRuns - 1);
+  EXPECT_THAT(problem_of(runs), HasSubstr("5 different runs can be fitted, at least 6 are needed"));
+  // The same run ten times is one.
+  EXPECT_THAT(problem_of(std::vector<MeasuredPoint>(10, runs[0])), HasSubstr("1 different run can be fitted"));
+}
+
+// The second run of a load took twice as long as the first. One of them is wrong, and nothing says which.
+TEST(OwnRuns, RunsThatContradictEachOtherAreRefused) {
+  std::vector<MeasuredPoint> runs = ladder({});
+  runs.push_back(runs[3]);
+  runs.back().tpot_mean_s = 2 * *runs[3].tpot_mean_s;
+  runs.back().where.line = 4711;
+  EXPECT_THAT(problem_of(runs), HasSubstr("runs.csv:4711 are runs of the same load, but tpot_mean_s is"));
+  runs.back().tpot_mean_s = 1.2 * *runs[3].tpot_mean_s;
+  EXPECT_THAT(own_runs(runs).warnings, ::testing::Contains(HasSubstr("the runs are noisy")));
+}
+
+// Milliseconds in a column of seconds: by Little's law no such throughput is possible.
+TEST(OwnRuns, AWrongUnitIsRefused) {
+  std::vector<MeasuredPoint> runs = ladder({});
+  for (MeasuredPoint& p : runs) p.tpot_mean_s = 1000 * *p.tpot_mean_s;
+  EXPECT_THAT(problem_of(runs), HasSubstr("10 of 10 runs contradict themselves, as with a wrong unit"));
+}
+
+// One row with a slip does not spoil the others.
+TEST(OwnRuns, OneContradictoryRunIsLeftOut) {
+  std::vector<MeasuredPoint> runs = ladder({});
+  runs[4].ttft_mean_s = 1000.0;
+  const OwnRuns kept = own_runs(runs);
+  EXPECT_EQ(kept.fitted().size() + kept.held_out().size(), 9U);
+  EXPECT_THAT(kept.warnings, ::testing::Contains(HasSubstr("1 run is left out; runs.csv:16064")));
+}
+
+// Times that fall with the load and jump: consistent in themselves, but of no engine.
+TEST(OwnFit, RunsOfNoEngineAreRefused) {
+  std::vector<MeasuredPoint> runs = ladder({});
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    MeasuredPoint& p = runs[i];
+    p.tpot_mean_s = i % 2 == 0 ? 0.5 : 0.0004;
+    p.ttft_mean_s = i % 3 == 0 ? 4.0 : 0.002;
+    p.output_tokens_per_s =
+        p.load_value * static_cast<double>(p.output_tokens) / (*p.ttft_mean_s + 15 * *p.tpot_mean_s);
+  }
+  EXPECT_THAT(problem_of(runs), HasSubstr("nothing is written: no values of a profile like vllm-0.12"));
+}
+
+TEST(OwnRuns, RunsOfOneEngineAreSelected) {
+  std::vector<MeasuredPoint> runs = {run_of(1, 64, 16), run_of(2, 64, 16)};
+  runs[0].engine = "vLLM 0.16.0";
+  runs[1].engine = "SGLang 0.5.2";
+  std::vector<std::string> warnings;
+  EXPECT_THROW((void)runs_of_engine(runs, {"mine", "vllm-0.16"}, warnings), InputError);
+  runs[1].engine = "vllm-0.16";
+  EXPECT_EQ(runs_of_engine(runs, {"mine", "vllm-0.16"}, warnings).size(), 1U);
+  EXPECT_THAT(warnings, ::testing::ElementsAre("1 run of 'vLLM 0.16.0' is left out"));
+}
+
+TEST(OwnFit, NamesAreOnesOwn) {
+  const auto shipped = catalogue();
+  for (const char* const name : {"vllm-0.12", "vllm", "../mine", "Mine", "", ".mine", "a b", "a\nb", "a_b"})
+    EXPECT_THROW(check_own_name(name, *shipped), InputError) << name;
+  EXPECT_NO_THROW(check_own_name("my-vllm-0.16", *shipped));
+}
+
+TEST(OwnFit, AServerHasTheNewestProfileThatIsNotNewer) {
+  const auto shipped = catalogue();
+  EXPECT_EQ(engine_of_server(*shipped, "vLLM", "0.16.0"), "vllm-0.16");
+  EXPECT_EQ(engine_of_server(*shipped, "vLLM", "0.17.1rc2"), "vllm-0.16");
+  EXPECT_EQ(engine_of_server(*shipped, "vLLM", "0.1"), "vllm-0.6");
+  EXPECT_EQ(engine_of_server(*shipped, "vLLM", ""), "vllm-0.24");
+  EXPECT_EQ(engine_of_server(*shipped, "SGLang", "0.5.9"), "sglang-0.5");
+  EXPECT_EQ(engine_of_server(*shipped, "unheard-of", "1"), "");
+}
+
+}  // namespace
+}  // namespace plimsoll::calibration
