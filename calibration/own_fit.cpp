@@ -132,19 +132,19 @@ std::string errors_text(const OwnFit& fit, bool fitted) {
   std::string text;
   for (const auto& [metric, scale] : fit.model.scales) {
     const validation::ErrorSummary s = validation::summarise(figures_of(fit.fit, metric, fitted));
-    if (s.count > 0)
-      text += fmt::format("{}{} median {:.1f} %", text.empty() ? "" : ", ", metric, 100 * s.median);
+    if (s.count > 0) text += fmt::format("{}{} median {:.1f} %", text.empty() ? "" : ", ", metric, 100 * s.median);
   }
   return text;
 }
 
 std::string provenance_of(const OwnEngine& engine, const OwnFit& fit, std::size_t runs) {
   const auto figures = std::count(fit.fit.fitted.begin(), fit.fit.fitted.end(), true);
-  return fmt::format("fitted {} by '{}': {} numbers to {} figures of {} runs{}; {}; absolute errors in the fit: {}; of "
-                     "runs that no fit saw: {}",
-                     engine.date, engine.command, fit.model.numbers.size(), figures, runs,
-                     engine.server.empty() ? "" : " of " + engine.server, engine.data, errors_text(fit, true),
-                     errors_text(fit, false));
+  return fmt::format(
+      "fitted {} by '{}': {} numbers to {} figures of {} runs{}; {}; absolute errors in the fit: {}; of "
+      "runs that no fit saw: {}",
+      engine.date, engine.command, fit.model.numbers.size(), figures, runs,
+      engine.server.empty() ? "" : " of " + engine.server, engine.data, errors_text(fit, true),
+      errors_text(fit, false));
 }
 
 // What a profile states to have no drift although the one that it is like has.
@@ -156,8 +156,8 @@ std::string engine_text(const OwnEngine& engine, const OwnFit& fit, const std::s
                         const std::string& ranges) {
   const Where where{"fitted " + engine.name, 0, 0};
   const std::string file = "engines/" + engine.name;
-  configs::Document out = configs::Document::from_text(
-      fmt::format("name: {}\nlike: {}\n", quoted(engine.name), engine.like), where.file);
+  configs::Document out =
+      configs::Document::from_text(fmt::format("name: {}\nlike: {}\n", quoted(engine.name), engine.like), where.file);
   for (std::size_t i = 0; i < fit.model.numbers.size(); ++i)
     if (const ServingNumber& n = fit.model.numbers[i]; n.file == file)
       out.set(n.path, value_text(n, fit.fit.values[i]), where);
@@ -182,9 +182,8 @@ std::string accelerator_text(const configs::Document& draft, const OwnFit& fit, 
     out.set(n.path, value_text(n, fit.fit.values[i]), where);
     for (const std::string& path : n.also) out.set(path, value_text(n, fit.fit.values[i]), where);
   }
-  out.set("efficiency.source", quoted("effective peak and bandwidth are fitted, other efficiencies are generic; " +
-                                      provenance),
-          where);
+  out.set("efficiency.source",
+          quoted("effective peak and bandwidth are fitted, other efficiencies are generic; " + provenance), where);
   return kHead + out.dump();
 }
 
@@ -199,7 +198,7 @@ model::TimeUncertainty for_few_runs(const model::TimeUncertainty& u, std::size_t
 
 struct Tolerance {
   const char* metric;
-  double scale;   // the log error that counts as one in the fit
+  double scale;             // the log error that counts as one in the fit
   double doubtful, absurd;  // medians of absolute errors in the fit
 };
 constexpr Tolerance kTolerances[] = {{"ttft_mean_s", 0.15, 0.2, 0.6},
@@ -222,9 +221,10 @@ void judge(OwnFit& fit, const OwnEngine& engine) {
                             group.front()->reason)
               : fmt::format("the median error of {} is {:.0f} % in the fit", tolerance.metric, 100 * s.median)));
     if (s.median > tolerance.doubtful)
-      fit.warnings.push_back(fmt::format("the runs are noisy, or not like {}: the median error of {} is {:.0f} % in "
-                                         "the fit",
-                                         engine.like, tolerance.metric, 100 * s.median));
+      fit.warnings.push_back(
+          fmt::format("the runs are noisy, or not like {}: the median error of {} is {:.0f} % in "
+                      "the fit",
+                      engine.like, tolerance.metric, 100 * s.median));
   }
 }
 
@@ -243,8 +243,8 @@ void warn_of_limits(OwnFit& fit) {
     const FitNumber& n = fit.model.numbers[i].number;
     const double value = fit.fit.values[i];
     if ((n.low > 0 && value < n.low * kAt) || (n.high > 0 && value * kAt > n.high))
-      fit.warnings.push_back(fmt::format("{} is at the limit of what is plausible: {:.4g} {}", n.name, value,
-                                         fit.model.numbers[i].unit));
+      fit.warnings.push_back(
+          fmt::format("{} is at the limit of what is plausible: {:.4g} {}", n.name, value, fit.model.numbers[i].unit));
   }
 }
 
@@ -295,20 +295,20 @@ void take_over(OwnRuns& runs, const OwnEngine& engine, const std::optional<OwnHa
 }  // namespace
 
 void check_own_name(const std::string& name, const configs::Catalogue& catalogue) {
-  const auto is_plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
-  };
+  const auto is_plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.'; };
   constexpr std::size_t kLongest = 60;
   const std::string id = configs::canonical_name(name);
   if (id.empty() || id.size() > kLongest || id != name || !std::all_of(id.begin(), id.end(), is_plain) ||
       id.front() == '.' || id.find("..") != std::string::npos)
-    throw InputError(fmt::format("--engine: found '{}', expected a name of lower-case letters, digits, hyphens and "
-                                 "points for your profile, as in my-vllm",
-                                 name.substr(0, kLongest)));
+    throw InputError(
+        fmt::format("--engine: found '{}', expected a name of lower-case letters, digits, hyphens and "
+                    "points for your profile, as in my-vllm",
+                    name.substr(0, kLongest)));
   if (catalogue.ships("engines", name))
-    throw InputError(fmt::format("--engine: '{}' is an engine of the catalogue; give your profile another name, and "
-                                 "state this one with --like",
-                                 name));
+    throw InputError(
+        fmt::format("--engine: '{}' is an engine of the catalogue; give your profile another name, and "
+                    "state this one with --like",
+                    name));
 }
 
 OwnFit fit_own(const OwnEngine& engine, OwnRuns& runs, const std::shared_ptr<configs::Catalogue>& catalogue,
@@ -345,8 +345,8 @@ OwnFit fit_own(const OwnEngine& engine, OwnRuns& runs, const std::shared_ptr<con
   for (std::size_t table = 0; table < runs.tables.size(); ++table)
     for (std::size_t i = 0; i < runs.folds[table].size(); ++i)
       folds[&runs.tables[table].points[i]] = runs.folds[table][i];
-  out.left_out =
-      every.leave_out_by(start, [&](const MeasuredPoint& p) { return fmt::format("{}", folds.at(&p)); }, "quarters");
+  out.left_out = every.leave_out_by(
+      start, [&](const MeasuredPoint& p) { return fmt::format("{}", folds.at(&p)); }, "quarters");
   const std::size_t count = folds.size();
   out.left_out.uncertainty = for_few_runs(out.left_out.uncertainty, count);
   const std::string provenance = provenance_of(engine, out, runs.fitted().size());
@@ -376,9 +376,10 @@ std::string own_report(const OwnFit& fit) {
     }
     if (cells.find('%') != std::string::npos) text += fmt::format("{:<20}{}\n", metric, cells);
   }
-  return text + fmt::format("90 % bands hold {:.0f} % of the figures, each predicted by a fit without its quarter of the "
-                            "runs\n",
-                            100 * coverage_of(fit.left_out.comparisons));
+  return text + fmt::format(
+                    "90 % bands hold {:.0f} % of the figures, each predicted by a fit without its quarter of the "
+                    "runs\n",
+                    100 * coverage_of(fit.left_out.comparisons));
 }
 
 std::string engine_of_server(const configs::Catalogue& catalogue, const std::string& product,

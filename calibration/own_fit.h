@@ -18,10 +18,10 @@ struct OwnEngine {
   std::string name;           // in the catalogue's spelling; neither a shipped engine nor, if fitted, an accelerator
   std::string like;           // an engine of the catalogue; versions that are like another count
   bool fit_hardware = false;  // fit an accelerator even if the catalogue has it
-  std::optional<double> memory_bytes;                     // of hardware that the catalogue lacks
-  std::optional<double> pool_tokens;                      // the server's KV pool
-  std::optional<std::int64_t> block_tokens;               // its blocks
-  std::string server, data, date, command;                // for the files: where the values come from
+  std::optional<double> memory_bytes;        // of hardware that the catalogue lacks
+  std::optional<double> pool_tokens;         // the server's KV pool
+  std::optional<std::int64_t> block_tokens;  // its blocks
+  std::string server, data, date, command;   // for the files: where the values come from
 };
 
 /// What of a profile is chosen, not fitted.
@@ -33,10 +33,10 @@ struct OwnForm {
 /// `fit` points to the runs, which must outlive it.
 struct OwnFit {
   ServingModel model;
-  ServingFit fit;          // `fitted` tells the runs of the fit from those that were held out
-  ServingFit left_out;     // every run predicted by a fit without its fold, with bands
+  ServingFit fit;       // `fitted` tells the runs of the fit from those that were held out
+  ServingFit left_out;  // every run predicted by a fit without its fold, with bands
   OwnForm form;
-  std::string accelerator;  // identifier of the fitted one; empty: none
+  std::string accelerator;                   // identifier of the fitted one; empty: none
   std::map<std::string, std::string> files;  // by path below the catalogue's root
   std::vector<std::string> warnings;
 };

@@ -183,9 +183,10 @@ void set_memory(OwnHardware& hardware, const OwnEngine& engine, const OwnRuns& r
     hardware.warnings.push_back(
         engine.pool_tokens
             ? fmt::format("memory: {:.3g} GB, which leave the KV pool that the server states", bytes / kGiga)
-            : fmt::format("the memory of {} is not known: {:.3g} GB are assumed, which hold the sequences of all users; "
-                          "--memory states it",
-                          hardware.name, bytes / kGiga));
+            : fmt::format(
+                  "the memory of {} is not known: {:.3g} GB are assumed, which hold the sequences of all users; "
+                  "--memory states it",
+                  hardware.name, bytes / kGiga));
   }
   hardware.draft.set("memory", fmt::format("{:.0f} MB", std::ceil(bytes / kMega)), where);
 }
@@ -222,13 +223,15 @@ std::optional<OwnHardware> own_hardware(const OwnEngine& engine, const OwnRuns& 
   std::set<std::string> all = known;
   all.insert(unknown.begin(), unknown.end());
   if (all.size() > 1)
-    throw InputError(fmt::format("an accelerator can be fitted to runs of one only, found {}; state --hardware with one "
-                                 "of them",
-                                 fmt::join(all, ", ")));
+    throw InputError(
+        fmt::format("an accelerator can be fitted to runs of one only, found {}; state --hardware with one "
+                    "of them",
+                    fmt::join(all, ", ")));
   if (catalogue.ships("accelerators", engine.name))
-    throw InputError(fmt::format("--engine: '{}' is an accelerator of the catalogue, and hardware is fitted as well; "
-                                 "give your profile another name",
-                                 engine.name));
+    throw InputError(
+        fmt::format("--engine: '{}' is an accelerator of the catalogue, and hardware is fitted as well; "
+                    "give your profile another name",
+                    engine.name));
   const Where where{"fitted " + engine.name, 0, 0};
   OwnHardware hardware{.draft = known.empty() ? unknown_accelerator(engine.name, catalogue)
                                               : known_accelerator(*known.begin(), catalogue),

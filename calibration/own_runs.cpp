@@ -132,9 +132,8 @@ void check_variety(const Points& points, std::vector<std::string>& warnings) {
 std::string run_name(const MeasuredPoint& p) {
   return fmt::format("{}", fmt::join(std::make_tuple(p.model, p.hardware, p.dtype, p.kv_dtype, p.tp, p.replicas,
                                                      p.input_tokens, p.output_tokens, p.load_kind, p.load_value,
-                                                     p.policy, p.max_running, p.step_token_budget,
-                                                     p.length_cv, p.turnaround_s, p.uniform_from, p.arrival_cv,
-                                                     p.front_end),
+                                                     p.policy, p.max_running, p.step_token_budget, p.length_cv,
+                                                     p.turnaround_s, p.uniform_from, p.arrival_cv, p.front_end),
                                      "|"));
 }
 
@@ -151,8 +150,8 @@ std::vector<MeasuredPoint> runs_of_engine(std::vector<MeasuredPoint> points, con
       return true;
     });
     for (const auto& [engine, count] : others)
-      warnings.push_back(fmt::format("{} run{} of '{}' {} left out", count, count == 1 ? "" : "s", engine,
-                                     count == 1 ? "is" : "are"));
+      warnings.push_back(
+          fmt::format("{} run{} of '{}' {} left out", count, count == 1 ? "" : "s", engine, count == 1 ? "is" : "are"));
     return points;
   }
   std::set<std::string> engines;

@@ -139,8 +139,9 @@ std::string like_of(const Parsed& parsed, const std::string& stated, const Runs&
         !id.empty())
       return id;
   }
-  throw InputError("--like: the runs name no engine of the catalogue; state which one yours resembles (plimsoll list "
-                   "engines)");
+  throw InputError(
+      "--like: the runs name no engine of the catalogue; state which one yours resembles (plimsoll list "
+      "engines)");
 }
 
 std::string command_text(const Parsed& parsed, const std::string& name, const std::string& like) {
@@ -241,11 +242,11 @@ int calibrate_own(const Parsed& parsed, Console& console, const std::string& dat
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());
   try {
-    const calibration::OwnFit fit =
-        calibration::fit_own(engine, own, catalogue,
-                             {.jobs = parsed.common.jobs, .control = &control, .progress = [&](const std::string& text) {
-                                console.note(text);
-                              }});
+    const calibration::OwnFit fit = calibration::fit_own(
+        engine, own, catalogue,
+        {.jobs = parsed.common.jobs, .control = &control, .progress = [&](const std::string& text) {
+           console.note(text);
+         }});
     for (const std::string& warning : fit.warnings) console.warn(warning);
     console.print(fmt::format("like {}; {} runs are fitted, {} never: every {}th configuration in the order of model, "
                               "hardware, lengths and load\n",

@@ -29,8 +29,8 @@ std::vector<std::int64_t> lengths_option(const Parsed& parsed, const char* name,
     const std::size_t end = std::min(text.find(',', at), text.size());
     const std::optional<double> value = configs::parse_number(text.substr(at, end - at));
     if (!value || *value < 1 || *value > kMost || *value != static_cast<double>(static_cast<std::int64_t>(*value)))
-      throw InputError(fmt::format("--{}: found '{}', expected numbers of tokens, as in {}", name, text.substr(0, 40),
-                                   fallback));
+      throw InputError(
+          fmt::format("--{}: found '{}', expected numbers of tokens, as in {}", name, text.substr(0, 40), fallback));
     values.push_back(static_cast<std::int64_t>(*value));
     at = end + 1;
   }
@@ -39,7 +39,8 @@ std::vector<std::int64_t> lengths_option(const Parsed& parsed, const char* name,
   return values;
 }
 
-// 1, the largest, and then what halves the widest gap, on a logarithmic scale: a ladder that is cut off still spans all.
+// 1, the largest, and then what halves the widest gap, on a logarithmic scale: a ladder that is cut off still spans
+// all.
 std::vector<std::int64_t> user_counts(std::int64_t most) {
   std::vector<std::int64_t> ladder;
   for (std::int64_t users = 1; users < most; users *= 2) ladder.push_back(users);
@@ -81,20 +82,24 @@ std::vector<Rung> rungs_of(const Parsed& parsed, const endpoints::ServerFacts& f
   return rungs;
 }
 
-std::string study_text(const Ladder& ladder, const Parsed& parsed, const std::string& like,
+std::string study_text(const Ladder& ladder, const Parsed& parsed, const LadderRuns& server,
                        const std::vector<Rung>& rungs) {
   constexpr std::int64_t kMostRanks = 4096;
   const std::int64_t tp = whole_option(parsed, "tp", 1, kMostRanks, 1);
-  // The hardware does not matter to a measurement; it has room for every load.
+  // The hardware does not matter to a measurement; it has room for every load. Block sizes are those of the server.
   std::string text = fmt::format(
       "study: ladder of {0}\nmodel: \"{1}\"\nengine: {2}\nhardware: {{accelerator: {{name: {0}, memory: 100 TB, "
       "bandwidth: 1 TB/s, peak: {{bf16: 100 TFLOP/s, fp32: 100 TFLOP/s, fp8: 100 TFLOP/s, int8: 100 TFLOP/s}}}}, "
       "count: {3}, interconnect: pcie-gen5}}\ndeployment: {{tp: {3}}}\n",
-      ladder.name, ladder.model, like, tp);
+      ladder.name, ladder.model, server.like, tp);
+  if (server.pool_tokens && server.block_tokens)
+    text += fmt::format("scheduler: {{kv_blocks: {:.0f}, block_size: {}}}\n",
+                        *server.pool_tokens / static_cast<double>(*server.block_tokens), *server.block_tokens);
   if (const std::string dtype = text_option(parsed, "dtype"); !dtype.empty()) text += "dtype: " + dtype + "\n";
   const auto workload = [](const Rung& rung) {
-    return fmt::format("{{load: {{closed_loop: {{concurrency: {}}}}}, lengths: {{input: {}, output: {}}}, requests: {}}}",
-                       rung.users, rung.input, rung.output, rung.requests());
+    return fmt::format(
+        "{{load: {{closed_loop: {{concurrency: {}}}}}, lengths: {{input: {}, output: {}}}, requests: {}}}", rung.users,
+        rung.input, rung.output, rung.requests());
   };
   text += "workload: " + workload(rungs.front()) + "\nsweep:\n  workload:\n";
   for (const Rung& rung : rungs) text += "  - " + workload(rung) + "\n";
@@ -104,7 +109,8 @@ std::string study_text(const Ladder& ladder, const Parsed& parsed, const std::st
 // Whether the next rung ends within the budget, by the rungs that were measured.
 class Budget {
  public:
-  Budget(std::vector<Rung> rungs, double seconds) : rungs_(std::move(rungs)), seconds_(seconds), taken_(rungs_.size()) {}
+  Budget(std::vector<Rung> rungs, double seconds)
+      : rungs_(std::move(rungs)), seconds_(seconds), taken_(rungs_.size()) {}
 
   bool fits(std::size_t index) {
     const double now = elapsed();
@@ -149,9 +155,10 @@ std::string like_of(const Parsed& parsed, const endpoints::ServerFacts& facts, c
   }
   const std::string like = calibration::engine_of_server(catalogue, facts.engine, facts.version);
   if (like.empty())
-    throw InputError(fmt::format("--like: the server is {}, which the catalogue does not have; state which engine it "
-                                 "resembles (plimsoll list engines)",
-                                 facts.label()));
+    throw InputError(
+        fmt::format("--like: the server is {}, which the catalogue does not have; state which engine it "
+                    "resembles (plimsoll list engines)",
+                    facts.label()));
   return like;
 }
 
@@ -180,8 +187,8 @@ LadderRuns run_ladder(const Ladder& given, const Parsed& parsed, const configs::
     out.pool_tokens = *facts.state.kv_blocks * *facts.state.block_tokens;
   }
   const std::vector<Rung> rungs = rungs_of(parsed, facts);
-  const study::Study study(configs::Document::from_text(study_text(ladder, parsed, out.like, rungs), "ladder"), "ladder",
-                           {}, std::make_shared<const configs::Catalogue>());
+  const study::Study study(configs::Document::from_text(study_text(ladder, parsed, out, rungs), "ladder"), "ladder", {},
+                           std::make_shared<const configs::Catalogue>());
   EndpointPoints points(study, parsed, console);
   constexpr std::int64_t kLeast = 10, kMost = 86'400, kSeconds = 900;
   const auto seconds = static_cast<double>(whole_option(parsed, "seconds", kLeast, kMost, kSeconds));
@@ -190,16 +197,21 @@ LadderRuns run_ladder(const Ladder& given, const Parsed& parsed, const configs::
   Budget budget(rungs, seconds);
   bool over = false;
   study::make_folder(ladder.folder);
-  const study::StudyResult result = measure_points(
-      study, {.folder = ladder.folder, .requests = false, .decisions = false, .timeline = false, .resumable = true,
-              .stepwise = false},
-      points, console, [&](std::size_t index) {
-        over = !budget.fits(index);
-        return !over;
-      });
+  const study::StudyResult result = measure_points(study,
+                                                   {.folder = ladder.folder,
+                                                    .requests = false,
+                                                    .decisions = false,
+                                                    .timeline = false,
+                                                    .resumable = true,
+                                                    .stepwise = false},
+                                                   points, console, [&](std::size_t index) {
+                                                     over = !budget.fits(index);
+                                                     return !over;
+                                                   });
   if (!points.failure().empty()) throw DeviceError(points.failure());
   out.interrupted = result.cancelled && !over;
-  if (over) console.note(fmt::format("the time is over: {} of {} runs are measured", result.points.size(), rungs.size()));
+  if (over)
+    console.note(fmt::format("the time is over: {} of {} runs are measured", result.points.size(), rungs.size()));
   out.file = ladder.folder + "/points.csv";
   out.rows = validation::read_measured(out.file).points;
   const std::string hardware = text_option(parsed, "hardware", ladder.name);

@@ -130,9 +130,7 @@ TEST(OwnFit, RecoversTheHostTimesOfTheServer) {
 
 // Whatever the server's times are within a factor of five of the profile's: runs that no fit saw are predicted.
 TEST(OwnFit, PredictsWhatItDidNotSeeOfAnyServer) {
-  const struct {
-    double step, front_end, sequence;
-  } factors[] = {{0.2, 0.2, 0.2}, {5, 0.2, 1}, {1, 5, 5}};
+  const struct { double step, front_end, sequence; } factors[] = {{0.2, 0.2, 0.2}, {5, 0.2, 1}, {1, 5, 5}};
   for (const auto& by : factors) {
     const Changes changes = {{"host.step", fmt::format("{:.4f} ms", 0.48 * by.step)},
                              {"host.front_end", fmt::format("{:.4f} ms", 18 * by.front_end)},
@@ -153,10 +151,10 @@ TEST(OwnFit, PermutedRowsGiveTheSameFiles) {
 // of it is the device's and what the host's, the runs of one model cannot tell; their times they do.
 TEST(OwnFit, FitsAnAcceleratorThatTheCatalogueLacks) {
   const auto fitted = fit(ladder({{"host.step", "3 ms"}}, {{"memory_bandwidth", "14 GB/s"},
-                                                          {"bf16", "70 GFLOP/s"},
-                                                          {"fp16", "70 GFLOP/s"},
-                                                          {"memory", "64 GiB"},
-                                                          {"calibrated", "true"}}));
+                                                           {"bf16", "70 GFLOP/s"},
+                                                           {"fp16", "70 GFLOP/s"},
+                                                           {"memory", "64 GiB"},
+                                                           {"calibrated", "true"}}));
   EXPECT_EQ(fitted->fit.accelerator, "mine");
   EXPECT_LT(worst_error(fitted->fit, false), 0.08);
   const std::string& file = fitted->fit.files.at("accelerators/mine.yaml");

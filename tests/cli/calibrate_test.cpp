@@ -116,6 +116,14 @@ TEST_F(CalibrateTest, AFittedEngineIsReadByEveryVerb) {
   EXPECT_THAT(outside.output, HasSubstr("outside the fitted range of mine"));
 }
 
+TEST_F(CalibrateTest, AnEndpointIsAskedBeforeTheLadder) {
+  const std::string own = "calibrate --engine mine --endpoint http://127.0.0.1:1";
+  EXPECT_EQ(run(own).exit, 3);  // there is no server
+  EXPECT_THAT(run(own + " --from x.csv").output, HasSubstr("--from and --endpoint exclude each other"));
+  EXPECT_THAT(run("calibrate --endpoint http://127.0.0.1:1").output, HasSubstr("give it a name with --engine"));
+  EXPECT_THAT(run(own + " --memory 3").output, HasSubstr("--memory: "));
+}
+
 // A disk that refuses the second file leaves no first one.
 TEST_F(CalibrateTest, NothingIsHalfWritten) {
   std::filesystem::create_directories(file("cal/accelerators/mine.yaml"));  // a folder cannot become a file
