@@ -47,7 +47,7 @@ struct PolicyConfig {
   std::optional<std::int64_t> long_prefill_threshold;
   std::optional<bool> reserve_full_sequence;  // vllm_v1
   std::optional<bool> async_scheduling;       // vllm_v1: the next step is decided while one runs
-  std::int32_t version = 16;                  // vllm_v1: of vLLM, 0.<version>
+  std::int32_t version = 16;                  // vllm_v1, sglang: of the product, 0.<version>
   Order order = Order::fcfs;                  // vllm_v1
   std::optional<Preemption> preemption;
   CapacityPolicy capacity_policy = CapacityPolicy::guaranteed_no_evict;

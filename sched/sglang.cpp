@@ -11,6 +11,7 @@ namespace {
 constexpr std::int64_t kClip = 4096;  // CLIP_MAX_NEW_TOKENS: longer caps are not believed
 constexpr double kInitRatio = 0.7, kMinShare = 0.14, kDecaySteps = 600;
 constexpr std::int64_t kRetractSteps = 20;  // decode steps ahead that the estimate covers after a retraction
+constexpr std::int32_t kDropsLate = 5;      // the version, 0.5
 constexpr std::size_t kLongQueue = 128;     // beyond, the longest-prefix order falls back to FCFS
 
 std::int64_t believed_cap(const Request& request) { return std::min<std::int64_t>(request.max_new, kClip); }
@@ -26,8 +27,8 @@ SgLang::SgLang(const PolicyConfig& config)
     : max_running_(resolve_limits(config).max_running),
       chunk_tokens_(resolve_limits(config).chunk_tokens),
       prefill_tokens_(resolve_limits(config).prefill_tokens),
-      chunked_(config.chunked.value_or(true)),
       max_len_(config.max_len()),
+      drops_late_(config.version == kDropsLate),
       init_ratio_(std::min(kInitRatio * config.conservativeness.value_or(1), 1.0)),
       min_ratio_(std::min(init_ratio_ * kMinShare, 1.0)),
       decay_((init_ratio_ - min_ratio_) / kDecaySteps),
@@ -48,14 +49,35 @@ void SgLang::on_cancel(ReqId id, const View&, Nanos) {
   full_ = false;
 }
 
+// The product drops the rows of finished requests late: those of a step of prompts when it joins the others, those of
+// other steps before the next decode. Until then they count, and the batch stays full.
 void SgLang::on_steps_done(const StepsDone& done, const View& view, Nanos) {
   if (chunked_request_ != kNoRequest && view.requests.decoding(chunked_request_)) chunked_request_ = kNoRequest;
   for (const ReqId id : done.finished) {
-    remove_one(running_, id);
     if (chunked_request_ == id) chunked_request_ = kNoRequest;
-    full_ = false;
+    const auto found = std::find(running_.begin(), running_.end(), id);
+    if (drops_late_ && !last_extended_ && found != running_.end())
+      gone_.push_back({static_cast<std::size_t>(found - running_.begin()), remaining_cap(id, view)});
   }
+  for (const ReqId id : done.finished) remove_one(running_, id);
+  const bool shrank = !done.finished.empty() || chunked_request_ != kNoRequest;
+  const bool begins = was_empty_ && !running_.empty();
+  if (drops_late_ ? last_extended_ && (shrank || begins) : shrank) full_ = false;
+  last_extended_ = false;
   if (last_decoded_) decode_steps_ += done.steps;
+}
+
+// Those of the last steps, finished ones among them, without the request whose prompt is not complete.
+std::int64_t SgLang::rows() const {
+  return std::ssize(running_) + std::ssize(gone_) - (chunked_request_ != kNoRequest ? 1 : 0);
+}
+
+// Drops the rows of finished requests. False: there were none.
+bool SgLang::filter() {
+  if (gone_.empty()) return false;
+  gone_.clear();
+  full_ = false;
+  return true;
 }
 
 double SgLang::ratio() const {
@@ -66,18 +88,26 @@ double SgLang::ratio() const {
 void SgLang::decide(Nanos now, const View& view, Decision& out) {
   Forward& forward = out.add_forward();
   last_decoded_ = false;
+  was_empty_ = rows() == 0;
   schedule_prefill(view, out, forward);
-  if (forward.prefill.empty() && !running_.empty()) schedule_decode(view, out, forward);
+  if (forward.prefill.empty()) {
+    const bool filtered = filter();
+    if (!running_.empty()) {
+      schedule_decode(view, out, forward);
+    } else {  // a server without a batch starts afresh
+      base_ratio_ = init_ratio_;
+      decode_steps_ = 0;
+      was_empty_ = true;
+      if (filtered) schedule_prefill(view, out, forward);
+    }
+  }
   if (forward.prefill.empty() && forward.decodes == Decodes::none) {
     out.drop_forward();
     if (!out.rejects.empty() && (!waiting_.empty() || !running_.empty())) out.wake_at = now + 1;
-    if (waiting_.empty() && running_.empty()) {  // an idle server starts afresh
-      base_ratio_ = init_ratio_;
-      decode_steps_ = 0;
-    }
     return;
   }
-  if (!forward.prefill.empty() || !out.kv.empty()) return;
+  last_extended_ = !forward.prefill.empty();
+  if (last_extended_ || !out.kv.empty() || (!full_ && !waiting_.empty())) return;
   out.repeat = std::max<std::int64_t>(0, view.kv.group_steps(view.kv.free()) - 1);
   out.arrival_breaks = !full_ && std::ssize(running_) < max_running_;
 }
@@ -87,8 +117,12 @@ SgLang::Room SgLang::room(const View& view) const {
   const double available = static_cast<double>(view.kv.free()) * view.kv.block_tokens();
   const double share = ratio();
   double aside = 0;  // summed in batch order, as in the product: the admission test meets ties
-  for (const ReqId id : running_)
-    if (id != chunked_request_) aside += static_cast<double>(remaining_cap(id, view)) * share;
+  std::vector<Gone>::const_iterator gone = gone_.begin();
+  for (std::size_t i = 0; i <= running_.size(); ++i) {
+    for (; gone != gone_.end() && gone->place <= i; ++gone) aside += static_cast<double>(gone->unused) * share;
+    if (i < running_.size() && running_[i] != chunked_request_)
+      aside += static_cast<double>(remaining_cap(running_[i], view)) * share;
+  }
   room.total = available - aside;
   room.current = available;
   room.input = prefill_tokens_;
@@ -100,22 +134,17 @@ SgLang::Room SgLang::room(const View& view) const {
 void SgLang::schedule_prefill(const View& view, Decision& out, Forward& forward) {
   const bool pending_chunk = chunked_request_ != kNoRequest;
   if ((full_ || waiting_.empty()) && !pending_chunk) return;
-  const std::int64_t rows = std::ssize(running_) - (pending_chunk ? 1 : 0);
-  if (rows >= max_running_ && !pending_chunk) {
+  const std::int64_t places = max_running_ - rows();
+  if (places <= 0 && !pending_chunk) {
     full_ = true;
     return;
   }
   Room left = room(view);
-  if (pending_chunk) {
-    full_ = false;
-    continue_chunk(view, left, out, forward);
-  }
+  if (pending_chunk) continue_chunk(view, left, out, forward);
   order_waiting(view);
   while (!waiting_.empty()) {
-    if (std::ssize(running_) >= max_running_) {
-      full_ = true;
-      break;
-    }
+    if (std::ssize(forward.prefill) >= places) full_ = true;
+    if (full_) break;
     const ReqId id = waiting_.front();
     const Verdict verdict = add(id, view, left, out, forward);
     if (verdict == Verdict::go_on) continue;
@@ -129,7 +158,8 @@ void SgLang::schedule_prefill(const View& view, Decision& out, Forward& forward)
 void SgLang::continue_chunk(const View& view, Room& room, Decision& out, Forward& forward) {
   const ReqId id = chunked_request_;
   const Tok computed = view.requests.computed(id), length = view.requests.length(id);
-  const auto tokens = static_cast<Tok>(std::min<std::int64_t>(length - computed, room.chunk));
+  const std::int64_t most = std::min(room.chunk, static_cast<std::int64_t>(room.total));
+  const auto tokens = static_cast<Tok>(std::clamp<std::int64_t>(most, 1, length - computed));
   const bool whole = computed + tokens == length;
   // The room is there, as it was when the first chunk was admitted: since then no request has decoded or been admitted.
   room.kv.take(view.kv.need(id, computed + tokens));
@@ -146,7 +176,7 @@ SgLang::Verdict SgLang::add(ReqId id, const View& view, Room& room, Decision& ou
   // Cached blocks that no request holds count as available until they are attached.
   const double idle = static_cast<double>(hit.idle_blocks) * view.kv.block_tokens();
   if (static_cast<double>(extend + future) >= room.total - idle) return Verdict::no_memory;
-  if (!chunked_ && extend >= room.input && !forward.prefill.empty()) return Verdict::other;
+  if (extend >= room.input && !forward.prefill.empty()) return Verdict::other;
   Tok tokens = extend;
   if (extend > room.chunk) {
     tokens = static_cast<Tok>(room.chunk) / view.kv.block_tokens() * view.kv.block_tokens();
@@ -244,6 +274,7 @@ void SgLang::retract(const View& view, Decision& out) {
     full_ = false;
     order.clear();
   }
+  if (drops_late_) running_ = order;
   std::int64_t produced = 0, caps = 0;
   for (const ReqId id : order) {
     produced += view.requests.generated(id);

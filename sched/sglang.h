@@ -40,6 +40,14 @@ class SgLang final : public Policy {
   enum class Verdict : std::uint8_t { go_on, no_memory, other };
 
   [[nodiscard]] Room room(const View& view) const;
+  /// A request that has left in a decode step.
+  struct Gone {
+    std::size_t place = 0;    // in running_, before those that are still there
+    std::int64_t unused = 0;  // of its cap
+  };
+
+  [[nodiscard]] std::int64_t rows() const;
+  bool filter();
   void schedule_prefill(const View& view, Decision& out, Forward& forward);
   void continue_chunk(const View& view, Room& room, Decision& out, Forward& forward);
   [[nodiscard]] Verdict add(ReqId id, const View& view, Room& room, Decision& out, Forward& forward);
@@ -51,13 +59,16 @@ class SgLang final : public Policy {
   void refuse_head_that_never_fits(const View& view, Decision& out);
 
   std::int64_t max_running_, chunk_tokens_, prefill_tokens_;
-  bool chunked_;
   Tok max_len_;
+  bool drops_late_;
   double init_ratio_, min_ratio_, decay_;
   double base_ratio_;  // the ratio decode_steps_ ago
   std::int64_t decode_steps_ = 0;
   bool last_decoded_ = false;           // the decided step decodes and decays the ratio
   bool full_ = false;                   // batch_is_full: no admission until a request leaves
+  bool last_extended_ = false;          // the decided step is of prompts
+  bool was_empty_ = false;              // no row but those of that step
+  std::vector<Gone> gone_;              // rows that the product drops with its next decode
   ReqId chunked_request_ = kNoRequest;  // its prompt is not yet complete
   std::deque<ReqId> waiting_;
   std::vector<ReqId> running_;

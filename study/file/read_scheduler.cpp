@@ -55,15 +55,16 @@ double swap_bytes(const Node& node, bool bare_is_gibibytes) {
 
 std::int32_t tokens_of(const Node& node) { return static_cast<std::int32_t>(node.as_integer(1, kMaxTokens)); }
 
-// Of vLLM, whose versions are all 0.x.
-std::int32_t version_of(const Node& node) {
+// Of vLLM or SGLang, whose versions are all 0.x.
+std::int32_t version_of(const Node& node, PolicyKind policy) {
   const std::string text = node.as_string();
-  constexpr std::int32_t kFirst = 11, kLast = 32;
-  for (std::int32_t minor = kFirst; minor <= kLast; ++minor)
+  const bool sglang = policy == PolicyKind::sglang;
+  const std::int32_t first = sglang ? 4 : 11, last = sglang ? 5 : 32;
+  for (std::int32_t minor = first; minor <= last; ++minor)
     if (text == fmt::format("0.{}", minor)) return minor;
-  throw InputError(
-      node.where(),
-      fmt::format("found '{}', allowed: vLLM versions \"0.{}\" to \"0.{}\", in quotation marks", text, kFirst, kLast));
+  throw InputError(node.where(),
+                   fmt::format("found '{}', allowed: {} versions \"0.{}\" to \"0.{}\", in quotation marks", text,
+                               sglang ? "SGLang" : "vLLM", first, last));
 }
 
 struct Setter {
@@ -111,7 +112,7 @@ const std::vector<Setter>& setters() {
          if (c.policy != PolicyKind::vllm_v1 && c.order == sched::Order::priority)
            n.fail("only policy vllm_v1 serves by priority");
        }},
-      {"version", [](C& c, const Node& n) { c.version = version_of(n); }},
+      {"version", [](C& c, const Node& n) { c.version = version_of(n, c.policy); }},
       {"preemption",
        [](C& c, const Node& n) {
          c.preemption = choice_of<sched::Preemption>(n, Names<2>{"recompute", "swap"});

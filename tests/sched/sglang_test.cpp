@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "tests/sched/policy_checks.h"
+#include "tests/sched/vllm_cases.h"
 
 namespace plimsoll::sched::testing {
 namespace {
@@ -367,7 +368,42 @@ RC_GTEST_PROP(SgLangProperty, DecidesLikeTheNaiveScheduler, ()) {
 RC_GTEST_PROP(SgLangProperty, LeapsDecideWhatStepsDecide, ()) {
   KvConfig kv = draw_pool();
   kv.prefix_caching = *rc::gen::arbitrary<bool>();
-  check_leaps(draw_config(), kv);
+  PolicyConfig policy = draw_config();
+  policy.version = *rc::gen::element(4, 5);
+  check_leaps(policy, kv);
+}
+
+// What SGLang 0.5.5 decided on random cases without a radix cache: Scheduler.get_next_batch_to_run of the package of
+// PyPI (Apache-2.0), unmodified, as tests/golden/record_sglang_scheduler.py recorded it on 2026-11-22.
+TEST(SgLangDecisions, AreThoseOfTheRealScheduler) {
+  const std::vector<std::string> cases = recorded_lines("sglang_decisions/plain.cases");
+  const std::vector<std::string> answers = recorded_lines("sglang_decisions/plain-0.5.answers");
+  ASSERT_EQ(cases.size(), answers.size());
+  ASSERT_FALSE(cases.empty());
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const VllmCase c = parse_vllm_case(cases[i]);
+    const PolicyConfig policy = config(PolicyKind::sglang, [&](PolicyConfig& p) {
+      p.version = 5;
+      p.max_running = c.max_running;
+      p.step_token_budget = c.budget;
+      p.chunked = c.chunked;
+    });
+    ASSERT_EQ(VllmCaseRun(c, policy, {.blocks = c.blocks, .block_tokens = 1}).run(), answers[i])
+        << "case " << i << ": " << cases[i];
+  }
+}
+
+// From 0.5 on, a full batch decodes once more after a request has left before the next one is admitted.
+TEST(SgLang, DropsTheRowsOfFinishedRequestsLate) {
+  const auto version = [](std::int32_t minor) {
+    return config(PolicyKind::sglang, [&](PolicyConfig& c) {
+      c.version = minor;
+      c.max_running = 2;
+    });
+  };
+  const std::string script = "A:4+3 B:4+2 C:4+2 D:4+1";
+  EXPECT_EQ(steps_of(version(4), ample(1), script), "P[A:4 B:4] | D[A B] | P[C:4] | D[A C] | P[D:4]");
+  EXPECT_EQ(steps_of(version(5), ample(1), script), "P[A:4 B:4] | D[A B] | D[A] | P[C:4] | D[C] | P[D:4]");
 }
 
 }  // namespace

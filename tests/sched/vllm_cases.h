@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases on which the real vLLM scheduler was recorded, and what our policy decides on them.
-// tests/golden/record_vllm_scheduler.py records them and describes both formats.
+// Cases on which the real schedulers of vLLM and SGLang were recorded, and what our policies decide on them.
+// tests/golden/record_vllm_scheduler.py describes both formats.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,8 +12,22 @@
 #include <vector>
 
 #include "sched/replica.h"
+#include "traces/byte_source.h"
 
 namespace plimsoll::sched::testing {
+
+/// The lines of tests/sched/NAME.gz.
+inline std::vector<std::string> recorded_lines(const std::string& name) {
+  traces::ByteSource source(PLIMSOLL_SOURCE_DIR "/tests/sched/" + name + ".gz");
+  std::string text(std::size_t{1} << 22U, '\0');
+  std::size_t size = 0;
+  while (const std::size_t read = source.read({text.data() + size, text.size() - size})) size += read;
+  text.resize(size);
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
 
 struct VllmCase {
   struct Asked {
@@ -51,8 +65,9 @@ inline VllmCase parse_vllm_case(const std::string& line) {
 /// Runs a case on a Replica and writes its decisions in the format of the recorded answers.
 class VllmCaseRun {
  public:
-  VllmCaseRun(const VllmCase& c, std::int32_t version)
-      : case_(c), replica_({.policy = policy(c, version), .kv = kv(c, version), .window = 0, .keep_log = true}) {
+  VllmCaseRun(const VllmCase& c, std::int32_t version) : VllmCaseRun(c, policy(c, version), kv(c, version)) {}
+  VllmCaseRun(const VllmCase& c, const PolicyConfig& policy, const KvConfig& kv)
+      : case_(c), replica_({.policy = policy, .kv = kv, .window = 0, .keep_log = true}) {
     for (std::size_t i = 0; i < c.requests.size(); ++i) order_.push_back(i);
     std::stable_sort(order_.begin(), order_.end(),
                      [&](std::size_t a, std::size_t b) { return c.requests[a].tick < c.requests[b].tick; });

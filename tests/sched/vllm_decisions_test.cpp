@@ -11,22 +11,11 @@
 #include <vector>
 
 #include "tests/sched/vllm_cases.h"
-#include "traces/byte_source.h"
 
 namespace plimsoll::sched::testing {
 namespace {
 
-std::vector<std::string> lines_of(const std::string& name) {
-  traces::ByteSource source(PLIMSOLL_SOURCE_DIR "/tests/sched/vllm_decisions/" + name + ".gz");
-  std::string text(std::size_t{1} << 22U, '\0');
-  std::size_t size = 0;
-  while (const std::size_t read = source.read({text.data() + size, text.size() - size})) size += read;
-  text.resize(size);
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
+std::vector<std::string> lines_of(const std::string& name) { return recorded_lines("vllm_decisions/" + name); }
 
 struct Recorded {
   const char* cases;
