@@ -31,15 +31,16 @@ std::int32_t users(const LoadSpec& load) {
 }
 }  // namespace
 
-FrontEndQueue::FrontEndQueue(const FrontEnd& front_end, std::int32_t replicas)
+FrontEndQueue::FrontEndQueue(const FrontEnd& front_end, std::int32_t replicas, Nanos apart)
     : intake_(to_nanos(front_end.intake)),
       delay_(to_nanos(front_end.delay)),
-      busy_until_(intake_ > 0 ? static_cast<std::size_t>(replicas) : 0, 0) {}
+      apart_(std::max(intake_, apart)),
+      busy_until_(apart_ > 0 ? static_cast<std::size_t>(replicas) : 0, 0) {}
 
 void FrontEndQueue::take_in(Nanos sent) {
   if (busy_until_.empty()) return;
   std::pop_heap(busy_until_.begin(), busy_until_.end(), std::greater<>());
-  busy_until_.back() = std::max(sent, busy_until_.back()) + intake_;
+  busy_until_.back() = std::max(sent, busy_until_.back()) + apart_;
   std::push_heap(busy_until_.begin(), busy_until_.end(), std::greater<>());
 }
 
@@ -51,7 +52,7 @@ Clients::Clients(const Replication& replication, const FrontEnd& front_end)
       keep_rows_(replication.options.keep_requests && replication.index == 0),
       timeout_(to_nanos(scenario_.limits.timeout)),
       warmup_(to_nanos(scenario_.warmup)),
-      front_end_(front_end, scenario_.replicas),
+      front_end_(front_end, scenario_.replicas, closed_ ? kApart : 0),
       unsent_users_(users(scenario_.workload.load)),
       planned_(workload_.planned_requests()) {
   keep_open_ = keep_rows_ || timeout_ > 0 || scenario_.limits.retries > 0 || scenario_.life;

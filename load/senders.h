@@ -37,10 +37,15 @@ struct FrontEnd {
   OutputDrift drift = {};  // of equal requests in a closed loop
 };
 
+/// Clients that wait for the same instant do not reach a server at once: each sends this much after the one before it.
+/// An engine that was idle begins with the first of them alone.
+inline constexpr Nanos kApart = 1'000;
+
 /// When attempts leave the front end, which takes them in order of sending.
 class FrontEndQueue {
  public:
-  FrontEndQueue(const FrontEnd& front_end, std::int32_t replicas);
+  /// As many attempts at a time as there are replicas leave at least `apart` after those before them.
+  FrontEndQueue(const FrontEnd& front_end, std::int32_t replicas, Nanos apart = 0);
   /// When an attempt sent at `sent` is delivered, if it is the next.
   [[nodiscard]] Nanos delivery(Nanos sent) const {
     if (busy_until_.empty()) return sent + delay_;
@@ -50,8 +55,8 @@ class FrontEndQueue {
   void take_in(Nanos sent);
 
  private:
-  Nanos intake_ = 0, delay_ = 0;
-  std::vector<Nanos> busy_until_;  // min-heap of the times at which each is free again; empty: intake takes no time
+  Nanos intake_ = 0, delay_ = 0, apart_ = 0;
+  std::vector<Nanos> busy_until_;  // min-heap of the times at which each is free again; empty: none is ever busy
 };
 
 class Senders {

@@ -7,19 +7,20 @@
 
 namespace plimsoll::serve {
 
-// Clients take a moment to answer an answer, and to start together; those of the model take none. Their requests join
-// the step that they would have joined there.
+// Clients take a moment to answer an answer, and to start together; those of the model take kApart each. Their requests
+// join the steps that they would have joined there.
 Nanos Arrivals::time_of_arrival(Nanos now) {
   if (gap_ == 0) return now;
   const bool belongs = expected_ > 0 && now < closes_;
   if (!belongs && count_ > 0) return now;
   if (!belongs) {  // the server was idle
     instant_ = now;
-    expected_ = std::numeric_limits<std::size_t>::max();
+    belonging_ = 0;
+    expected_ = std::numeric_limits<std::int64_t>::max();
   }
   --expected_;
   closes_ = std::min(now + gap_, instant_ + longest_);
-  return instant_;
+  return std::min(now, instant_ + load::kApart * belonging_++);
 }
 
 void Arrivals::told(Nanos now) {
@@ -133,7 +134,7 @@ std::optional<load::TimedOut> Arrivals::time_out(Nanos now) {
 bool Arrivals::ended(const sched::FinishedAttempt& ended, Nanos /*now*/) {
   if (!is_open(ended.client, ended.serial)) return false;
   if (ended.outcome == sched::Outcome::completed) {
-    if (!ends_untold_) expected_ = 0;
+    if (!ends_untold_) expected_ = belonging_ = 0;
     ends_untold_ = true;
     instant_ = std::max(instant_, ended.end);
     ++expected_;

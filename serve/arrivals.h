@@ -40,8 +40,8 @@ class Arrivals final : public load::Senders {
   Arrivals(std::int32_t replicas, CallListener& listener)
       : front_end_({}, replicas), handles_(static_cast<std::size_t>(replicas)), listener_(listener) {}
   /// Requests that come within `gap` of each other, at most `longest` after the first, may have been sent at one
-  /// instant: the answers to it, or the first ones to an idle server, take their time from it. Without this call none
-  /// do.
+  /// instant: the answers to it, or the first ones to an idle server, take their times from it, load::kApart after each
+  /// other. Without this call none do.
   void gather(Nanos gap, Nanos longest) {
     gap_ = gap;
     longest_ = longest;
@@ -112,8 +112,9 @@ class Arrivals final : public load::Senders {
   std::vector<std::vector<ClientId>> handles_;  // by replica and handle
   CallListener& listener_;
   Nanos gap_ = 0, longest_ = 0;
-  Nanos instant_ = -1, closes_ = -1;  // requests until closes_ take the time instant_
-  std::size_t expected_ = 0;          // how many more
+  Nanos instant_ = -1, closes_ = -1;  // requests until closes_ were sent at instant_, one shortly after the other
+  std::int64_t belonging_ = 0;        // to it so far
+  std::int64_t expected_ = 0;         // how many more
   bool ends_untold_ = false;          // answers ended at instant_, and told() follows
   std::uint64_t serials_ = 0;
   std::size_t count_ = 0;

@@ -59,6 +59,24 @@ class Served {
   Clients clients;
 };
 
+// Two users of two replicas at a time; those of a burst reach the server as one.
+TEST(Clients, UsersOfOneInstantComeApart) {
+  Scenario s = requests_of(ClosedLoop{5, Seconds{0}}, 10);
+  s.replicas = 2;
+  Served users(s);
+  const auto dispatched = [](Served& run) {
+    std::vector<Nanos> times;
+    for (sched::ReqId id = 0; id < 5; ++id) {
+      times.push_back(run.clients.next_send());
+      EXPECT_EQ(run.dispatch(times.back(), 0, id).request.sent, 0);
+    }
+    return times;
+  };
+  EXPECT_EQ(dispatched(users), (std::vector<Nanos>{0, 0, kApart, kApart, 2 * kApart}));
+  Served burst(requests_of(Burst{5}, 0));
+  EXPECT_EQ(dispatched(burst), (std::vector<Nanos>{0, 0, 0, 0, 0}));
+}
+
 TEST(Clients, LatencyCountsFromTheFirstAttempt) {
   Scenario s = requests_of(Burst{1}, 0);
   s.limits.retries = 1;

@@ -7,6 +7,8 @@
 namespace plimsoll::serve {
 namespace {
 
+constexpr Nanos kMs = 1'000'000;
+
 class Unheard final : public CallListener {
  public:
   void produced(ClientId, sched::Tok, Nanos) override {}
@@ -35,39 +37,46 @@ TEST_F(ArrivalsTest, EveryRequestHasItsOwnTimeUnlessArrivalsAreGathered) {
   EXPECT_EQ(sent_at(101), 101);
 }
 
-// Gaps of up to 10, 25 in all: the wave of 100 takes in 109 and 118, the one after 125 is another time.
+// Times in ms. Gaps of up to 10, 25 in all: the wave of 100 takes in 109 and 118, the one after 125 is another time.
+// Clients that start together are load::kApart after each other, as those of a simulation.
 TEST_F(ArrivalsTest, RequestsThatFindAnIdleServerTogetherAreOneInstant) {
-  arrivals_.gather(10, 25);
+  arrivals_.gather(10 * kMs, 25 * kMs);
+  EXPECT_EQ(sent_at(100 * kMs), 100 * kMs);
+  EXPECT_EQ(sent_at(109 * kMs), 100 * kMs + load::kApart);
+  EXPECT_EQ(arrivals_.awaited_until(100 * kMs), 119 * kMs);
+  EXPECT_EQ(sent_at(118 * kMs), 100 * kMs + 2 * load::kApart);
+  EXPECT_EQ(arrivals_.awaited_until(100 * kMs), 125 * kMs);
+  EXPECT_EQ(sent_at(126 * kMs), 126 * kMs);
+}
+
+TEST_F(ArrivalsTest, NoRequestIsSentBeforeItHasCome) {
+  arrivals_.gather(10 * kMs, 25 * kMs);
   EXPECT_EQ(sent_at(100), 100);
-  EXPECT_EQ(sent_at(109), 100);
-  EXPECT_EQ(arrivals_.awaited_until(100), 119);
-  EXPECT_EQ(sent_at(118), 100);
-  EXPECT_EQ(arrivals_.awaited_until(100), 125);
-  EXPECT_EQ(sent_at(126), 126);
+  EXPECT_EQ(sent_at(101), 101);
 }
 
 TEST_F(ArrivalsTest, AGapEndsTheInstant) {
-  arrivals_.gather(10, 100);
-  EXPECT_EQ(sent_at(100), 100);
-  EXPECT_EQ(sent_at(110), 110);
+  arrivals_.gather(10 * kMs, 100 * kMs);
+  EXPECT_EQ(sent_at(100 * kMs), 100 * kMs);
+  EXPECT_EQ(sent_at(110 * kMs), 110 * kMs);
 }
 
 // Two of three answers end at 500, their clients know at 503. Two requests answer them; a third has nothing to do with
 // them, however soon it comes.
 TEST_F(ArrivalsTest, RequestsThatAnswerAnAnswerTakeItsTime) {
-  arrivals_.gather(10, 100);
-  const ClientId first = arrivals_.add({}, 100), second = arrivals_.add({}, 101);
-  (void)arrivals_.add({}, 102);
-  deliver(102);
-  end(first, 0, 500);
-  end(second, 1, 500);
-  arrivals_.told(503);
-  EXPECT_EQ(arrivals_.awaited_until(499), -1) << "an earlier step is not held up";
-  EXPECT_EQ(arrivals_.awaited_until(500), 513);
-  EXPECT_EQ(sent_at(505), 500);
-  EXPECT_EQ(sent_at(506), 500);
-  EXPECT_EQ(arrivals_.awaited_until(500), -1) << "no further one is expected";
-  EXPECT_EQ(sent_at(507), 507);
+  arrivals_.gather(10 * kMs, 100 * kMs);
+  const ClientId first = arrivals_.add({}, 100 * kMs), second = arrivals_.add({}, 101 * kMs);
+  (void)arrivals_.add({}, 102 * kMs);
+  deliver(102 * kMs);
+  end(first, 0, 500 * kMs);
+  end(second, 1, 500 * kMs);
+  arrivals_.told(503 * kMs);
+  EXPECT_EQ(arrivals_.awaited_until(499 * kMs), -1) << "an earlier step is not held up";
+  EXPECT_EQ(arrivals_.awaited_until(500 * kMs), 513 * kMs);
+  EXPECT_EQ(sent_at(505 * kMs), 500 * kMs);
+  EXPECT_EQ(sent_at(506 * kMs), 500 * kMs + load::kApart);
+  EXPECT_EQ(arrivals_.awaited_until(500 * kMs), -1) << "no further one is expected";
+  EXPECT_EQ(sent_at(507 * kMs), 507 * kMs);
 }
 
 }  // namespace
