@@ -275,8 +275,10 @@ std::optional<double> EndpointPoints::short_length(std::size_t index) const {
 study::Overrides EndpointPoints::adopted() const {
   const endpoints::ServerState& state = server_->facts().state;
   if (!state.kv_blocks || !state.block_tokens) return {};
-  const double blocks = *state.kv_blocks / std::max(1, study_.point(0).deployment.replicas);
-  return {{"scheduler.kv_blocks", fmt::format("{:.0f}", blocks)},
+  const study::PointSpec spec = study_.point(0);
+  const double blocks = *state.kv_blocks / std::max(1, spec.deployment.replicas);
+  const sched::Blk unusable = sched::policy_info(spec.policy.policy).unusable_blocks;
+  return {{"scheduler.kv_blocks", fmt::format("{:.0f}", blocks - static_cast<double>(unusable))},
           {"scheduler.block_size", fmt::format("{:.0f}", *state.block_tokens)}};
 }
 

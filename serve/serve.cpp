@@ -86,7 +86,8 @@ ServerDescription description(const load::Scenario& scenario, const ServeSetting
           .longest = settings.service.longest,
           .speed = settings.speed,
           .replicas = static_cast<std::size_t>(scenario.replicas),
-          .cache_dtype = model::name(scenario.kv_dtype)};
+          .cache_dtype = model::name(scenario.kv_dtype),
+          .unusable_blocks = sched::policy_info(scenario.policy.policy).unusable_blocks};
 }
 
 /// A served run: its parts, and how it ends.

@@ -143,8 +143,8 @@ void ServerMetrics::write_gauges(net::PrometheusWriter& out, std::span<sched::Re
     if (replicas[i] == nullptr) continue;
     const sched::KvLedger& kv = replicas[i]->kv();
     out.sample(fmt::format("{},block_size=\"{}\",num_gpu_blocks=\"{}\",enable_prefix_caching=\"{}\",cache_dtype=\"{}\"",
-                           engines_[i].labels, kv.block_tokens(), kv.total(), kv.prefix_caching() ? "True" : "False",
-                           description_.cache_dtype),
+                           engines_[i].labels, kv.block_tokens(), kv.total() + description_.unusable_blocks,
+                           kv.prefix_caching() ? "True" : "False", description_.cache_dtype),
                1);
   }
 }

@@ -25,6 +25,7 @@ struct ServerDescription {
   double speed = 1;
   std::size_t replicas = 1;
   std::string cache_dtype;
+  sched::Blk unusable_blocks = 0;  // of each pool, beyond those of the ledger
 };
 
 /// How late steps were: from when the model says that one ends until its tokens were on their way.

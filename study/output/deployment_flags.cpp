@@ -19,10 +19,9 @@ namespace {
 using sched::PolicyVariant;
 using sched::Server;
 
-// vLLM V1 never uses block 0 of its pool.
-std::optional<sched::Blk> with_null_block(const sched::PolicyConfig& policy, bool v1) {
-  if (!policy.kv_blocks || !v1) return policy.kv_blocks;
-  return *policy.kv_blocks + 1;
+std::optional<sched::Blk> whole_pool(const sched::PolicyConfig& policy) {
+  if (!policy.kv_blocks) return {};
+  return *policy.kv_blocks + sched::policy_info(policy.policy).unusable_blocks;
 }
 
 /// One option of a server; without a value it is a switch.
@@ -209,7 +208,7 @@ DeployFile vllm(const PointSpec& spec, bool v1) {
       .add("--max-num-batched-tokens", p.step_token_budget);
   o.add("--gpu-memory-utilization", p.mem_fraction)
       .add("--block-size", p.block_size)
-      .add("--num-gpu-blocks-override", with_null_block(p, v1));
+      .add("--num-gpu-blocks-override", whole_pool(p));
   if (v1) {
     const bool is_async = p.async_scheduling.value_or(false);
     if (is_async != (p.version >= kVllmAsyncByDefault))

@@ -53,7 +53,10 @@ model::MemoryPlan plan_with(const PointSpec& spec, double memory_fraction) {
 
 double gigabytes(Bytes bytes) { return bytes.value / 1e9; }
 
+sched::Blk unusable_blocks(const PointSpec& spec) { return sched::policy_info(spec.policy.policy).unusable_blocks; }
+
 std::string misfit_text(const PointSpec& spec, const model::MemoryPlan& plan) {
+  const std::int64_t tokens = (1 + unusable_blocks(spec)) * sched::block_tokens(spec.policy);
   return fmt::format(
       "{} in {} does not fit on {} at tp {}{}: {} offers {:.1f} GB to weights of {:.1f} GB, activations of {:.1f} GB, "
       "overhead of {:.1f} GB and one KV block; {:.2f} GB are missing",
@@ -61,7 +64,7 @@ std::string misfit_text(const PointSpec& spec, const model::MemoryPlan& plan) {
       spec.deployment.pp > 1 ? fmt::format(", pp {}", spec.deployment.pp) : "",
       spec.hardware.this_machine ? "its share of this machine" : "a GPU", gigabytes(plan.budget),
       gigabytes(plan.weights), gigabytes(plan.activation), gigabytes(plan.overhead),
-      gigabytes(plan.kv_per_token * static_cast<double>(sched::block_tokens(spec.policy)) - plan.kv));
+      gigabytes(plan.kv_per_token * static_cast<double>(tokens) - plan.kv));
 }
 
 std::optional<Impossible> degree_problem(const PointSpec& spec) {
@@ -271,11 +274,13 @@ std::int64_t longest_sequence(const PointSpec& spec) {
 }
 
 model::MemoryPlan point_memory(const PointSpec& spec) {
-  if (!spec.free_memory_fraction) return plan_with(spec, spec.policy.mem_fraction.value_or(-1));
-  // TensorRT-LLM gives the KV pool a share of what weights and activations leave.
-  model::MemoryPlan plan = plan_with(spec, 1);
-  if (plan.kv.value > 0) plan.kv = plan.kv * *spec.free_memory_fraction;
-  plan.kv_blocks = static_cast<std::int64_t>(static_cast<double>(plan.kv_blocks) * *spec.free_memory_fraction);
+  model::MemoryPlan plan = plan_with(spec, spec.free_memory_fraction ? 1 : spec.policy.mem_fraction.value_or(-1));
+  if (spec.free_memory_fraction) {
+    // TensorRT-LLM gives the KV pool a share of what weights and activations leave.
+    if (plan.kv.value > 0) plan.kv = plan.kv * *spec.free_memory_fraction;
+    plan.kv_blocks = static_cast<std::int64_t>(static_cast<double>(plan.kv_blocks) * *spec.free_memory_fraction);
+  }
+  plan.kv_blocks = std::max<std::int64_t>(0, plan.kv_blocks - unusable_blocks(spec));
   plan.kv_tokens = plan.kv_blocks * sched::block_tokens(spec.policy);
   return plan;
 }

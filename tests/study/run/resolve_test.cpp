@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "study/run/resolve.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +40,33 @@ TEST_F(ResolveTest, MaxMeansAllAcceleratorsOfAnInstance) {
 
 TEST_F(ResolveTest, StatedBlocksReplaceThePool) {
   EXPECT_EQ(resolve({{"scheduler.kv_blocks", "77"}}).scenario->kv.blocks, 77);
+}
+
+// The same memory gives vLLM one block less: its block 0 holds nothing. Both policies reserve for equal forwards.
+TEST_F(ResolveTest, ADerivedPoolLosesTheNullBlock) {
+  const auto blocks = [&](const char* policy) {
+    return resolve({{"scheduler", "{max_running: 64, step_token_budget: 2048, block_size: 16}"},
+                    {"scheduler.policy", policy}})
+        .scenario->kv.blocks;
+  };
+  EXPECT_EQ(blocks("vllm_v1"), blocks("sarathi") - 1);
+  EXPECT_EQ(blocks("vllm_v0"), blocks("sarathi"));
+}
+
+TEST_F(ResolveTest, PrioritiesAreSharesOfTheRequests) {
+  const Overrides by_priority = {{"scheduler", "{policy: vllm_v1, scheduling: priority}"},
+                                 {"workload.priorities", "{0: 9, -5: 1.5}"}};
+  const ResolvedPoint point = resolve(by_priority);
+  EXPECT_EQ(point.scenario->workload.priorities, (std::vector<load::PriorityClass>{{0, 9}, {-5, 1.5}}));
+  const auto told = [&](const Overrides& overrides) {
+    const std::vector<std::string> notes = read(kSmallStudy, overrides).notes();
+    return std::any_of(notes.begin(), notes.end(),
+                       [](const std::string& n) { return n.find("priorities have no effect") != std::string::npos; });
+  };
+  EXPECT_FALSE(told(by_priority));
+  EXPECT_TRUE(told({{"scheduler", "{policy: vllm_v1}"}, {"workload.priorities", "{0: 9, 5: 1}"}}));
+  for (const char* const wrong : {"4", "{}", "[0, 5]", "{high: 1}", "{1.5: 1}", "{0: 0}", "{0: -1}"})
+    EXPECT_THROW((void)resolve({{"workload.priorities", wrong}}), InputError) << wrong;
 }
 
 TEST_F(ResolveTest, ALargerShareOfMemoryGivesMoreBlocks) {
