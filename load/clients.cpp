@@ -142,6 +142,7 @@ std::optional<Attempt> Clients::open_request(Nanos time) {
   request.max_new = body->max_new_tokens;
   request.sent = time;
   request.session = body->session;
+  request.priority = body->priority;
   if (scenario_.kv.prefix_caching || scenario_.router == sched::RouterKind::prefix)
     request.prefix_hashes = body->prefix_hashes;
   request.hash_block_tokens = body->hash_block_tokens;
@@ -171,10 +172,11 @@ ClientId Clients::keep(const RequestBody& body, Nanos time) {
                        .open = true};
   const bool hashes =
       (scenario_.kv.prefix_caching || scenario_.router == sched::RouterKind::prefix) && !body.prefix_hashes.empty();
-  if (scenario_.limits.retries > 0 && (!prompts_.empty() || body.session != 0 || hashes)) {
+  if (scenario_.limits.retries > 0 && (!prompts_.empty() || body.session != 0 || body.priority != 0 || hashes)) {
     if (client >= prompts_.size()) prompts_.resize(requests_.size());
     Prompt& prompt = prompts_[client];
     prompt.session = body.session;
+    prompt.priority = body.priority;
     prompt.hash_block_tokens = body.hash_block_tokens;
     prompt.hashes.clear();
     if (hashes) prompt.hashes.assign(body.prefix_hashes.begin(), body.prefix_hashes.end());
@@ -187,6 +189,7 @@ ClientId Clients::keep(const RequestBody& body, Nanos time) {
     row.arrival = time;
     row.input = body.input_tokens;
     row.output = body.output_tokens;
+    row.priority = body.priority;
   }
   return client;
 }
@@ -202,6 +205,7 @@ Attempt Clients::repeat(ClientId client, Nanos sent) {
   if (client < prompts_.size()) {
     const Prompt& prompt = prompts_[client];
     request.session = prompt.session;
+    request.priority = prompt.priority;
     request.prefix_hashes = prompt.hashes;
     request.hash_block_tokens = prompt.hash_block_tokens;
   }

@@ -68,7 +68,7 @@ class Clients final : public Senders {
   };
   struct Prompt {  // the rest of the request, for further attempts
     std::uint64_t session = 0;
-    std::int32_t hash_block_tokens = 0;
+    std::int32_t hash_block_tokens = 0, priority = 0;
     std::vector<std::uint64_t> hashes;
   };
   struct Send {
@@ -106,7 +106,7 @@ class Clients final : public Senders {
   Nanos timeout_ = 0, think_ = 0, send_until_ = sched::kNever, warmup_ = 0;
   FrontEndQueue front_end_;
   std::vector<OpenRequest> requests_;         // by client
-  std::vector<Prompt> prompts_;               // by client; empty where no request has a session or known blocks
+  std::vector<Prompt> prompts_;               // by client; empty where no request has more than lengths
   std::vector<sched::RequestRow> open_rows_;  // by client; empty unless rows are kept
   Nanos attempt_sent_ = 0;                    // of the attempt that send() returned last, for dispatched()
   std::vector<ClientId> free_;

@@ -21,7 +21,8 @@ enum class Purpose : std::uint64_t {
   pair = 4,
   prefix_group = 5,
   failure = 6,
-  drift = 7
+  drift = 7,
+  priority = 8
 };
 
 using RandomBlock = std::array<std::uint64_t, 4>;

@@ -42,6 +42,8 @@ void check(const WorkloadSpec& spec) {
   if (spec.requests < 0)
     throw InputError(fmt::format("requests is {}, allowed is 0 (no limit) or more", spec.requests));
   if (!(spec.duration.count() >= 0)) throw InputError("duration must be 0 s (no limit) or more");
+  for (const PriorityClass& c : spec.priorities)
+    if (!(c.share > 0)) throw InputError("priorities: shares must be above 0");
   if (spec.prefix.groups < 0 || spec.prefix.tokens < 0) throw InputError("prefix: groups and tokens must be 0 or more");
   if (const auto* both = std::get_if<IndependentLengths>(&spec.lengths)) {
     check_lengths(both->input, "input");
@@ -85,13 +87,14 @@ struct Workload::State {
   [[nodiscard]] RequestBody sampled(std::uint64_t i) const;
   [[nodiscard]] RequestBody own_row(std::uint64_t i);
   void add_prefix(std::uint64_t i, RequestBody& body);
+  [[nodiscard]] std::int32_t draw_priority(std::uint64_t i) const;
   void let_drift(std::uint64_t i, RequestBody& body) const;
   [[nodiscard]] std::int64_t arrivals_within_duration(const TraceReplay& replay) const;
 
   WorkloadSpec spec;
   ArrivalClock clock;
   LengthSampler input, output;
-  RandomStream pair_stream, prefix_stream, drift_stream;
+  RandomStream pair_stream, prefix_stream, drift_stream, priority_stream;
   OutputDrift drift;
   bool own_rows = false;
   std::int64_t limit = kUnlimited;  // of bodies and of arrivals
@@ -109,6 +112,7 @@ Workload::State::State(const WorkloadSpec& s, std::uint64_t replication, const O
       pair_stream(s.seed, replication, Purpose::pair),
       prefix_stream(s.seed, replication, Purpose::prefix_group),
       drift_stream(s.seed, replication, Purpose::drift),
+      priority_stream(s.seed, replication, Purpose::priority),
       drift(output_drift),
       own_rows(uses_own_rows(spec)),
       limit(own_limit(spec.load)) {
@@ -152,6 +156,7 @@ RequestBody Workload::State::own_row(std::uint64_t i) {
   body.input_tokens = row.input_tokens;
   body.output_tokens = body.max_new_tokens = row.output_tokens;
   body.session = row.session == 0 ? 0 : of_tile(row.session, tile);
+  body.priority = trace.priority_of(index);
   if (const std::span<const std::uint64_t> hashes = trace.hashes_of(index); !hashes.empty()) {
     body.prefix_hashes = hashes;
     if (tile > 0) {
@@ -173,6 +178,17 @@ void Workload::State::add_prefix(std::uint64_t i, RequestBody& body) {
     prefix_hashes.push_back(group << 32U | static_cast<std::uint32_t>(block));
   body.prefix_hashes = prefix_hashes;
   body.hash_block_tokens = kPrefixBlock;
+}
+
+std::int32_t Workload::State::draw_priority(std::uint64_t i) const {
+  double sum = 0;
+  for (const PriorityClass& c : spec.priorities) sum += c.share;
+  double left = uniform01(priority_stream.block(i)[0]) * sum;
+  for (const PriorityClass& c : spec.priorities) {
+    if (left < c.share) return c.priority;
+    left -= c.share;
+  }
+  return spec.priorities.back().priority;  // by rounding
 }
 
 // Requests 2k and 2k + 1 share a draw with opposite signs; with an odd number, the last request has no counterpart.
@@ -252,6 +268,7 @@ std::optional<RequestBody> Workload::next_body() {
   RequestBody body = s.own_rows ? s.own_row(i) : s.sampled(drawn);
   if (s.drift.cv > 0) s.let_drift(i, body);
   if (s.spec.prefix.groups > 0) s.add_prefix(drawn, body);
+  if (!s.spec.priorities.empty()) body.priority = s.draw_priority(i);
   return body;
 }
 

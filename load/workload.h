@@ -120,12 +120,20 @@ struct PrefixSpec {
   bool operator==(const PrefixSpec&) const = default;
 };
 
+/// A class of requests. Policies that serve by priority serve the lower one sooner.
+struct PriorityClass {
+  std::int32_t priority = 0;
+  double share = 1;  // of the requests; shares need not sum to 1
+  bool operator==(const PriorityClass&) const = default;
+};
+
 struct WorkloadSpec {
   LoadSpec load = ClosedLoop{};
   LengthSpec lengths = IndependentLengths{};
   PrefixSpec prefix{};
-  std::int64_t requests = 0;  // stop after this many; 0: no limit (then duration or the load ends it)
-  Seconds duration{0};        // no request is sent after this; 0: no limit
+  std::vector<PriorityClass> priorities;  // drawn for each request; empty: those of the replayed rows, else 0
+  std::int64_t requests = 0;              // stop after this many; 0: no limit (then duration or the load ends it)
+  Seconds duration{0};                    // no request is sent after this; 0: no limit
   std::uint64_t seed = 1;
 };
 
@@ -150,6 +158,7 @@ struct RequestBody {
   std::uint64_t session = 0;
   std::span<const std::uint64_t> prefix_hashes;  // valid until the next call of next_body()
   std::int32_t hash_block_tokens = 0;
+  std::int32_t priority = 0;
   std::string_view name;  // of a script's request; empty otherwise
 };
 

@@ -24,7 +24,7 @@ struct RequestRow {
   Outcome outcome = Outcome::completed;
   std::uint16_t http = 0;
   const char* code = "";
-  std::int32_t preemptions = 0;
+  std::int32_t preemptions = 0, priority = 0;
 };
 
 /// A step, for the timeline. `steps` > 1: a leap.

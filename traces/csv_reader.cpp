@@ -189,6 +189,7 @@ Fault CsvReader::parse_field(const Used& used, std::string_view text) {
     case Role::total: return parse_tokens(text, total_);
     case Role::session: return parse_session(text);
     case Role::prefix: row_.hashes_place = place_of(used.index); return parse_prefix(text);
+    case Role::priority: return text.empty() ? Fault{} : parse_priority(text, row_.priority);
     case Role::parent:
     case Role::other: return {};
   }

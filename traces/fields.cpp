@@ -117,6 +117,15 @@ Fault parse_tokens(std::string_view text, std::int32_t& out) {
   return why_not_integer(text, "token count");
 }
 
+Fault parse_priority(std::string_view text, std::int32_t& out) {
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, out);
+  if (error == std::errc{} && stop == end) return {};
+  if (error == std::errc::result_out_of_range && stop == end)
+    return {"out-of-range", fmt::format("{} does not fit (-2147483648 to 2147483647)", quoted(text))};
+  return why_not_integer(text.starts_with('-') ? text.substr(1) : text, "priority");
+}
+
 Fault parse_id(std::string_view text, std::uint64_t& out) {
   std::int64_t value = 0;
   const char* end = text.data() + text.size();

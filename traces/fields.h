@@ -21,6 +21,8 @@ struct Fault {
 
 /// Digits only, 0 … 2^31-1. Codes empty-field, negative, out-of-range, not-an-integer, not-a-number.
 [[nodiscard]] Fault parse_tokens(std::string_view text, std::int32_t& out);
+/// An integer, -2^31 … 2^31-1. Codes empty-field, out-of-range, not-an-integer, not-a-number.
+[[nodiscard]] Fault parse_priority(std::string_view text, std::int32_t& out);
 /// Digits only, 0 … 2^63-1, of a block id or a session.
 [[nodiscard]] Fault parse_id(std::string_view text, std::uint64_t& out);
 /// A decimal number of `unit` nanoseconds, rounded to whole nanoseconds (integers of ns are exact). Codes

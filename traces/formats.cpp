@@ -48,9 +48,12 @@ constexpr std::array kLengthsNs = {Column{"arrival_time_ns", Role::arrival, kMus
 constexpr std::array kApex = {Column{"StartTimeOffset", Role::arrival, kMust},
                               Column{"ContextTokens", Role::input, kMust},
                               Column{"GeneratedTokens", Role::output, kMust}};
-constexpr std::array kPlimsoll = {Column{"arrival_s", Role::arrival, kMust}, Column{"input_tokens", Role::input, kMust},
-                                  Column{"output_tokens", Role::output, kMust}, Column{"session", Role::session},
-                                  Column{"prefix", Role::prefix}};
+constexpr std::array kPlimsoll = {Column{"arrival_s", Role::arrival, kMust},
+                                  Column{"input_tokens", Role::input, kMust},
+                                  Column{"output_tokens", Role::output, kMust},
+                                  Column{"session", Role::session},
+                                  Column{"prefix", Role::prefix},
+                                  Column{"priority", Role::priority}};
 constexpr std::array kMooncake = {Column{"timestamp", Role::arrival, kMust}, Column{"input_length", Role::input, kMust},
                                   Column{"output_length", Role::output, kMust},
                                   Column{"hash_ids", Role::prefix, kExpected}};

@@ -31,10 +31,12 @@ struct Trace {
   std::deque<TraceRecord> records;       // in order of arrival; grows without a copy of millions of rows
   std::vector<std::uint64_t> hashes;     // prefix block hashes of all rows, see hash_block_tokens
   std::vector<std::uint32_t> hash_ends;  // by row: where its hashes end and the next row's begin; empty without hashes
+  std::vector<std::int32_t> priorities;  // by row, the lower, the sooner; empty: all are 0
   std::int32_t hash_block_tokens = 0;    // tokens of a block; 0: the trace has no prefixes
   std::int64_t rows_without_blocks = 0;  // rows of a format with block ids that state none: they share nothing
   Nanos first_arrival = 0;               // the first row's own stamp: ns since 1970 UTC, or as written in the file
   [[nodiscard]] bool has_arrivals() const { return !records.empty() && records.front().arrival >= 0; }
+  [[nodiscard]] std::int32_t priority_of(std::size_t row) const { return priorities.empty() ? 0 : priorities[row]; }
   /// The block hashes of a row.
   [[nodiscard]] std::span<const std::uint64_t> hashes_of(std::size_t row) const {
     if (hash_ends.empty()) return {};

@@ -44,6 +44,10 @@ void TraceBuilder::add(const ParsedRow& row) {
   }
   if (skip_zero(row)) return;
   trace_->records.push_back(row.record);
+  if (row.priority != 0 || !trace_->priorities.empty()) {
+    trace_->priorities.resize(trace_->records.size());  // rows before the first one with a priority have 0
+    trace_->priorities.back() = row.priority;
+  }
   add_hashes(row);
   // Rows before the first one with hashes have none.
   if (!trace_->hashes.empty()) {

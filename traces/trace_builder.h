@@ -25,6 +25,7 @@ struct ParsedRow {
   TraceRecord record;  // arrival as written, -1 where the format has none
   FieldPlace arrival_place, input_place, output_place, hashes_place;
   std::span<const std::uint64_t> hashes;  // the row's block ids
+  std::int32_t priority = 0;
 };
 
 class TraceBuilder {

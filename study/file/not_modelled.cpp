@@ -155,13 +155,13 @@ const std::array<NotModelled, 11> kFeatures{{
      {"nodes", "nnodes", "num_nodes", "node_rank", "nodes_per_replica", "instances_per_replica", "multi_node",
       "multinode", "dist_init_addr", "distributed_executor_backend"}},
     {"priorities",
-     "requests are served in order, so urgent ones are predicted too slow and the others too fast; the mean wait "
-     "over "
-     "all of them, weighted by their work, is the same",
+     "policies other than vllm_v1 serve requests in order, so urgent ones are predicted too slow and the others too "
+     "fast; the mean wait over all of them, weighted by their work, is the same",
      "Kleinrock's conservation law (Queueing Systems II, 1976, section 3.4)",
-     "one study for each class, each with its own replicas, bounds both",
-     {"priority", "priorities", "priority_scheduling", "enable_priority_scheduling",
-      "priority_scheduling_preemption_threshold", "request_priority", "schedule_low_priority_values_first"}},
+     "scheduler.scheduling: priority and workload.priorities with policy vllm_v1; for others, one study for each "
+     "class, each with its own replicas, bounds both",
+     {"priority", "priority_scheduling", "enable_priority_scheduling", "priority_scheduling_preemption_threshold",
+      "request_priority", "schedule_low_priority_values_first"}},
     {"a second tier of the KV cache",
      "KV that leaves the GPU is recomputed, so TTFT of returning requests is predicted too high: 2 to 22 times "
      "for one "

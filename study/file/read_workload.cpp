@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "configs/quantity.h"
 #include "configs/text_file.h"
@@ -160,7 +161,7 @@ load::LengthSpec read_lengths(const Node& node, TraceStore& store) {
 }
 
 void refuse_beside_script(const Section& section) {
-  for (const char* const key : {"requests", "lengths", "warmup", "duration", "prefix"}) {
+  for (const char* const key : {"requests", "lengths", "warmup", "duration", "prefix", "priorities"}) {
     if (section.has(key)) {
       throw InputError(section.where(key), fmt::format("a script states its requests: it excludes '{}'", key));
     }
@@ -194,6 +195,30 @@ void read_prefix(const Section& section, PointSpec& spec) {
   const Section prefix(*node, Keys{"groups", "tokens"});
   spec.workload.prefix.groups = to_int32(prefix.need("groups", "8").as_integer(1, kMaxClients));
   spec.workload.prefix.tokens = to_int32(prefix.need("tokens", "512").as_integer(1, kMaxTokens));
+}
+
+// `{0: 0.9, 5: 0.1}`: a priority and its share of the requests.
+void read_priorities(const Section& section, PointSpec& spec) {
+  const auto node = section.find("priorities");
+  const auto* const replay = std::get_if<load::TraceReplay>(&spec.workload.load);
+  const bool any = node || (replay != nullptr && !replay->trace->priorities.empty());
+  if (any && spec.policy.order != sched::Order::priority)
+    spec.load_notes.emplace_back("priorities have no effect: state scheduler.scheduling: priority (policy vllm_v1)");
+  if (!node) return;
+  if (!node->is_map() || node->items().empty())
+    node->fail(fmt::format("found '{}', expected priorities and shares of the requests, such as {{0: 0.9, 5: 0.1}}",
+                           configs::shortened(node->to_text())));
+  for (const configs::Item& item : node->items()) {
+    std::int32_t priority = 0;
+    const char* const end = item.key.data() + item.key.size();
+    const auto [stop, error] = std::from_chars(item.key.data(), end, priority);
+    if (error != std::errc{} || stop != end)
+      throw InputError(item.key_where, fmt::format("found '{}', expected a priority: an integer from -2147483648 to "
+                                                   "2147483647, the lower the sooner",
+                                                   configs::shortened(item.key)));
+    constexpr double kLeast = 1e-9, kMost = 1e9;
+    spec.workload.priorities.push_back({priority, item.value.as_number(kLeast, kMost)});
+  }
 }
 
 // Fitted engines without a drift were fitted to runs in which equal requests stay together.
@@ -254,7 +279,7 @@ void hint_at_inner_keys(const Node& node, const Keys& keys) {
 }  // namespace
 
 void read_workload(const Node& node, Seconds script_step, TraceStore& store, PointSpec& spec) {
-  const Keys keys{"load", "lengths", "requests", "duration", "warmup", "prefix"};
+  const Keys keys{"load", "lengths", "requests", "duration", "warmup", "prefix", "priorities"};
   hint_at_inner_keys(node, keys);
   const Section section(node, keys);
   spec.places.workload = node.where();
@@ -278,6 +303,7 @@ void read_workload(const Node& node, Seconds script_step, TraceStore& store, Poi
   }
   read_extent(section, spec);
   read_prefix(section, spec);
+  read_priorities(section, spec);
   settle_drift(spec);
 }
 

@@ -57,12 +57,12 @@ void append_counter(std::string& out, const sim::StepRow& step, const char* name
 std::string requests_csv(const std::vector<sim::RequestRow>& requests) {
   std::string text =
       "id,name,replica,arrival_s,dispatched_s,first_token_s,end_s,input_tokens,output_tokens,generated_tokens,outcome,"
-      "code,preemptions\n";
+      "code,preemptions,priority\n";
   for (const sim::RequestRow& row : requests) {
-    fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{},{},{},{}\n", row.id, row.name,
+    fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", row.id, row.name,
                    row.replica < 0 ? std::string() : fmt::format("{}", row.replica), time_text(row.arrival),
                    time_text(row.dispatched), time_text(row.first_token), time_text(row.end), row.input, row.output,
-                   row.generated, outcome_name(row.outcome), code_text(row), row.preemptions);
+                   row.generated, outcome_name(row.outcome), code_text(row), row.preemptions, row.priority);
   }
   return text;
 }

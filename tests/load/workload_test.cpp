@@ -360,6 +360,37 @@ TEST(Workload, PrefixGroupsShareWholeBlocksOnly) {
   for (std::size_t b = 0; b < 3; ++b) EXPECT_NE(distinct[0][b], distinct[1][b]);
 }
 
+// A quarter of 4 000 requests is 1 000 with a standard deviation of 27.
+TEST(Workload, DrawsPrioritiesByTheirShares) {
+  WorkloadSpec spec;
+  spec.priorities = {{5, 3}, {-1, 1}};
+  Workload workload(spec, 0);
+  int urgent = 0;
+  for (int i = 0; i < 4000; ++i) {
+    const std::int32_t priority = workload.next_body()->priority;
+    EXPECT_TRUE(priority == 5 || priority == -1);
+    urgent += priority == -1 ? 1 : 0;
+  }
+  EXPECT_NEAR(urgent, 1000, 5 * 27);
+  spec.priorities = {{5, 0}};
+  EXPECT_THROW(Workload(spec, 0), InputError);
+}
+
+TEST(Workload, ReplaysThePrioritiesOfATraceUnlessItDrawsThem) {
+  const auto trace = std::make_shared<traces::Trace>();
+  trace->records = {{0, 4, 4, 0}, {1, 4, 4, 0}};
+  trace->priorities = {0, 7};
+  WorkloadSpec spec;
+  spec.load = TraceReplay{trace};
+  spec.lengths = TracePairs{trace};
+  Workload replayed(spec, 0);
+  EXPECT_EQ(replayed.next_body()->priority, 0);
+  EXPECT_EQ(replayed.next_body()->priority, 7);
+  spec.priorities = {{3, 1}};
+  Workload drawn(spec, 0);
+  EXPECT_EQ(drawn.next_body()->priority, 3);
+}
+
 TEST(Workload, RefusesNumbersThatDescribeNoLoad) {
   for (const LoadSpec& load :
        {LoadSpec{Poisson{0}}, LoadSpec{Poisson{NAN}}, LoadSpec{GammaArrivals{1, -1}}, LoadSpec{Burst{0}},

@@ -79,6 +79,21 @@ TEST_F(Reader, OurOwnCsvKeepsTimesLengthsSessionsAndPrefixes) {
   EXPECT_EQ(trace.hashes_of(2).back(), 13U);
 }
 
+// Rows that state none have priority 0, and so have files without the column.
+TEST_F(Reader, OurOwnCsvKeepsPriorities) {
+  const std::string head = "arrival_s,input_tokens,output_tokens,priority\n";
+  const Trace trace = *read_trace(write("p.csv", head + "0,4,7,\n1,8,1,-3\n2,0,1,9\n3,5,2,2147483647\n")).trace;
+  ASSERT_EQ(trace.records.size(), 3U);
+  EXPECT_EQ(trace.priority_of(0), 0);
+  EXPECT_EQ(trace.priority_of(1), -3);
+  EXPECT_EQ(trace.priority_of(2), 2147483647);  // the row before it has no prompt and is left out
+  EXPECT_EQ(read_trace(write("n.csv", kOwn + "0,4,7\n")).trace->priority_of(0), 0);
+  EXPECT_EQ(refusal_of(head + "0,4,7,2147483648\n").code, "out-of-range");
+  EXPECT_EQ(refusal_of(head + "0,4,7,1.5\n").code, "not-an-integer");
+  EXPECT_EQ(refusal_of(head + "0,4,7,high\n").code, "not-a-number");
+  EXPECT_EQ(refusal_of(head + "0,4,7,-\n").column, "priority");
+}
+
 TEST_F(Reader, ZonesAndFractionsOfAzureAreApplied) {
   // 00:00:05+00:00 and 00:00:06.25-07:00: seven hours and 1.25 s later.
   const Trace trace = *read_trace(write("a.csv",

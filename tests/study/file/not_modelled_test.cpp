@@ -55,7 +55,7 @@ TEST_F(NotModelledTest, DeploymentsAndWorkloadsAnswerToo) {
         Asked{"deployment.attention_dp", "data parallelism"}, Asked{"deployment.pools", "disaggregation"},
         Asked{"deployment.nodes", "a replica over several instances"}, Asked{"deployment.micro_batches", "pipelining"},
         Asked{"deployment.mtp", "speculative"}, Asked{"deployment.kv_tiers", "a second tier"},
-        Asked{"workload.priorities", "priorities"}}) {
+        Asked{"workload.priority", "priorities"}}) {
     try {
       (void)read(kSmallStudy, {{asked.line, "4"}});
       ADD_FAILURE() << asked.line << " was accepted";

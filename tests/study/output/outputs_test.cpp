@@ -93,11 +93,11 @@ TEST_F(OutputsTest, TheResolvedStudyFindsSweptFiles) {
 
 TEST_F(OutputsTest, OnePointOfOneReplicaHasPlainNames) {
   run(read(kTinyStudy), {.folder = file("out"), .requests = true, .decisions = true, .timeline = true});
-  EXPECT_THAT(read_text(file("out/decisions.txt")), ::testing::StartsWith("1: P[r0:10 r1:10]\n"));
-  EXPECT_THAT(
-      read_text(file("out/requests.csv")),
-      ::testing::StartsWith("id,name,replica,arrival_s,dispatched_s,first_token_s,end_s,input_tokens,output_tokens,"
-                            "generated_tokens,outcome,code,preemptions\n0,r0,0,0,0,0.01,0.05,10,5,5,completed,,0\n"));
+  EXPECT_THAT(read_text(file("out/decisions.txt")), ::testing::StartsWith("1: P[r0:10]\n2: P[r1:10] D[r0]\n"));
+  EXPECT_THAT(read_text(file("out/requests.csv")),
+              ::testing::StartsWith(
+                  "id,name,replica,arrival_s,dispatched_s,first_token_s,end_s,input_tokens,output_tokens,"
+                  "generated_tokens,outcome,code,preemptions,priority\n0,r0,0,0,0,0.01,0.05,10,5,5,completed,,0,0\n"));
   const auto timeline = nlohmann::json::parse(read_text(file("out/timeline.json")));
   EXPECT_GT(timeline["traceEvents"].size(), 4U);
   EXPECT_FALSE(std::filesystem::exists(file("out/infeasible.csv")));
