@@ -206,7 +206,19 @@ constexpr Tolerance kTolerances[] = {{"ttft_mean_s", 0.15, 0.2, 0.6},
                                      {"output_tokens_per_s", 0.05, 0.1, 0.35},
                                      {"latency_mean_s", 0.08, 0.1, 0.35}};
 
-// Values of a wrong profile, or of runs that are no measurements, must not look like a fit.
+// Values of a wrong profile, or of runs that are no measurements, must not look like a fit. Neither must those of
+// noise: the runs that no fit saw tell it from a server.
+void judge_unseen(const OwnFit& fit, const OwnEngine& engine) {
+  for (const Tolerance& tolerance : kTolerances) {
+    const validation::ErrorSummary s = validation::summarise(figures_of(fit.fit, tolerance.metric, false));
+    if (s.count > 0 && s.median > tolerance.absurd)
+      throw InputError(
+          fmt::format("nothing is written: the runs are too noisy, or not like {}: the median error of {} is "
+                      "{:.0f} % where no fit saw the runs",
+                      engine.like, tolerance.metric, 100 * s.median));
+  }
+}
+
 void judge(OwnFit& fit, const OwnEngine& engine) {
   for (const Tolerance& tolerance : kTolerances) {
     const std::vector<const Comparison*> group = figures_of(fit.fit, tolerance.metric, true);
@@ -334,6 +346,7 @@ OwnFit fit_own(const OwnEngine& engine, OwnRuns& runs, const std::shared_ptr<con
   judge(out, engine);
   trust_precise_runs(out);
   out.fit = ServingProblem(out.model, runs.tables, catalogue, settings).fit();
+  judge_unseen(out, engine);
   warn_of_limits(out);
   // The bands come from fits without each quarter of the runs in turn.
   ServingModel all = out.model;
