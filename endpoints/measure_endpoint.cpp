@@ -68,6 +68,7 @@ EndpointPoint measure_point(const load::Scenario& scenario, Server& server, cons
     throw InputError("a script runs on its own clock and cannot be measured on a server");
   const load::Scenario one = as_one(scenario);
   sched::MetricsCollector measurements(one.slo, one.warmup, false);
+  measurements.bound_memory();
   EndpointPoint point;
   std::optional<Prompts> own;  // of the replication in progress
   const load::MakeRunner make = [&](std::uint64_t replication, const sched::RunOptions&) {

@@ -17,6 +17,7 @@ namespace plimsoll::sched {
 namespace {
 
 constexpr double kNano = 1e-9;
+constexpr std::size_t kMostRecords = 16'384;  // with bound_memory()
 constexpr std::array<double, 4> kQuantiles{0.50, 0.90, 0.95, 0.99};
 
 double ratio(double amount, double whole) { return whole > 0 ? amount / whole : 0; }
@@ -70,6 +71,40 @@ MetricsCollector::MetricsCollector(Slo slo, Seconds warmup, bool returns_at_batc
   for (const Slo::Bound& bound : slo_.bounds) per_request_slo_ |= bound.metric != Slo::Metric::itl;
 }
 
+void MetricsCollector::bound_memory() {
+  sketches_.emplace();
+  records_.reserve(kMostRecords);
+}
+
+void MetricsCollector::sketch(const Record& record, bool first_wave) {
+  Sketches& all = *sketches_;
+  all.latency.add(record.latency, 1);
+  all.ttft.add(record.ttft, 1);
+  all.per_token.add(per_token(record.latency, record.output), 1);
+  if (const auto tpot = value_of(record, Slo::Metric::tpot)) all.tpot.add(*tpot, 1);
+  if (first_wave) {
+    all.first_ttft += record.ttft;
+    ++all.first;
+  } else {
+    all.steady_ttft.add(record.ttft, 1);
+    all.steady_latency += record.latency;
+  }
+}
+
+// Keeps every second record of each run.
+void MetricsCollector::thin_out() {
+  each_ *= 2;
+  std::size_t kept = 0, from = 0;
+  const auto keep = [&](std::size_t until) {
+    for (std::size_t i = from + 1; i < until; i += 2) records_[kept++] = records_[i];
+    from = until;
+    return kept;
+  };
+  for (Run& run : runs_) run.records_end = keep(run.records_end);
+  records_.resize(keep(records_.size()));
+  first_wave_.clear();
+}
+
 void MetricsCollector::reserve(std::size_t requests) { records_.reserve(requests); }
 
 // A request that was sent during the warm-up counts nowhere, even if it ends later: it met a fleet that was filling up.
@@ -96,8 +131,14 @@ void MetricsCollector::add_completed(const RequestResult& result) {
   const bool whole = returns_at_batch_end_ || result.first_token < 0;
   const double ttft = whole ? latency : static_cast<double>(result.first_token - result.sent) * kNano;
   const Record record{latency, ttft, static_cast<double>(result.end) * kNano, result.output};
-  records_.push_back(record);
-  if (result.first_wave) first_wave_.push_back(records_.size() - 1);
+  ++completed_;
+  if (sketches_) sketch(record, result.first_wave);
+  if (++skipped_ >= each_) {
+    skipped_ = 0;
+    records_.push_back(record);
+    if (result.first_wave) first_wave_.push_back(records_.size() - 1);
+  }
+  if (sketches_ && records_.size() >= kMostRecords) thin_out();
   input_tokens_ += result.input;
   output_tokens_ += result.output;
   service_ += result.service;
@@ -183,9 +224,9 @@ PointMetrics MetricsCollector::metrics() const {
 }
 
 void MetricsCollector::fill_rates(PointMetrics& point) const {
-  const auto completed = static_cast<double>(records_.size());
+  const auto completed = static_cast<double>(completed_);
   point.duration_s = window_s();
-  point.requests_completed = static_cast<std::int64_t>(records_.size());
+  point.requests_completed = completed_;
   point.requests_rejected = rejected_;
   point.rejections = rejections_;
   point.requests_timed_out = timed_out_;
@@ -208,15 +249,23 @@ SteadyState MetricsCollector::steady_state() const {
   std::int64_t shed = 0, unfit = 0;
   for (const Run& run : runs_) {
     judged.push_back({run.load, run.start_s, std::span(records_).subspan(first, run.records_end - first),
-                      run.shed_end - shed, run.unfit_end - unfit});
+                      run.shed_end - shed, run.unfit_end - unfit, static_cast<double>(each_)});
     first = run.records_end;
     shed = run.shed_end;
     unfit = run.unfit_end;
   }
-  return judge_steady_state(judged, ratio(queue_s_, static_cast<double>(records_.size())));
+  return judge_steady_state(judged, ratio(queue_s_, static_cast<double>(completed_)));
 }
 
 void MetricsCollector::fill_request_metrics(PointMetrics& point) const {
+  if (is_thinned()) {
+    point.latency = summarise(sketches_->latency);
+    point.latency_per_token = summarise(sketches_->per_token);
+    point.ttft = returns_at_batch_end_ ? point.latency : summarise(sketches_->ttft);
+    point.tpot = summarise(sketches_->tpot);
+    if (!returns_at_batch_end_) point.itl = summarise(itl_);
+    return;
+  }
   std::vector<double> column(records_.size());
   const auto fill = [&](auto value_of) {
     column.resize(records_.size());
@@ -239,6 +288,16 @@ void MetricsCollector::fill_request_metrics(PointMetrics& point) const {
 
 // The first wave of a closed loop prefills all at once, which real load seldom does; its figures are kept apart.
 void MetricsCollector::fill_steady(PointMetrics& point) const {
+  if (is_thinned()) {
+    const Sketches& all = *sketches_;
+    const std::int64_t steady_count = all.steady_ttft.count();
+    if (all.first == 0 || steady_count == 0) return;
+    point.ttft_first_wave_mean = all.first_ttft / static_cast<double>(all.first);
+    point.latency_steady_mean = all.steady_latency / static_cast<double>(steady_count);
+    point.ttft_steady_mean = all.steady_ttft.mean();
+    point.ttft_steady_p99 = all.steady_ttft.quantile(0.99);
+    return;
+  }
   if (first_wave_.empty() || first_wave_.size() == records_.size()) return;
   std::vector<double> steady;
   steady.reserve(records_.size() - first_wave_.size());
@@ -268,10 +327,11 @@ void MetricsCollector::fill_slo_values(PointMetrics& point) const {
 double MetricsCollector::slo_value(const Slo::Bound& bound, bool grows) const {
   constexpr double kNever_s = std::numeric_limits<double>::infinity();
   if (bound.metric == Slo::Metric::itl) {
-    if (itl_.count() == 0) return records_.empty() && rejected_ + timed_out_ > 0 ? kNever_s : 0;
+    if (itl_.count() == 0) return completed_ == 0 && rejected_ + timed_out_ > 0 ? kNever_s : 0;
     return bound.quantile < 0 ? itl_.mean() : itl_.quantile(bound.quantile);
   }
   if (grows) return kNever_s;
+  if (is_thinned()) return thinned_slo_value(bound);
   std::vector<double> values;
   values.reserve(records_.size());
   for (const Record& record : records_) {
@@ -289,6 +349,21 @@ double MetricsCollector::slo_value(const Slo::Bound& bound, bool grows) const {
   const auto last = static_cast<double>(values.size() - 1);
   if (std::ceil(at) > last) return kNever_s;
   return quantile(values, last > 0 ? at / last : 0);
+}
+
+// As slo_value(), from the histograms.
+double MetricsCollector::thinned_slo_value(const Slo::Bound& bound) const {
+  constexpr double kNever_s = std::numeric_limits<double>::infinity();
+  const LogHistogram& values = bound.metric == Slo::Metric::latency ? sketches_->latency
+                               : bound.metric == Slo::Metric::ttft  ? sketches_->ttft
+                               : bound.metric == Slo::Metric::tpot  ? sketches_->tpot
+                                                                    : sketches_->per_token;
+  const std::int64_t failed = rejected_ + timed_out_;
+  if (values.count() == 0) return failed > 0 ? kNever_s : 0;
+  if (bound.quantile < 0) return failed > 0 ? kNever_s : values.mean();
+  const double at = bound.quantile * static_cast<double>(values.count() + failed - 1);
+  const auto last = static_cast<double>(values.count() - 1);
+  return std::ceil(at) > last ? kNever_s : values.quantile(last > 0 ? at / last : 0);
 }
 
 void MetricsCollector::fill_kv(PointMetrics& point) const {
@@ -323,8 +398,8 @@ void MetricsCollector::fill_fleet(PointMetrics& point) const {
 }
 
 void MetricsCollector::fill_time_parts(PointMetrics& point) const {
-  if (records_.empty()) return;
-  const double share = 1 / static_cast<double>(records_.size());
+  if (completed_ == 0) return;
+  const double share = 1 / static_cast<double>(completed_);
   point.time_weights_s = service_.weights * share;
   point.time_kv_s = service_.kv * share;
   point.time_compute_s = service_.compute * share;
@@ -351,7 +426,7 @@ void MetricsCollector::fill_intervals(PointMetrics& point) const {
       tokens += records_[i].output;
     }
     if (run.records_end > first) latencies.push_back(latency / static_cast<double>(run.records_end - first));
-    rates.push_back(ratio(tokens, run.end_s - run.start_s));
+    rates.push_back(ratio(static_cast<double>(each_) * tokens, run.end_s - run.start_s));
     first = run.records_end;
   }
   point.latency_mean_ci95_s = replication_interval(latencies);
@@ -363,8 +438,10 @@ void MetricsCollector::fill_run_intervals(PointMetrics& point) const {
   if (batches == 0) return;
   point.latency_mean_ci95_s = batch_means_interval(latency_batches(records_, batches));
   const Run& run = runs_.front();
-  if (run.end_s > run.start_s)
-    point.output_tokens_per_s_ci95 = batch_means_interval(throughput_slices(records_, run.start_s, run.end_s, batches));
+  if (!(run.end_s > run.start_s)) return;
+  std::vector<double> rates = throughput_slices(records_, run.start_s, run.end_s, batches);
+  for (double& rate : rates) rate *= static_cast<double>(each_);
+  point.output_tokens_per_s_ci95 = batch_means_interval(rates);
 }
 
 // Beyond capacity the queue grows as long as the run lasts: its waits describe the run's length, not the system.

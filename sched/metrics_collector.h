@@ -93,13 +93,17 @@ struct FleetUsage {
   std::int64_t starts = 0, failures = 0;
 };
 
-/// Collects one or several replications of a point. Memory: at most 64 bytes a completed request.
+/// Collects one or several replications of a point. Memory: at most 64 bytes a completed request, or fixed after
+/// bound_memory().
 class MetricsCollector {
  public:
   /// Requests sent before `warmup` (from the run's start) are left out of request metrics, throughput and integrals.
   MetricsCollector(Slo slo, Seconds warmup, bool returns_at_batch_end);
 
   void reserve(std::size_t requests);
+  /// For runs without end. From the 16384th completed request on, quantiles are those of histograms, within 0.1 %, and
+  /// the steady state and the intervals rest on every k-th request. Before the first add().
+  void bound_memory();
   /// In order of end within a run.
   void add(const RequestResult& result);
   void add_itl(const LogHistogram& itl);
@@ -127,12 +131,16 @@ class MetricsCollector {
   [[nodiscard]] std::optional<double> value_of(const Record& record, Slo::Metric metric) const;
   [[nodiscard]] bool meets_slo(const Record& record) const;
   void add_completed(const RequestResult& result);
+  void sketch(const Record& record, bool first_wave);
+  void thin_out();
   [[nodiscard]] double window_s() const;
   void fill_request_metrics(PointMetrics& point) const;
   void fill_rates(PointMetrics& point) const;
   void fill_steady(PointMetrics& point) const;
   void fill_slo_values(PointMetrics& point) const;
   [[nodiscard]] double slo_value(const Slo::Bound& bound, bool grows) const;
+  [[nodiscard]] double thinned_slo_value(const Slo::Bound& bound) const;
+  [[nodiscard]] bool is_thinned() const { return each_ > 1; }
   [[nodiscard]] SteadyState steady_state() const;
   void fill_kv(PointMetrics& point) const;
   void fill_fleet(PointMetrics& point) const;
@@ -144,7 +152,16 @@ class MetricsCollector {
   Slo slo_;
   Nanos warmup_ = 0;
   bool returns_at_batch_end_ = false;
-  std::vector<Record> records_;  // of all replications, in order of end within each
+  std::vector<Record> records_;  // of all replications, in order of end within each; every each_-th one
+  std::size_t each_ = 1, skipped_ = 0;
+  std::int64_t completed_ = 0;
+  struct Sketches {  // of all completed requests
+    LogHistogram latency, ttft, tpot, per_token;
+    LogHistogram steady_ttft;  // without the first wave
+    double first_ttft = 0, steady_latency = 0;
+    std::int64_t first = 0;
+  };
+  std::optional<Sketches> sketches_;  // with bound_memory()
   std::vector<Run> runs_;
   LogHistogram itl_;
   std::optional<FleetUsage> fleet_;

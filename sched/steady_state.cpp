@@ -39,14 +39,14 @@ class PathBuilder {
  public:
   PathBuilder(double start, double length) : start_(start), step_(length / static_cast<double>(kInstants)) {}
 
-  void add(const Served& request) {
+  void add(const Served& request, double each) {
     const double sent = request.end - request.latency - start_, first = sent + request.ttft, end = request.end - start_;
     const std::size_t from = at_or_after(sent), flat_end = at_or_after(first), until = at_or_after(end);
-    sent_[from] += 1;
-    constant_[from] += 1;
-    constant_[flat_end] -= 1;
+    sent_[from] += each;
+    constant_[from] += each;
+    constant_[flat_end] -= each;
     if (!(end > first)) return;
-    const double slope = 1 / (end - first);
+    const double slope = each / (end - first);
     constant_[flat_end] += end * slope;
     constant_[until] -= end * slope;
     slope_[flat_end] += slope;
@@ -97,13 +97,15 @@ struct Evidence {
   double rate = 0, gap_scv = 0, settles_s = 0, clients = 0, warmup_s = 0;
   bool open = false, closed = false, replay = false;
 
+  [[nodiscard]] static double served(const JudgedRun& run) { return run.each * static_cast<double>(run.served.size()); }
+
   void add(const JudgedRun& run) {
     const double length = run.load.last_sent_s - run.start_s;
     runs += 1;
     open = open || run.load.kind == OfferedLoad::Kind::open;
     closed = closed || run.load.kind == OfferedLoad::Kind::closed;
     replay = replay || !(run.load.rate > 0);
-    requests += static_cast<double>(run.served.size()) + static_cast<double>(run.shed);
+    requests += served(run) + static_cast<double>(run.shed);
     shed += static_cast<double>(run.shed);
     unfit += static_cast<double>(run.unfit);
     length_s += std::max(0.0, length);
@@ -112,9 +114,9 @@ struct Evidence {
     gap_scv = std::max(gap_scv, run.load.gap_scv);
     warmup_s = run.start_s;
     for (const Served& request : run.served) {
-      latency_s += request.latency;
-      output += request.output;
-      output_squares += static_cast<double>(request.output) * request.output;
+      latency_s += run.each * request.latency;
+      output += run.each * request.output;
+      output_squares += run.each * request.output * request.output;
     }
     if (run.load.kind == OfferedLoad::Kind::open && length > 0) {
       add_path(run, length);
@@ -128,7 +130,7 @@ struct Evidence {
       if (request.end > run.load.last_sent_s) ends.push_back(request.end);
     }
     if (ends.empty()) return;
-    left += static_cast<double>(ends.size());
+    left += run.each * static_cast<double>(ends.size());
     const auto half = ends.begin() + static_cast<std::ptrdiff_t>(ends.size() / 2);
     std::nth_element(ends.begin(), half, ends.end());
     half_drained_s += *half - run.load.last_sent_s;
@@ -136,7 +138,7 @@ struct Evidence {
 
   void add_path(const JudgedRun& run, double length) {
     PathBuilder builder(run.start_s, length);
-    for (const Served& request : run.served) builder.add(request);
+    for (const Served& request : run.served) builder.add(request, run.each);
     const Path path = builder.path();
     offered += path.offered(kFrom, kInstants);
     growth += path.growth(kFrom, kInstants);
@@ -146,7 +148,7 @@ struct Evidence {
     variance += variance_of_window(path);
     backlog_end += path.backlog[kInstants];
     // What is not fit for the deployment is not its load.
-    const auto all = static_cast<double>(run.served.size()) + static_cast<double>(run.shed);
+    const auto all = served(run) + static_cast<double>(run.shed);
     const double fit = ratio(all, all + static_cast<double>(run.unfit));
     const double mean = run.load.rate > 0 ? run.load.rate * fit : all / length;
     constexpr double kWindow = static_cast<double>(kInstants - kFrom) / static_cast<double>(kInstants);
@@ -317,9 +319,12 @@ class Judgement {
   }
 
   [[nodiscard]] SteadyState sheds() const {
+    const double percent = 100 * ratio(e_.shed, e_.requests);
     return {.verdict = Steadiness::unstable,
             .grows = false,
-            .reason = text("%.2g %% of the requests are refused or time out", 100 * ratio(e_.shed, e_.requests)),
+            .reason = text(percent < 10 ? "%.2g %% of the requests are refused or time out"
+                                        : "%.0f %% of the requests are refused or time out",
+                           percent),
             .requests_needed = 0};
   }
   [[nodiscard]] SteadyState overloaded() const {

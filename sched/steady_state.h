@@ -44,6 +44,7 @@ struct JudgedRun {
   std::span<const Served> served;
   std::int64_t shed = 0;   // refused for want of room, or timed out
   std::int64_t unfit = 0;  // refused for what they are: longer than the deployment takes
+  double each = 1;         // requests that an entry of `served` counts for: of a long run only every so many are kept
 };
 
 /// Of replications of one point together. `queue_mean_s`: mean wait of the served before their first step.
