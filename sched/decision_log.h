@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sched/decision.h"
@@ -36,6 +37,8 @@ class DecisionLog {
   void ran(std::int64_t steps);
   void finish();
   [[nodiscard]] const std::string& text() const { return text_; }
+  /// The text since the last call; it is forgotten here.
+  [[nodiscard]] std::string take() { return std::exchange(text_, {}); }
 
  private:
   [[nodiscard]] std::string take_suffix();

@@ -48,17 +48,16 @@ class Record {
   }
   [[nodiscard]] static bool log_enabled(const ServeSettings& settings) { return !settings.events_file.empty(); }
   [[nodiscard]] load::EventLog& log() { return log_; }
-  void write() {
-    if (events_) events_->append(log_.take());
+  void write(RealTimeRun& run) {
+    if (!events_) return;
+    events_->append(log_.take());
+    for (std::size_t i = 0; i < decisions_.size(); ++i) decisions_[i].append(run.replica(i).log().take());
   }
   void end(RealTimeRun& run, Nanos now) {
     if (!events_) return;
     log_.end(now);
-    write();
-    for (std::size_t i = 0; i < decisions_.size(); ++i) {
-      run.replica(i).log().finish();
-      decisions_[i].append(run.replica(i).log().text());
-    }
+    for (std::size_t i = 0; i < decisions_.size(); ++i) run.replica(i).log().finish();
+    write(run);
     events_->close();
     for (GrowingFile& file : decisions_) file.close();
   }
@@ -136,7 +135,7 @@ class Served {
  private:
   // Requests that are open when a signal comes get time to end.
   bool look(Nanos /*now*/) {
-    record_.write();
+    record_.write(run_);
     const auto now = std::chrono::steady_clock::now();
     if (!cut_at_) {
       if (service_.stops_wanted() == 0 && !settings_.stop.stop_requested()) return false;
