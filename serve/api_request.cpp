@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "net/json_shape.h"
 #include "serve/prompt.h"
 
 namespace plimsoll::serve {
@@ -16,38 +17,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kDeepest = 64;
-constexpr std::size_t kMostValues = 100'000;
 constexpr std::size_t kLongestName = 256;            // bytes; every event of a stream repeats the model's
 constexpr std::int64_t kMostTokens = (1 << 30) - 1;  // input + output fit 32 bits
 constexpr std::int64_t kChatTokens = 4;              // a message's own, around its text
-
-// A parsed body may take far more memory than its text: nesting, and values that are not numbers. Both are counted
-// before it is parsed. Empty: it may be parsed.
-std::string fault_of_shape(std::string_view text) {
-  int depth = 0;
-  std::size_t values = 0;  // strings, names, lists and objects
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted) {
-      if (c == '\\')
-        ++i;
-      else if (c == '"')
-        quoted = false;
-    } else if (c == '"') {
-      quoted = true;
-      ++values;
-    } else if (c == '[' || c == '{') {
-      ++values;
-      if (++depth > kDeepest) return fmt::format("the body nests deeper than {} levels", kDeepest);
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-    if (values > kMostValues) return fmt::format("the body has more than {} strings, lists and objects", kMostValues);
-  }
-  return {};
-}
 
 /// Thrown and caught in this file.
 struct Refusal {
@@ -277,7 +249,8 @@ ApiRequest read_tgi(const json& body, const PromptRules& rules) {
 }  // namespace
 
 std::variant<ApiRequest, ApiError> read_request(Api api, std::string_view body, const PromptRules& rules) {
-  if (std::string fault = fault_of_shape(body); !fault.empty()) return ApiError{.message = std::move(fault)};
+  if (const std::string fault = net::fault_of_json_shape(body); !fault.empty())
+    return ApiError{.message = "the body " + fault};
   const json parsed = json::parse(body, nullptr, false);
   if (parsed.is_discarded()) return ApiError{.message = "the body is no valid JSON in UTF-8"};
   if (!parsed.is_object()) return ApiError{.message = "the body is no JSON object"};
