@@ -9,6 +9,7 @@
 #include "endpoints/chunk.h"
 #include "endpoints/redact.h"
 #include "model/error.h"
+#include "net/json_shape.h"
 #include "net/prometheus_text.h"
 #include "net/sse.h"
 
@@ -23,6 +24,7 @@ constexpr double kLeastSpeed = 1e-6, kMostSpeed = 1e6;
 
 json parsed(const net::HttpAnswer& answer) {
   if (!answer.is_complete() || answer.head.status != 200) return {};
+  if (!net::fault_of_json_shape(answer.body).empty()) return {};
   return json::parse(answer.body, nullptr, false);
 }
 
@@ -133,6 +135,7 @@ net::HttpAnswer Server::get(const std::string& target, bool must_answer) {
     throw DeviceError(fmt::format("{}: no answer to {} within 10 s", server, target));
   if (answer.end.failure == net::HttpFailure::refused || answer.end.failure == net::HttpFailure::tls)
     throw DeviceError(fmt::format("{}: {}", server, answer.end.text));
+  if (silence_.empty()) silence_ = answer.end.text;
   return answer;
 }
 
@@ -187,8 +190,9 @@ void Server::find_api() {
   for (const char* const target : {"/health", "/ping"})
     if (get(target, false).head.status == 200) facts_.api = Api::lmi;
   if (facts_.api != Api::lmi)
-    throw DeviceError(fmt::format("{}: neither /v1/models nor /info answers; state the interface with --api: {}",
-                                  settings_.http.server.text(), kApiNames));
+    throw DeviceError(fmt::format("{}: neither /v1/models nor /info answers{}; state the interface with --api: {}",
+                                  settings_.http.server.text(), silence_.empty() ? "" : " (" + silence_ + ')',
+                                  kApiNames));
 }
 
 void Server::read_models(const net::HttpAnswer& models) {

@@ -82,6 +82,7 @@ class Server {
   net::EventLoop loop_;
   net::HttpClient client_;
   ServerFacts facts_;
+  std::string silence_;  // why the first page without a complete answer has none
 };
 
 }  // namespace plimsoll::endpoints

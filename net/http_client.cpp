@@ -2,11 +2,14 @@
 #include "net/http_client.h"
 
 #include <fmt/format.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
 
 #include <algorithm>
 #include <array>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/error.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/write.hpp>
 #include <map>
@@ -220,6 +223,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (is_closed()) return;
     const auto self = shared_from_this();
     if (!call_) return close();  // idle: closed by the server, or it speaks unasked
+    // TLS 1.3 tells of a refused or missing client certificate after the handshake, in an alert.
+    if (error && tls_ && error.category() == asio::error::get_ssl_category() &&
+        ERR_GET_REASON(static_cast<unsigned long>(error.value())) >= SSL_AD_REASON_OFFSET)
+      return fail(HttpFailure::tls, "TLS failed: " + error.message());
     if (error) return lost();
     call_->answered = true;
     const HttpResponseReader::State state = reader_->feed({buffer_.data(), size});

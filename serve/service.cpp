@@ -209,10 +209,10 @@ void Service::open(const Posted& posted, ApiRequest&& request) {
 
 void Service::fail(net::ExchangeId id, Api api, const ApiError& error) {
   ++refused_;
-  const bool again = error.status == 429 || error.status == 503;
-  server_->answer(
-      id,
-      {.status = error.status, .body = serve::error_body(api, error), .headers = again ? "Retry-After: 1\r\n" : ""});
+  std::string headers;
+  if (error.status == 429 || error.status == 503) headers = "Retry-After: 1\r\n";
+  if (error.status == 401) headers = "WWW-Authenticate: Bearer\r\n";
+  server_->answer(id, {.status = error.status, .body = serve::error_body(api, error), .headers = std::move(headers)});
 }
 
 std::string Service::error_body(int status, std::string_view text) {

@@ -240,7 +240,8 @@ TEST(ServeTest, KnowsItsModelAndItsKey) {
   settings.service.api_key = "secret";
   RunningServer server(quick(), settings);
   const std::string key = "Authorization: Bearer secret\r\n";
-  EXPECT_THAT(talk(server.port, get("/v1/models")), StartsWith("HTTP/1.1 401 "));
+  EXPECT_THAT(talk(server.port, get("/v1/models")),
+              AllOf(StartsWith("HTTP/1.1 401 "), HasSubstr("\r\nWWW-Authenticate: Bearer\r\n")));
   EXPECT_THAT(talk(server.port, get("/v1/models", "Authorization: Bearer secre\r\n")), StartsWith("HTTP/1.1 401 "));
   EXPECT_THAT(talk(server.port, get("/v1/models", key)), StartsWith("HTTP/1.1 200 "));
   EXPECT_THAT(talk(server.port, get("/metrics")), StartsWith("HTTP/1.1 200 "));
