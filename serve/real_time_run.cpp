@@ -9,7 +9,8 @@ namespace plimsoll::serve {
 namespace {
 // All of the machine's time.
 constexpr std::chrono::milliseconds kLookEvery{50};
-constexpr std::chrono::milliseconds kGatherGap{1}, kGatherLongest{20};  // Arrivals::gather
+constexpr std::chrono::milliseconds kGatherGap{2}, kGatherLongest{20};  // Arrivals::gather
+constexpr Nanos kGatherModel = 10'000'000;                              // of the model's time: as long as a short step
 }  // namespace
 
 Nanos ModelClock::time_of(Time time) const {
@@ -31,7 +32,8 @@ RealTimeRun::RealTimeRun(const load::Scenario& scenario, const sched::RunOptions
   const auto machine_time = [&](std::chrono::nanoseconds time) {
     return std::llround(static_cast<double>(time.count()) * parts.clock.speed());
   };
-  parts_.arrivals.gather(machine_time(kGatherGap), machine_time(kGatherLongest));
+  const Nanos gap = std::max<Nanos>(1, std::min<Nanos>(machine_time(kGatherGap), kGatherModel));
+  parts_.arrivals.gather(gap, std::max<Nanos>(gap, machine_time(kGatherLongest)));
 }
 
 void RealTimeRun::note_lateness() {
