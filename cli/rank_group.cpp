@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kComeWithin{30};
 constexpr std::size_t kMaxWelcome = 64;     // bytes
-constexpr std::string_view kDone = "done";  // instead of a welcome: the run is over
+constexpr std::string_view kOver = "done";  // instead of a welcome: the run is over
 
 // Purposes of a connection, stated in its first message.
 constexpr std::string_view kControl = "control", kSteps = "steps", kMesh = "mesh";
@@ -128,7 +128,7 @@ group::Leader& RankGroup::open(std::int32_t replicas) {
 // Ranks not yet accepted have already connected and wait.
 void RankGroup::finish() {
   if (leader_) return leader_->finish();
-  while (const auto guest = lobby_->next(net::Deadline::min())) guest->link.send(kDone, net::within(kComeWithin));
+  while (const auto guest = lobby_->next(net::Deadline::min())) guest->link.send(kOver, net::within(kComeWithin));
 }
 
 void RankGroup::welcome(std::int32_t replicas) {
@@ -225,7 +225,7 @@ void RankGroup::follow() {
 bool RankGroup::serve() {
   const auto welcome = to_leader_.receive_text(kMaxWelcome);
   if (!welcome) return false;
-  if (*welcome == kDone) return true;
+  if (*welcome == kOver) return true;
   const std::int32_t replicas = read_replicas(*welcome);
   member_.control.push_back(std::move(to_leader_));
   make_lanes(replicas);

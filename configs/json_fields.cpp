@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kMaxDepth = 64;
+constexpr int kMaxJsonDepth = 64;
 
 /// Iterates over a text and stores in `reached` how many characters were read.
 class TrackedIterator {
@@ -57,7 +57,7 @@ class Watcher {
 
   bool operator()(int depth, json::parse_event_t event, const json& value) {
     if (event == json::parse_event_t::object_start || event == json::parse_event_t::array_start) {
-      if (depth >= kMaxDepth) throw InputError(here(), fmt::format("nested deeper than {} levels", kMaxDepth));
+      if (depth >= kMaxJsonDepth) throw InputError(here(), fmt::format("nested deeper than {} levels", kMaxJsonDepth));
       names_.resize(static_cast<std::size_t>(depth) + 1);
       names_.back().clear();
     }

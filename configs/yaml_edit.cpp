@@ -12,8 +12,6 @@ namespace plimsoll::configs {
 
 namespace {
 
-constexpr std::size_t kMaxDepth = 64;  // same limit as when parsing
-
 using Pointer = std::shared_ptr<const NodeData>;
 
 // Returns the longest key of `map` that `path` begins with (keys may contain dots), else the path's first word.

@@ -10,6 +10,8 @@
 
 namespace plimsoll::configs {
 
+inline constexpr std::size_t kMaxDepth = 64;  // of maps and sequences within each other
+
 enum class NodeKind : std::uint8_t { null, scalar, sequence, map };
 
 struct NodeData {

@@ -20,7 +20,6 @@ namespace plimsoll::configs {
 
 namespace {
 
-constexpr std::size_t kMaxDepth = 64;
 constexpr std::size_t kMaxNodes = 200'000;
 
 class TreeBuilder final : public YAML::EventHandler {

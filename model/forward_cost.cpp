@@ -18,7 +18,7 @@
 namespace plimsoll::model {
 namespace {
 
-constexpr double kBoundTolerance = 1e-9;
+constexpr double kReadingTolerance = 1e-9;
 
 // Price of a part of the list and the weight bytes it reads on one rank.
 struct PartCost {
@@ -230,7 +230,7 @@ TimeParts ForwardCost::State::mixed(const ForwardWork& work) {
   const double stream = static_cast<double>(work.sampled) * in.engine->host_stream.count();
   if (stream > 0) parts.host += streamed_time(stream, parts.total());
   const double bytes = body.weight_bytes + top.weight_bytes + kv_bytes - cache_bytes;
-  PLIMSOLL_CHECK(parts.total() >= bytes * pricer.bound_byte_time() * (1 - kBoundTolerance),
+  PLIMSOLL_CHECK(parts.total() >= bytes * pricer.bound_byte_time() * (1 - kReadingTolerance),
                  "a forward is faster than reading its bytes at the specified bandwidth");
   const double scale = prefills > 0 ? in.engine->prefill_time_scale : in.engine->decode_time_scale;
   return scale == 1 ? parts : parts * scale;

@@ -8,10 +8,6 @@
 
 namespace plimsoll::sched {
 
-namespace {
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
-}  // namespace
-
 KvPreview::Changed KvPreview::changed(std::int32_t run) const {
   const auto found = changed_.find(run);
   return found == changed_.end() ? Changed{} : found->second;
@@ -20,7 +16,7 @@ KvPreview::Changed KvPreview::changed(std::int32_t run) const {
 // How many blocks of the part nothing holds.
 Blk KvPreview::idle(const Part& part) const {
   const Changed change = changed(part.run);
-  if (kv_.cache()->runs_[at(part.run)].holders + change.holders > 0) return 0;
+  if (kv_.cache()->runs_[PrefixCache::at(part.run)].holders + change.holders > 0) return 0;
   return std::max<Blk>(0, part.end - std::max(part.begin, change.joined));
 }
 
@@ -37,7 +33,7 @@ void KvPreview::play() {
   if (!walking_) run_ = cache.head_;
   walking_ = true;
   while (unplayed_ > 0 && run_ >= 0) {
-    const PrefixCache::Run& r = cache.runs_[at(run_)];
+    const PrefixCache::Run& r = cache.runs_[PrefixCache::at(run_)];
     const bool hashed = r.kind == PrefixCache::Kind::hashed;
     const Blk here = r.count - passed_ - (hashed ? changed(run_).joined : 0);
     const Blk taken = std::min(unplayed_, here);
@@ -76,8 +72,9 @@ std::size_t KvPreview::for_hit(ReqId id, std::size_t most, Visit visit) {
   while (blocks < end) {
     const PrefixCache::Match match = cache.match(*holder, blocks, end);
     Blk there = 0;  // of the match, in whichever copy still has them
-    for (std::int32_t run = match.run; run >= 0; run = cache.runs_[at(run)].twin) {
-      const Blk left = std::min(static_cast<Blk>(match.blocks), cache.runs_[at(run)].count - changed(run).lost);
+    for (std::int32_t run = match.run; run >= 0; run = cache.runs_[PrefixCache::at(run)].twin) {
+      const Blk left =
+          std::min(static_cast<Blk>(match.blocks), cache.runs_[PrefixCache::at(run)].count - changed(run).lost);
       if (left <= there) continue;
       visit(Part{run, there, left});
       there = left;
@@ -119,7 +116,7 @@ void KvPreview::release(ReqId id, Blk taken) {
   for (const PrefixCache::Piece& piece : holder->pieces) {
     cache.for_parts(piece, [&](std::int32_t run) {
       --changed_[run].holders;
-      free_ += idle({run, 0, cache.runs_[at(run)].count});
+      free_ += idle({run, 0, cache.runs_[PrefixCache::at(run)].count});
     });
   }
 }

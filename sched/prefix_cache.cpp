@@ -10,10 +10,6 @@
 
 namespace plimsoll::sched {
 
-namespace {
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
-}  // namespace
-
 // Every id that a KV block covers is mixed in, and its position inside the trace's block, so that each KV block has its
 // own hash.
 std::vector<std::uint64_t> block_hashes(std::span<const std::uint64_t> prefix_hashes, Tok hash_block_tokens, Tok input,

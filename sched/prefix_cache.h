@@ -54,6 +54,7 @@ class PrefixCache {
 
  private:
   friend class KvPreview;
+  [[nodiscard]] static std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
   enum class Kind : std::uint8_t { anonymous, hashed };
   struct Run {
     std::vector<std::uint64_t> hashes;  // of a hashed run, as many as `count`

@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::string_view kDateForm = "expected YYYY-MM-DD HH:MM:SS[.fraction][Z|+HH:MM]";
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool all_digits(std::string_view text) { return !text.empty() && std::all_of(text.begin(), text.end(), is_digit); }
 
 // Why the text is no unsigned integer; `noun` is what the column holds.

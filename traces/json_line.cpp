@@ -8,7 +8,6 @@
 namespace plimsoll::traces {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 
 Fault syntax(std::string text) { return {"json-syntax", std::move(text)}; }

@@ -13,6 +13,8 @@ namespace plimsoll::traces {
 /// 'text' in quotes: at most 40 bytes of it, control and non-ASCII bytes as \xHH.
 [[nodiscard]] std::string quoted(std::string_view text);
 
+[[nodiscard]] constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
 /// Whether no byte is NUL or beyond ASCII: the quick test that most lines pass.
 [[nodiscard]] bool is_plain_ascii(std::string_view text);
 

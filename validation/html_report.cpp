@@ -27,15 +27,15 @@ std::vector<std::string> metrics_of(const std::vector<Comparison>& comparisons) 
 
 // Both sides of a picture in the units that people use.
 double shown(double value, const std::string& metric) { return metric == "output_tokens_per_s" ? value : 1e3 * value; }
-std::string unit(const std::string& metric) { return metric == "output_tokens_per_s" ? "tokens/s" : "ms"; }
+std::string shown_unit(const std::string& metric) { return metric == "output_tokens_per_s" ? "tokens/s" : "ms"; }
 
 // Predicted over measured, one colour a TP degree; lines at equality and 10 % to each side.
 std::string parity(const std::string& metric, const std::vector<Comparison>& comparisons) {
   study::Chart chart;
   chart.title = metric + ": predicted over measured";
   chart.subtitle = "lines: equal, and 10 % to each side";
-  chart.x.text = "measured, " + unit(metric);
-  chart.y.text = "predicted, " + unit(metric);
+  chart.x.text = "measured, " + shown_unit(metric);
+  chart.y.text = "predicted, " + shown_unit(metric);
   std::map<std::int32_t, study::ChartSeries> series;
   double low = 0, high = 0;
   for (const Comparison& c : comparisons) {

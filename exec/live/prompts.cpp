@@ -92,11 +92,9 @@ class PromptReader final : public StrictReader {
   Prompt prompt_;
 };
 
-[[noreturn]] void fail(const std::string& path, const std::string& text) { throw InputError(Where{path, 0, 0}, text); }
-
 std::string read_file(const std::string& path) {
   const int file = open_input(path);
-  if (file < 0) fail(path, fmt::format("cannot be opened: {}", std::strerror(errno)));
+  if (file < 0) fail_file(path, fmt::format("cannot be opened: {}", std::strerror(errno)));
   std::string text;
   std::vector<char> buffer(std::size_t{1} << 16U);
   ssize_t size = 0;
@@ -104,8 +102,8 @@ std::string read_file(const std::string& path) {
     text.append(buffer.data(), static_cast<std::size_t>(size));
   const int error = errno;
   ::close(file);
-  if (size < 0) fail(path, fmt::format("cannot be read: {}", std::strerror(error)));
-  if (text.size() > kMaxFile) fail(path, fmt::format("is larger than {} bytes: split it", kMaxFile));
+  if (size < 0) fail_file(path, fmt::format("cannot be read: {}", std::strerror(error)));
+  if (text.size() > kMaxFile) fail_file(path, fmt::format("is larger than {} bytes: split it", kMaxFile));
   return text;
 }
 
@@ -142,7 +140,7 @@ std::vector<Prompt> read_prompts(const std::string& path, const PromptLimits& li
                        fmt::format("id {} occurs twice, first on line {}", quoted_name(prompt.id), other->second));
     prompts.push_back(std::move(prompt));
   }
-  if (prompts.empty()) fail(path, "holds no prompts, expected lines like {\"id\": \"a\", \"tokens\": [1, 2, 3]}");
+  if (prompts.empty()) fail_file(path, "holds no prompts, expected lines like {\"id\": \"a\", \"tokens\": [1, 2, 3]}");
   return prompts;
 }
 

@@ -55,8 +55,6 @@ constexpr std::array kTypes = {TypeName{"F64", 64, ElementType::f64},
                                TypeName{"F6_E3M2", 6},
                                TypeName{"F4", 4}};
 
-[[noreturn]] void fail(const std::string& path, const std::string& text) { throw InputError(Where{path, 0, 0}, text); }
-
 class Descriptor {
  public:
   explicit Descriptor(int value) : value_(value) {}
@@ -71,17 +69,17 @@ class Descriptor {
 
 std::span<const std::byte> map_file(const std::string& path) {
   const int opened = open_input(path);
-  if (opened < 0) fail(path, fmt::format("cannot be opened: {}", std::strerror(errno)));
+  if (opened < 0) fail_file(path, fmt::format("cannot be opened: {}", std::strerror(errno)));
   const Descriptor file(opened);
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0) fail(path, fmt::format("cannot be read: {}", std::strerror(errno)));
-  if (!S_ISREG(status.st_mode)) fail(path, "is not a regular file, expected a .safetensors file");
+  if (::fstat(file.get(), &status) != 0) fail_file(path, fmt::format("cannot be read: {}", std::strerror(errno)));
+  if (!S_ISREG(status.st_mode)) fail_file(path, "is not a regular file, expected a .safetensors file");
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size < kLengthBytes)
-    fail(path,
-         fmt::format("has {} bytes, a .safetensors file begins with 8 bytes that hold the header's length", size));
+    fail_file(path,
+              fmt::format("has {} bytes, a .safetensors file begins with 8 bytes that hold the header's length", size));
   void* const map = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
-  if (map == MAP_FAILED) fail(path, fmt::format("cannot be mapped: {}", std::strerror(errno)));
+  if (map == MAP_FAILED) fail_file(path, fmt::format("cannot be mapped: {}", std::strerror(errno)));
   return {static_cast<const std::byte*>(map), size};
 }
 
@@ -134,16 +132,17 @@ void check_cover(const SafetensorsFile::Tensors& tensors, std::span<const std::b
   const std::byte* end = data.data();
   const std::string* before = nullptr;
   for (const auto& [bytes, name] : places) {
-    if (bytes.data() < end) fail(path, fmt::format("tensor {} overlaps {}", quoted_name(*name), quoted_name(*before)));
+    if (bytes.data() < end)
+      fail_file(path, fmt::format("tensor {} overlaps {}", quoted_name(*name), quoted_name(*before)));
     if (bytes.data() > end)
-      fail(path, fmt::format("tensor {}: the {} bytes before it belong to no tensor{}", quoted_name(*name),
-                             bytes.data() - end,
-                             before == nullptr ? "" : fmt::format(" and follow {}", quoted_name(*before))));
+      fail_file(path, fmt::format("tensor {}: the {} bytes before it belong to no tensor{}", quoted_name(*name),
+                                  bytes.data() - end,
+                                  before == nullptr ? "" : fmt::format(" and follow {}", quoted_name(*before))));
     end = bytes.data() + bytes.size();
     before = name;
   }
   const std::ptrdiff_t rest = data.data() + data.size() - end;
-  if (rest > 0) fail(path, fmt::format("the last {} bytes belong to no tensor", rest));
+  if (rest > 0) fail_file(path, fmt::format("the last {} bytes belong to no tensor", rest));
 }
 
 SafetensorsFile::Tensors read_tensors(std::span<const std::byte> map, const std::string& path) {
@@ -152,10 +151,11 @@ SafetensorsFile::Tensors read_tensors(std::span<const std::byte> map, const std:
   // Bound the length before it is added to anything: it may be close to 2^64.
   const std::uint64_t most = std::min<std::uint64_t>(kMaxHeader, map.size() - kLengthBytes);
   if (length > most)
-    fail(path,
-         fmt::format(
-             "the header's stated length is {} bytes, at most {} are possible: truncated, or not a .safetensors file",
-             length, most));
+    fail_file(
+        path,
+        fmt::format(
+            "the header's stated length is {} bytes, at most {} are possible: truncated, or not a .safetensors file",
+            length, most));
   const auto* const text = reinterpret_cast<const char*>(map.data()) + kLengthBytes;
   const std::span<const std::byte> data = map.subspan(kLengthBytes + length);
   SafetensorsFile::Tensors tensors;
@@ -163,7 +163,7 @@ SafetensorsFile::Tensors read_tensors(std::span<const std::byte> map, const std:
     try {
       tensors.emplace(name, checked(found, data));
     } catch (const InputError& error) {
-      fail(path, fmt::format("tensor {}: {}", quoted_name(name), error.text()));
+      fail_file(path, fmt::format("tensor {}: {}", quoted_name(name), error.text()));
     }
   }
   check_cover(tensors, data, path);
@@ -193,6 +193,8 @@ void convert(const std::byte* from, std::int64_t count, float* out, Convert to_f
 }  // namespace
 
 std::string shape_text(const std::vector<std::int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+void fail_file(const std::string& path, const std::string& text) { throw InputError(Where{path, 0, 0}, text); }
 
 std::string quoted_name(std::string_view name) {
   std::size_t shown = std::min<std::size_t>(name.size(), 120);

@@ -29,6 +29,9 @@ struct FileTensor {
 /// Returns a name from a file, shortened and without control characters, for messages.
 [[nodiscard]] std::string quoted_name(std::string_view name);
 
+/// Throws InputError about a file as a whole.
+[[noreturn]] void fail_file(const std::string& path, const std::string& text);
+
 /// out[i] = element first + i of the tensor. Its type must be readable, and it must have that many elements.
 void read_elements(const FileTensor& tensor, std::int64_t first, std::int64_t count, float* out);
 

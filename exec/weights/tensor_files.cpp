@@ -22,8 +22,6 @@ namespace fs = std::filesystem;
 constexpr std::uintmax_t kMaxIndex = 64U << 20U;  // bytes; an index of 36 000 tensors takes 3.4 MB
 constexpr std::string_view kIndexEnd = ".safetensors.index.json", kFileEnd = ".safetensors";
 
-[[noreturn]] void fail(const std::string& path, const std::string& text) { throw InputError(Where{path, 0, 0}, text); }
-
 // {"metadata": …, "weight_map": {"tensor": "shard"}}
 class IndexReader final : public StrictReader {
  public:
@@ -99,12 +97,12 @@ class IndexReader final : public StrictReader {
 std::string read_index(const std::string& path) {
   std::error_code error;
   const std::uintmax_t size = fs::file_size(path, error);
-  if (error) fail(path, fmt::format("cannot be read: {}", error.message()));
-  if (size > kMaxIndex) fail(path, fmt::format("has {} bytes, an index has at most {}", size, kMaxIndex));
+  if (error) fail_file(path, fmt::format("cannot be read: {}", error.message()));
+  if (size > kMaxIndex) fail_file(path, fmt::format("has {} bytes, an index has at most {}", size, kMaxIndex));
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();
-  if (!file) fail(path, fmt::format("cannot be read: {}", std::strerror(errno)));
+  if (!file) fail_file(path, fmt::format("cannot be read: {}", std::strerror(errno)));
   return text.str();
 }
 
@@ -122,17 +120,18 @@ std::string file_in(const std::string& folder) {
     if (name.ends_with(kIndexEnd)) indices.push_back(entry.path().string());
     if (name.ends_with(kFileEnd)) files.push_back(entry.path().string());
   }
-  if (error) fail(folder, fmt::format("cannot be read: {}", error.message()));
+  if (error) fail_file(folder, fmt::format("cannot be read: {}", error.message()));
   // An index goes before single files, which may be its shards.
   if (indices.size() == 1) return indices.front();
   if (indices.empty() && files.size() == 1) return files.front();
   if (indices.empty() && files.empty())
-    fail(folder, "holds no weights, expected model.safetensors or model.safetensors.index.json");
+    fail_file(folder, "holds no weights, expected model.safetensors or model.safetensors.index.json");
   std::sort(files.begin(), files.end());
-  fail(folder,
-       fmt::format(
-           "holds {} indices and {} .safetensors files without a model.safetensors among them: name the one to read",
-           indices.size(), files.size()));
+  fail_file(
+      folder,
+      fmt::format(
+          "holds {} indices and {} .safetensors files without a model.safetensors among them: name the one to read",
+          indices.size(), files.size()));
 }
 
 }  // namespace
@@ -155,14 +154,14 @@ void TensorFiles::open_index() {
   for (const auto& [name, shard] : std::move(reader).shards()) {
     // Accept plain names only: an index must not point outside its folder.
     if (shard.find('/') != std::string::npos || shard.find('\0') != std::string::npos || !shard.ends_with(kFileEnd))
-      fail(path_, fmt::format("tensor {}: found {}, expected the name of a .safetensors file in the same folder",
-                              quoted_name(name), quoted_name(shard)));
+      fail_file(path_, fmt::format("tensor {}: found {}, expected the name of a .safetensors file in the same folder",
+                                   quoted_name(name), quoted_name(shard)));
     // Open each shard once, on the first tensor that it holds.
     const SafetensorsFile*& file = opened[shard];
     if (file == nullptr) file = open_shard(shard, name);
     const auto found = file->tensors().find(name);
     if (found == file->tensors().end())
-      fail(path_, fmt::format("tensor {} is not in {}, as the index says", quoted_name(name), quoted_name(shard)));
+      fail_file(path_, fmt::format("tensor {} is not in {}, as the index says", quoted_name(name), quoted_name(shard)));
     tensors_.emplace(name, &found->second);
   }
 }
@@ -171,8 +170,8 @@ const SafetensorsFile* TensorFiles::open_shard(const std::string& shard, const s
   const std::string path = (fs::path(path_).parent_path() / shard).string();
   std::error_code error;
   if (!fs::is_regular_file(path, error))
-    fail(path_, fmt::format("tensor {}: its file {} {}", quoted_name(tensor), quoted_name(shard),
-                            fs::exists(path, error) ? "is not a regular file" : "is missing"));
+    fail_file(path_, fmt::format("tensor {}: its file {} {}", quoted_name(tensor), quoted_name(shard),
+                                 fs::exists(path, error) ? "is not a regular file" : "is missing"));
   return files_.emplace_back(std::make_unique<SafetensorsFile>(path)).get();
 }
 

@@ -13,8 +13,8 @@ namespace {
 
 using Keys = std::vector<std::string_view>;
 
-constexpr std::int32_t kMaxReplicas = 10'000;
-constexpr std::int32_t kMaxPoints = 10'000;
+constexpr std::int32_t kMostScaled = 10'000;
+constexpr std::int32_t kMostPoints = 10'000;
 constexpr Nanos kHighResolution = 10'000'000'000;  // data points of concurrency
 
 constexpr Seconds kMinLength(1e-3);  // of repeated events: shorter periods would flood a run with events
@@ -37,8 +37,8 @@ sched::AutoscalingConfig read_autoscaling(const configs::Node& node) {
   const Section section(node, Keys{"min", "max", "metric", "target", "period", "out_points", "in_time",
                                    "scale_out_cooldown", "scale_in_cooldown", "start_up"});
   sched::AutoscalingConfig config;
-  config.min = static_cast<std::int32_t>(section.whole("min", 1, kMaxReplicas).value_or(1));
-  config.max = static_cast<std::int32_t>(section.need("max", "8").as_integer(1, kMaxReplicas));
+  config.min = static_cast<std::int32_t>(section.whole("min", 1, kMostScaled).value_or(1));
+  config.max = static_cast<std::int32_t>(section.need("max", "8").as_integer(1, kMostScaled));
   if (config.max < config.min) {
     throw InputError(section.where("max"),
                      fmt::format("found max: {} below min: {}; expected at least that", config.max, config.min));
@@ -49,7 +49,8 @@ sched::AutoscalingConfig read_autoscaling(const configs::Node& node) {
   config.target = read_positive(section.need("target", "70"), 1e9);
   if (config.metric == sched::ScalingMetric::concurrency) config.period = kHighResolution;
   if (const auto period = section.find("period")) config.period = take_period(*period);
-  config.out_points = static_cast<std::int32_t>(section.whole("out_points", 1, kMaxPoints).value_or(config.out_points));
+  config.out_points =
+      static_cast<std::int32_t>(section.whole("out_points", 1, kMostPoints).value_or(config.out_points));
   take_time(section, "in_time", config.in_time);
   take_time(section, "scale_out_cooldown", config.out_cooldown);
   take_time(section, "scale_in_cooldown", config.in_cooldown);

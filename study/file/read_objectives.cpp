@@ -68,7 +68,6 @@ constexpr std::array<AxisKey, 11> kAxes = {{{"instances", "hardware"},
                                             {"step_token_budget", "scheduler.step_token_budget"},
                                             {"prefill_token_budget", "scheduler.prefill_token_budget"},
                                             {"mem_fraction", "scheduler.mem_fraction"}}};
-constexpr std::int64_t kMaxReplicas = 100'000;
 
 // Whole numbers, and 0 for "max"; each once, as a deployment that stands there twice would tie with itself.
 std::vector<std::int32_t> counts(const Section& section, std::string_view key) {

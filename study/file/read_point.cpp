@@ -18,7 +18,6 @@ using configs::Catalogue;
 using configs::Node;
 using Keys = std::vector<std::string_view>;
 
-constexpr std::int32_t kMaxReplicas = 100'000;
 constexpr std::int32_t kMaxDegree = 4096;
 constexpr std::array<std::string_view, 22> kStudyKeys = {
     "study",   "model",   "dtype",        "kv_dtype",        "hardware", "price_date",

@@ -16,6 +16,8 @@
 
 namespace plimsoll::study {
 
+inline constexpr std::int32_t kMaxReplicas = 100'000;
+
 // One point's file: names looked up in the catalogue, values checked, nothing derived yet.
 
 /// The keys of a study file.

@@ -11,10 +11,10 @@
 namespace plimsoll::study {
 namespace {
 
-double seconds(Nanos time) { return static_cast<double>(time) / 1e9; }
+double in_seconds(Nanos time) { return static_cast<double>(time) / 1e9; }
 double micros(Nanos time) { return static_cast<double>(time) / 1e3; }
 
-std::string time_text(Nanos time) { return time < 0 ? std::string() : number_text(seconds(time)); }
+std::string time_text(Nanos time) { return time < 0 ? std::string() : number_text(in_seconds(time)); }
 
 const char* outcome_name(sched::Outcome outcome) {
   switch (outcome) {
