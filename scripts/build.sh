@@ -99,13 +99,25 @@ configure() {
   fail "could not configure build/$preset"
 }
 
-# build PRESET TARGET…
-build() {
+# compile PRESET TARGET…: false if it fails.
+compile() {
   local preset=$1
   shift
   [[ -w ${HOME:-} ]] || export CCACHE_DIR="$root/build/ccache"   # where there is a ccache but no home
-  NINJA_STATUS='[%f/%t] ' ninja -C "$root/build/$preset" -j "$(build_jobs)" "$@" >&2 ||
-    fail "the build of build/$preset failed"
+  NINJA_STATUS='[%f/%t] ' ninja -C "$root/build/$preset" -j "$(build_jobs)" "$@" >&2
+}
+
+# build PRESET TARGET…
+build() { compile "$@" || fail "the build of build/$1 failed"; }
+
+# build_to_use PRESET TARGET…: sources that compile alone may collide when several are compiled at a time
+# (PLIMSOLL_UNITY). ./check then fails; a user gets the slower build.
+build_to_use() {
+  compile "$@" && return 0
+  is_configured "$1" PLIMSOLL_UNITY=ON || fail "the build of build/$1 failed"
+  say "building again, each source alone"
+  configure "$1" PLIMSOLL_UNITY=OFF
+  build "$@"
 }
 
 # One build at a time in a checkout; released when the process ends (or is replaced: see close_lock).
