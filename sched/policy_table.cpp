@@ -189,6 +189,8 @@ constexpr std::array<Row, 11> kRows = {{
      {},
      {.name = "vllm_v1",
       .description = "vLLM 0.8 and later: one token budget, mixed steps",
+      .can_decide_ahead = true,
+      .can_order_by_priority = true,
       .unusable_blocks = 1,
       .servers = kVllmServers,
       .lmi = {.rolling_batch = "vllm"}}},
@@ -274,6 +276,7 @@ Traits traits_of(const PolicyConfig& config) {
     traits.fits_whole_prompts = !config.chunked.value_or(true);
     traits.decides_ahead = config.async_scheduling.value_or(false);
     traits.block_by_block = true;
+    traits.partial_first = reuses_partial_blocks_first(config.version);
   }
   if (config.policy == PolicyKind::trtllm) traits.fits_whole_prompts = !config.chunked.value_or(false);
   return traits;

@@ -17,6 +17,7 @@ namespace plimsoll::sched {
 struct PolicyConfig;
 class Policy;
 
+/// The names are in the table, in this order.
 enum class PolicyKind : std::uint8_t {
   none,
   static_batch,
@@ -51,6 +52,7 @@ struct Traits {
   bool contiguous = false;      // reservations are address ranges: what is left over between them cannot be used
   bool decides_ahead = false;   // a step is decided when the one before it starts, not when that one has ended
   bool block_by_block = false;  // KV operations are applied as they stand, and prompts can be shared once allocated
+  bool partial_first = false;   // freed blocks whose content is not complete are reused before all others
 };
 
 /// What bounds a batch, with the product's defaults where the settings state nothing. kForever: no such limit.
@@ -86,6 +88,7 @@ struct PolicyInfo {
   std::span<const VariantName> variants = {};               // empty: standard alone, called "default"
   PolicyVariant chunked_variant = PolicyVariant::standard;  // what `chunked: true` makes of the standard variant
   BudgetKey budget = BudgetKey::step;
+  bool can_decide_ahead = false, can_order_by_priority = false;  // if the settings ask for it
   bool counts_kv_budget = false;  // enforces kv_token_budget itself; for the others it is the size of the pool
   Tok block_tokens = 16;          // the product's default
   Blk unusable_blocks = 0;  // of the product's KV pool, which kv_blocks does not count: vLLM V1 never uses block 0
@@ -108,6 +111,7 @@ struct PolicyInfo {
 
 /// The variant in effect: `chunked` selects one where the settings state none.
 [[nodiscard]] PolicyVariant variant_of(const PolicyConfig& config);
+/// Asked by all that must know how a policy behaves; nothing else compares kinds.
 [[nodiscard]] Traits traits_of(const PolicyConfig& config);
 /// `longest`: tokens of the longest sequence, for products that derive limits from it; 0: that of the settings.
 [[nodiscard]] Limits resolve_limits(const PolicyConfig& config, std::int64_t longest = 0);

@@ -104,12 +104,13 @@ const std::vector<Setter>& setters() {
       {"async_scheduling",
        [](C& c, const Node& n) {
          c.async_scheduling = read_switch(n);
-         if (c.policy != PolicyKind::vllm_v1 && *c.async_scheduling) n.fail("only policy vllm_v1 decides ahead");
+         if (!sched::policy_info(c.policy).can_decide_ahead && *c.async_scheduling)
+           n.fail("only policy vllm_v1 decides ahead");
        }},
       {"scheduling",
        [](C& c, const Node& n) {
          c.order = choice_of<sched::Order>(n, Names<2>{"fcfs", "priority"});
-         if (c.policy != PolicyKind::vllm_v1 && c.order == sched::Order::priority)
+         if (!sched::policy_info(c.policy).can_order_by_priority && c.order == sched::Order::priority)
            n.fail("only policy vllm_v1 serves by priority");
        }},
       {"version", [](C& c, const Node& n) { c.version = version_of(n, c.policy); }},

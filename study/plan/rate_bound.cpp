@@ -50,6 +50,7 @@ struct Limits {
   [[nodiscard]] bool takes(double in, double out) const { return in <= input && in + out <= total; }
 };
 
+// What is refused is not served and does not load the deployment, so it must not count as work.
 Limits limits_of(const load::Scenario& s, std::int64_t longest) {
   Limits limits;
   if (longest > 0) limits.total = static_cast<double>(longest);
@@ -94,6 +95,8 @@ Work mean_work(const load::WorkloadSpec& workload, const Limits& limits, double 
   }
   const auto n = static_cast<double>(draws);
   if (!(tokens > 0)) return {};
+  // The mean of the draws may exceed the true mean by chance. It is lowered by five standard errors, so that the bound
+  // stays a bound.
   const double cv = std::sqrt(std::max(0.0, squares * n / (tokens * tokens) - 1));
   const double at_least = std::max(0.0, 1 - kSigmas * cv / std::sqrt(n));
   return sum.over(n / at_least);
@@ -103,12 +106,8 @@ Work mean_work(const load::WorkloadSpec& workload, const Limits& limits, double 
 double most_rows(const load::Scenario& s, const Work& work) {
   const sched::PolicyConfig& policy = s.policy;
   double rows = kInfinity;
-  if (policy.policy == sched::PolicyKind::none)
-    rows = 1;
-  else if (policy.policy == sched::PolicyKind::static_batch || policy.policy == sched::PolicyKind::dynamic)
-    rows = static_cast<double>(policy.batch_size.value_or(policy.max_running.value_or(1)));
-  else if (policy.max_running)
-    rows = static_cast<double>(*policy.max_running);
+  if (policy.max_running || sched::traits_of(policy).returns_at_batch_end)
+    rows = static_cast<double>(sched::resolve_limits(policy).max_running);
   if (s.kv.prefix_caching || !(work.decode_rows > 0)) return rows;  // contexts may share their blocks
   const double pool = static_cast<double>(s.kv.blocks) * s.kv.block_tokens;
   return std::min(rows, std::max(1.0, pool / (work.context / work.decode_rows)));
@@ -133,6 +132,7 @@ class FullBatch {
     constexpr double kStep = 1.2, kMaxRows = 16384;
     const double top = std::floor(std::min(most_rows, kMaxRows));
     double least = kInfinity;
+    // Geometric steps: the cost of a row is flat where batches are large.
     for (double rows = 1; rows < top; rows = std::max(rows + 1, std::floor(rows * kStep)))
       least = std::min(least, at(rows, prompt));
     return std::min(least, at(top, prompt));
@@ -141,6 +141,8 @@ class FullBatch {
  private:
   [[nodiscard]] double at(double rows, double prompt) {
     const double steps = work_.decode_rows / rows;
+    // Prompts in steps of their own, or mixed into the decode steps: whichever is cheaper bounds both kinds of
+    // scheduler.
     const double apart = steps * step(rows, 0) + prompt;
     return prompt_ > 0 ? std::min(apart, steps * step(rows, rows * prompt_ / work_.decode_rows)) : apart;
   }
@@ -162,6 +164,7 @@ class FullBatch {
 
   // In steps of prompts alone.
   [[nodiscard]] double least_prompt() {
+    // Batches of prompts share the reading of the weights; beyond some 64 nothing is gained.
     constexpr std::array<double, 7> kPrompts = {1, 2, 4, 8, 16, 32, 64};
     double least = kInfinity;
     for (const double n : kPrompts) {

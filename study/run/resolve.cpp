@@ -67,6 +67,8 @@ std::string misfit_text(const PointSpec& spec, const model::MemoryPlan& plan) {
       gigabytes(plan.kv_per_token * static_cast<double>(tokens) - plan.kv));
 }
 
+// In the order in which a reader would find them: what the model cannot be split into, what the instance cannot hold,
+// what is not known of its links.
 std::optional<Impossible> degree_problem(const PointSpec& spec) {
   const Deployment& d = spec.deployment;
   const Where& where = spec.places.tp.file.empty() ? spec.places.study : spec.places.tp;
@@ -127,6 +129,7 @@ struct Pool {
 
 bool has_memory_model(const PointSpec& spec) { return spec.shape && spec.hardware.accelerator; }
 
+// Host memory for swapped blocks is stated for each GPU, and so are the bytes of a block.
 sched::Blk swap_blocks(const PointSpec& spec) {
   if (spec.policy.preemption != sched::Preemption::swap) return 0;
   if (!has_memory_model(spec)) return kAmpleBlocks;
@@ -140,13 +143,13 @@ Pool kv_pool(const PointSpec& spec) {
   Pool pool;
   pool.kv.block_tokens = sched::block_tokens(spec.policy);
   pool.kv.prefix_caching = spec.policy.prefix_caching.value_or(false);
-  pool.kv.partial_first =
-      spec.policy.policy == sched::PolicyKind::vllm_v1 && sched::reuses_partial_blocks_first(spec.policy.version);
+  pool.kv.partial_first = sched::traits_of(spec.policy).partial_first;
   pool.swap_blocks = swap_blocks(spec);
   if (spec.policy.kv_blocks) {
     pool.kv.blocks = *spec.policy.kv_blocks;
     return pool;
   }
+  // A stated number of blocks wins; otherwise the memory plan decides, and an engine without a model never runs out.
   pool.kv.blocks = kAmpleBlocks;
   if (has_memory_model(spec)) {
     const model::MemoryPlan plan = point_memory(spec);
@@ -268,6 +271,7 @@ std::int64_t longest_sent(const load::WorkloadSpec& workload) {
 }
 
 std::int64_t longest_sequence(const PointSpec& spec) {
+  // A model that states no maximum gets a common one.
   constexpr std::int64_t kUnstated = 4096;
   if (spec.policy.max_total) return *spec.policy.max_total;
   return spec.shape && spec.shape->max_position > 0 ? spec.shape->max_position : kUnstated;
@@ -286,6 +290,7 @@ model::MemoryPlan point_memory(const PointSpec& spec) {
 }
 
 ResolvedPoint resolve_spec(PointSpec spec, ResolveFor use) {
+  // The first problem is reported alone: later checks would complain about its consequences.
   if (spec.deployment.tp_is_max) spec.deployment.tp = spec.hardware.count;
   ResolvedPoint point;
   point.result.labels = labels_of(spec);
