@@ -125,14 +125,9 @@ int run_measure(const Arguments& arguments, Console& console) {
 
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());
-  study::RunSettings settings;
-  // Points run one after the other: two at a time would share the device and slow each other down.
-  settings.jobs = 1;
-  settings.use = study::ResolveFor::measurement;
-  settings.keep_requests = request.files.requests;
+  study::RunSettings settings = measuring_settings(request.files, control);
   settings.keep_decisions = request.files.decisions;
   settings.keep_steps = request.files.timeline;
-  settings.control = &control;
   settings.run = [&](const study::PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options) {
     if (scenario.life)
       throw InputError(study.point(point.index).places.study,

@@ -272,11 +272,7 @@ study::StudyResult measure_points(const study::Study& study, study::OutputChoice
   const std::vector<std::string> columns = study::point_columns(study.swept_keys());
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());
-  study::RunSettings settings;
-  settings.jobs = 1;
-  settings.use = study::ResolveFor::measurement;
-  settings.keep_requests = files.requests;
-  settings.control = &control;
+  study::RunSettings settings = measuring_settings(files, control);
   settings.run = [&](const study::PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options) {
     if (fits && !fits(point.index)) {
       control.cancel();

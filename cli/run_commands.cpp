@@ -33,6 +33,15 @@ void obey(const std::string& line, study::RunControl& control) {
 
 }  // namespace
 
+study::RunSettings measuring_settings(const study::OutputChoice& files, study::RunControl& control) {
+  study::RunSettings settings;
+  settings.jobs = 1;
+  settings.use = study::ResolveFor::measurement;
+  settings.keep_requests = files.requests;
+  settings.control = &control;
+  return settings;
+}
+
 RunCommands::RunCommands(study::RunControl& control, bool read_input) {
   running = &control;
   set_handler(SIGINT, cancel_run);

@@ -5,9 +5,14 @@
 
 #include <string>
 
-#include "study/run/run_control.h"
+#include "study/output/outputs.h"
+#include "study/run/run_study.h"
 
 namespace plimsoll::cli {
+
+/// For runs that are measured one after another: two at a time would share a device or a server and slow each other
+/// down. `control` must outlive the settings.
+[[nodiscard]] study::RunSettings measuring_settings(const study::OutputChoice& files, study::RunControl& control);
 
 /// Listens during its lifetime; only one may exist. A second signal ends the program at once.
 class RunCommands {

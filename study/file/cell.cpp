@@ -10,12 +10,13 @@
 namespace plimsoll::study {
 namespace {
 
-template <class... Ts>
-struct Overloaded : Ts... {
-  using Ts::operator()...;
+struct PlainText {
+  std::string operator()(std::monostate) const { return {}; }
+  std::string operator()(const std::string& text) const { return text; }
+  std::string operator()(double value) const { return number_text(value); }
+  std::string operator()(std::int64_t value) const { return fmt::format("{}", value); }
+  std::string operator()(bool value) const { return value ? "true" : "false"; }
 };
-template <class... Ts>
-Overloaded(Ts...) -> Overloaded<Ts...>;
 
 std::string quoted_csv(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
@@ -44,14 +45,7 @@ Cell number_cell(std::optional<double> value) {
 
 std::string number_text(double value) { return fmt::format("{}", value == 0 ? 0.0 : value); }  // never "-0"
 
-std::string plain_text(const Cell& cell) {
-  return std::visit(
-      Overloaded{[](std::monostate) { return std::string(); }, [](const std::string& text) { return text; },
-                 [](double value) { return number_text(value); },
-                 [](std::int64_t value) { return fmt::format("{}", value); },
-                 [](bool value) { return std::string(value ? "true" : "false"); }},
-      cell);
-}
+std::string plain_text(const Cell& cell) { return std::visit(PlainText{}, cell); }
 
 std::string csv_text(const Cell& cell) { return quoted_csv(plain_text(cell)); }
 
