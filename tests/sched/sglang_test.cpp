@@ -216,9 +216,20 @@ class NaiveSgLang {
     return true;
   }
 
+  // What a prefill may still take: tokens of memory for whole lives and for now, and tokens of the step.
+  struct Left {
+    double memory = 0, present = 0;
+    std::int64_t input = 0, chunk = 0;
+  };
+
+  void charge(Left& left, Tok tokens, Tok cap) const {
+    left.memory -= paged(tokens) + cap;
+    left.present -= paged(tokens);
+    left.input -= paged(tokens);
+    left.chunk -= paged(tokens);
+  }
+
   std::string prefill() {
-    const std::int64_t bound = chunked_ ? budget_ : 1 << 20;
-    std::vector<std::pair<std::size_t, Tok>> batch;
     if (chunk_ < 0) {
       if (full_ || waiting_.empty()) return "";
       if (std::ssize(running_) >= most_) {
@@ -226,57 +237,55 @@ class NaiveSgLang {
         return "";
       }
     }
-    std::int64_t input = chunked_ ? 16384 : budget_, left = bound;
-    double memory = static_cast<double>(free_ * page_), present = memory, aside = 0;
+    const double free = static_cast<double>(free_ * page_);
+    Left left{free, free, chunked_ ? 16384 : budget_, chunked_ ? budget_ : 1 << 20};
+    double aside = 0;
     for (const std::size_t id : running_) aside += (rows_[id].cap - rows_[id].made) * ratio_;
-    memory -= aside;
-    const auto charge = [&](Tok tokens, Tok cap) {
-      memory -= paged(tokens) + cap;
-      present -= paged(tokens);
-      input -= paged(tokens);
-      left -= paged(tokens);
-    };
+    left.memory -= aside;
+    std::vector<std::pair<std::size_t, Tok>> batch;
     bool open = true;
     if (chunk_ >= 0) {
       full_ = false;
       const auto id = static_cast<std::size_t>(chunk_);
-      const Tok rest = rows_[id].length() - rows_[id].done, now = static_cast<Tok>(std::min<std::int64_t>(rest, left));
+      const Tok rest = rows_[id].length() - rows_[id].done,
+                now = static_cast<Tok>(std::min<std::int64_t>(rest, left.chunk));
       batch.emplace_back(id, now);
-      charge(now, now == rest ? rows_[id].cap : 0);
+      charge(left, now, now == rest ? rows_[id].cap : 0);
       if (now == rest)
         chunk_ = -1;
       else
         open = false;
     }
-    while (open && !waiting_.empty()) {
-      if (std::ssize(running_) + std::ssize(batch) >= most_) {
-        full_ = true;
-        break;
-      }
+    if (open) take_waiting(left, batch);
+    return launch(batch);
+  }
+
+  void take_waiting(Left& left, std::vector<std::pair<std::size_t, Tok>>& batch) {
+    while (!waiting_.empty()) {
       const std::size_t id = waiting_.front();
       const Row& r = rows_[id];
       Tok now = r.length();
-      if (now + r.cap - r.made >= memory || present < paged(now)) {
+      if (std::ssize(running_) + std::ssize(batch) >= most_ || now + r.cap - r.made >= left.memory ||
+          left.present < paged(now)) {
         full_ = true;
-        break;
+        return;
       }
-      if (!chunked_ && now >= input && !batch.empty()) break;
-      if (now > left) {
-        now = static_cast<Tok>(left / page_ * page_);
-        if (now <= 0) break;
+      if (!chunked_ && now >= left.input && !batch.empty()) return;
+      if (now > left.chunk) {
+        now = static_cast<Tok>(left.chunk / page_ * page_);
+        if (now <= 0) return;
         chunk_ = static_cast<std::int64_t>(id);
-        open = false;
       }
       waiting_.pop_front();
       batch.emplace_back(id, now);
-      charge(now, r.cap);
-      if (open && (memory <= 0 || present <= 0)) {
+      charge(left, now, r.cap);
+      if (chunk_ >= 0) return;  // no other request beside one that is cut
+      if (left.memory <= 0 || left.present <= 0) {
         full_ = true;
-        break;
+        return;
       }
-      if (input <= 0 || left <= 0) break;
+      if (left.input <= 0 || left.chunk <= 0) return;
     }
-    return launch(batch);
   }
 
   std::string launch(const std::vector<std::pair<std::size_t, Tok>>& batch) {
