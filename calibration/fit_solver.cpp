@@ -25,6 +25,7 @@ class Solver {
     std::vector<double> at = evaluate({best.values}).front();
     best.loss = fit_loss(numbers_, best.values, at);
     double damping = 1e-2;
+    // Each evaluation is a set of simulations, so iterations are counted and a small gain ends them.
     for (int iteration = 0; iteration < options_.iterations; ++iteration) {
       const double before = best.loss;
       if (!improve(best, at, damping)) break;
@@ -35,6 +36,7 @@ class Solver {
   }
 
  private:
+  // Limits of 0 mean none: all numbers are positive, as they are fitted by their logarithms.
   [[nodiscard]] double limited(std::size_t i, double value) const {
     const FitNumber& n = numbers_[i];
     if (n.low > 0) value = std::max(value, n.low);

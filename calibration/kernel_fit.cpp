@@ -22,6 +22,7 @@ using model::LeaveOut;
 
 // Geometric means of repeated measurements, by key and column.
 using Measured = std::map<KernelKey, std::map<std::uint32_t, double>>;
+// Errors of a measurement multiply, so repeated ones are averaged by their logarithms.
 Measured merged(std::span<const KernelMeasurement* const> rows) {
   std::map<KernelKey, std::map<std::uint32_t, std::pair<double, int>>> sums;
   for (const KernelMeasurement* row : rows) {
@@ -36,6 +37,7 @@ Measured merged(std::span<const KernelMeasurement* const> rows) {
   return means;
 }
 
+// Attention reads the cache, whose type may differ from that of the products.
 double stored_element_bytes(const KernelTable& table) {
   return model::stored_bytes(table.kv_dtype.empty() ? table.dtype : table.kv_dtype).value();
 }

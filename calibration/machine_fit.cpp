@@ -21,6 +21,7 @@ using model::OpClass;
 constexpr std::array<const char*, model::kOpClasses> kClassNames = {"gemm", "moe_gemm", "prefill_attention",
                                                                     "decode_attention", "pointwise"};
 
+// The sums of contexts that the cost model asks for; a decode row attends to its context and to itself.
 model::ForwardWork work_of(const GridForward& forward, const model::LlmShape& shape,
                            std::vector<model::PrefillSpan>& spans) {
   model::ForwardWork work;
@@ -55,6 +56,7 @@ void set_limits(ShareCalibration& share, const ShareSamples& samples) {
   a.memory = a.memory_visible = Bytes(host_memory_bytes() / ranks);
 }
 
+// Classes without a sample keep what the estimates say.
 void fit_classes(ShareCalibration& share, const ShareSamples& samples) {
   model::Accelerator& a = share.accelerator;
   for (std::size_t i = 0; i < model::kOpClasses; ++i) {
@@ -90,6 +92,7 @@ void fit_pointwise_kinds(ShareCalibration& share, const ShareSamples& samples) {
   }
 }
 
+// Ops alone: the forwards were timed on the device, so host times must not be added.
 std::vector<double> predictions(const ShareCalibration& share, const exec::EngineConfig& config,
                                 const std::vector<ForwardSample>& forwards) {
   model::EngineProfile no_host;
@@ -168,6 +171,7 @@ void fit_share(ShareCalibration& share, ShareSamples& samples, const std::string
   settle_gaps(share, samples);
 }
 
+// Forwards that no fit has seen. Their error is what a user may expect of whole steps.
 void check_held_out(ShareCalibration& share, const ShareSamples& samples) {
   std::vector<double> errors;
   for (const auto& [config, forwards] : samples.forwards) {

@@ -56,6 +56,7 @@ Eigen::VectorXd residuals(const Problem& problem, const Parameters& x) {
   return r;
 }
 
+// Beyond these ends the function is flat, and a step of the solver would not return from there.
 Parameters clamped(Parameters x) {
   x[0] = std::clamp(x[0], std::log(kMinEfficiency), 0.0);
   x[1] = std::clamp(x[1], std::log(kMinEfficiency), 0.0);
@@ -73,6 +74,7 @@ Parameters minimise(const Problem& problem, Parameters x) {
     for (int j = 0; j < 4; ++j) {
       Parameters moved = x;
       const double step = j == 3 ? 1e-4 : 1e-5;
+      // At the upper bound the difference is taken downwards, or it would be zero.
       moved[j] += moved[j] + step > (j == 3 ? kMaxP : 0.0) ? -step : step;
       jacobian.col(j) = (residuals(problem, moved) - r) / (moved[j] - x[j]);
     }
@@ -231,6 +233,7 @@ OpFit fit_op_class(OpClass op_class, std::span<const OpSample> samples, FlopsPer
   PLIMSOLL_CHECK(!samples.empty(), "there is something to fit");
   double longest = 0;
   for (const OpSample& sample : samples) longest = std::max(longest, sample.seconds);
+  // Pointwise ops of several kinds share one curve; what they differ by is noise to it.
   const bool mixed = std::any_of(samples.begin(), samples.end(),
                                  [&](const OpSample& s) { return s.op.kind != samples.front().op.kind; });
   const Problem problem{op_class, samples, peak.value, bandwidth.value, mixed, longest};

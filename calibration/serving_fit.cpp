@@ -197,6 +197,7 @@ std::vector<double> ServingProblem::State::residuals(const Indices& which,
   return out;
 }
 
+// The solver asks for many sets of values at once, for its differences; all simulations of a set run side by side.
 Residuals ServingProblem::State::residuals_of(const Indices& which, double scanned) const {
   return [this, which, scanned](const std::vector<std::vector<double>>& candidates) {
     std::vector<ServingValues> values = candidates;
@@ -252,6 +253,7 @@ Indices ServingProblem::State::fitted_cells() const {
 }
 
 template <class Name>
+// Folds are numbered in the order of the tables, so that a fit is the same on every machine.
 Folding ServingProblem::State::folding_by(const Name& name) const {
   std::vector<std::string> names;
   for (const Cell& cell : cells)
@@ -480,6 +482,7 @@ Widening widening_of(const std::vector<BandMiss>& misses) {
   for (const auto& [c, u] : misses) {
     if (!c->predicted || !c->low || !c->high) continue;
     const bool first_token = c->metric == "ttft_mean_s", above = c->measured > *c->predicted;
+    // How far the figure lies outside its band, on the side on which it lies; negative inside.
     const double missing = above ? std::log(c->measured / *c->high) : std::log(*c->low / c->measured);
     // How much the figure's band responds to the factor. The upper side of a rate corresponds to short times.
     const bool slow_side = (c->metric == "output_tokens_per_s") != above;

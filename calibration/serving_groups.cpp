@@ -55,6 +55,7 @@ class OtherEngines {
     ServingFit fit;
   };
 
+  // Only if a kind has a single group; fitting the others takes minutes.
   void fit_all() {
     for (const ServingModel& model : serving_models()) {
       if (model.engine == own_.engine) continue;

@@ -56,6 +56,7 @@ Usage calibrate_usage() {
   return usage;
 }
 
+// Ascending from 1, because the times of more ranks are fitted as ratios to those of one.
 std::vector<std::int32_t> read_ranks(const std::string& text) {
   std::vector<std::int32_t> ranks;
   std::size_t begin = 0;
@@ -129,10 +130,12 @@ int run_calibrate(const Arguments& arguments, Console& console) {
   const std::string file =
       parsed->common.out.empty() ? configs::machine_file(device) : parsed->common.out + "/this-machine.yaml";
   study::make_folder(std::filesystem::path(file).parent_path().string());
+  // Kept beside the result, so that an interrupted calibration goes on where it stopped.
   settings.samples = file + ".samples";
   const configs::Catalogue catalogue;
   try {
     calibration::MachineCalibration result = calibration::calibrate_machine(catalogue, settings);
+    // A calibration on a busy machine would be wrong for ever after, so none is written.
     if (const std::string problem = calibration::calibration_problem(result); !problem.empty())
       throw DeviceError(fmt::format(
           "nothing is written: {}. Other programs seem to be using this machine; repeat when it is idle", problem));

@@ -56,6 +56,7 @@ std::string program_name() {
   throw DeviceError("a process of this group introduces itself as none that is missing");
 }
 
+// Names every missing rank and its host, since the cause is looked for there.
 [[noreturn]] void nobody_came(const std::set<std::size_t>& missing, const std::vector<std::string>& hosts) {
   std::string names;
   for (const std::size_t rank : missing)
@@ -81,6 +82,7 @@ exec::OpenModel open_order(const group::EngineOrder& order) {
 
 }  // namespace
 
+// The configuration alone: weights may be gigabytes, and a different shape is the fault that happens.
 std::string model_digest(const std::string& model) {
   std::error_code error;
   fs::path file = model;

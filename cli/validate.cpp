@@ -60,6 +60,7 @@ Usage validate_usage() {
   return usage;
 }
 
+// Every figure is judged by itself: a good mean over all would hide a bad one.
 bool exceeds(const std::vector<validation::Comparison>& comparisons, double limit) {
   std::vector<std::string> metrics;
   for (const validation::Comparison& c : comparisons)
@@ -164,6 +165,7 @@ void keep_rows_of(validation::MeasuredTable& table, const Parsed& parsed, LeftOu
 
 // Rows without any prediction are counted at the end. If there are no others, the option that would help is named.
 void warn_of_rows_without_prediction(const std::vector<validation::Comparison>& comparisons, Console& console) {
+  // A row has several figures; it counts as predicted if one of them is.
   std::map<const validation::MeasuredPoint*, bool> predicted;
   for (const validation::Comparison& c : comparisons) {
     bool& known = predicted[c.point];
@@ -202,6 +204,7 @@ std::vector<validation::Comparison> leave_out(const Tables& given, const Parsed&
                                               .progress = [&](const std::string& text) { console.note(text); }};
   std::vector<validation::Comparison> all;
   for (const calibration::ServingModel& model : calibration::serving_models()) {
+    // Engines without a row in the given tables are not fitted: each fit takes half a minute.
     if (!calibration::has_engine(given, model.engine)) continue;
     const calibration::ServingProblem problem(model, kept.emplace_back(calibration::with_fitted_tables(given, model)),
                                               catalogue, settings);

@@ -23,6 +23,7 @@ constexpr double kGiB = 1024.0 * 1024 * 1024;
 constexpr std::array<std::string_view, 5> kFolders = {"models", "accelerators", "interconnects", "instances",
                                                       "engines"};
 
+// What cannot be read counts as absent: the error follows when a file of it is asked for.
 bool is_folder(const fs::path& path) {
   std::error_code error;
   return fs::is_directory(path, error);
@@ -112,6 +113,8 @@ std::string singular(std::string_view kind) { return std::string(kind.substr(0, 
 
 }  // namespace
 
+// Names come from model hubs, clouds and papers. Case, blanks, underlines and the owner before a slash distinguish
+// nothing.
 std::string canonical_name(std::string_view name) {
   if (const std::size_t slash = name.rfind('/'); slash != std::string_view::npos) name.remove_prefix(slash + 1);
   std::string out;
@@ -150,6 +153,7 @@ Catalogue::Catalogue(std::string root) : folders_{std::move(root)} {
                      "is not a catalogue: it has no folder models/ (set PLIMSOLL_CONFIGS)");
 }
 
+// The folders that a user has named come before those that the desktop standard (XDG) provides.
 std::vector<std::string> Catalogue::default_overlays() {
   std::vector<std::string> folders;
   const auto variable = [](const char* name) {
@@ -213,6 +217,7 @@ void Catalogue::set_calibration(const std::string& folder) {
 std::string Catalogue::default_root() {
   if (const char* named = std::getenv("PLIMSOLL_CONFIGS"); named != nullptr && *named != '\0') return named;
   std::error_code error;
+  // From the program upwards: in a checkout the catalogue lies beside build/, in an installation under share/.
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
   for (fs::path folder = program.parent_path(); !error && !folder.empty(); folder = folder.parent_path()) {
     if (is_folder(folder / "configs" / "models")) return (folder / "configs").string();
@@ -331,6 +336,7 @@ std::string Catalogue::model_hint(const std::string& name) const {
                      id == whole ? "" : ", and 'dtype' says how the weights are stored");
 }
 
+// The message names the likeliest cause: a refused model type, a quantised copy of a known model, or a misspelling.
 void Catalogue::fail_unknown(std::string_view kind, const std::string& name, const Where& where) const {
   std::vector<File> all = files(kind);
   for (File& file : user_files(kind)) all.push_back(std::move(file));
@@ -391,6 +397,7 @@ std::shared_ptr<const model::LlmShape> Catalogue::model_file(const std::string& 
   return shape;
 }
 
+// A path names a file of the user; everything else is a name in the catalogue.
 std::shared_ptr<const model::LlmShape> Catalogue::model(const std::string& name, const Where& where) const {
   std::error_code error;
   if (name.ends_with(".json") || (name.find('/') != std::string::npos && fs::exists(name, error))) {
@@ -415,6 +422,7 @@ std::shared_ptr<const model::Accelerator> Catalogue::accelerator(const Node& sta
   return std::make_shared<const model::Accelerator>(std::move(a));
 }
 
+// Accelerators that have no measurements take the coefficients of the estimates, and say so.
 void Catalogue::estimate(model::Accelerator& accelerator) const {
   if (!accelerator.fit_source.empty()) return;
   const Document file = Document::from_file((fs::path(root()) / "estimates.yaml").string());
@@ -482,6 +490,7 @@ bool Catalogue::has_instance(const std::string& name) const {
 
 bool Catalogue::has_accelerator(const std::string& name) const { return identifier("accelerators", name).has_value(); }
 
+// Instances and accelerators are easily confused, so both are searched for what was meant.
 void Catalogue::refuse_hardware(const std::string& name, const Where& where) const {
   if (has_instance(name))
     throw InputError(where,

@@ -99,6 +99,7 @@ class Catalogue {
   [[nodiscard]] std::shared_ptr<const Instance> instance(const std::string& name, const Where& where = {}) const;
   /// Returns true if there is such an instance.
   [[nodiscard]] bool has_instance(const std::string& name) const;
+  /// Whether a file or an alias has this name; reads no file but for its aliases.
   [[nodiscard]] bool has_accelerator(const std::string& name) const;
   /// Throws InputError with suggestions for a name that is neither an instance nor an accelerator.
   [[noreturn]] void refuse_hardware(const std::string& name, const Where& where) const;
@@ -127,6 +128,7 @@ class Catalogue {
   /// Lists the entries of a kind: models, accelerators, interconnects, instances, engines. Entries from overlays are
   /// marked.
   [[nodiscard]] std::vector<Listing> list(std::string_view kind) const;
+  /// The catalogue that ships with the program; overlays come before it.
   [[nodiscard]] const std::string& root() const { return folders_.back(); }
 
  private:

@@ -12,6 +12,7 @@ namespace plimsoll::configs {
 
 namespace {
 
+// Host times that a profile does not state cost nothing.
 Seconds time_or_zero(const Node& node, std::string_view key) {
   const auto found = node.find(key);
   return found ? found->as_seconds(0, 100) : Seconds(0);

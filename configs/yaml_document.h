@@ -31,6 +31,7 @@ class Node {
  public:
   explicit Node(std::shared_ptr<const NodeData> data) : data_(std::move(data)) {}
 
+  /// Returns the place in the file, for messages.
   [[nodiscard]] Where where() const;
   [[nodiscard]] bool is_map() const;
   [[nodiscard]] bool is_sequence() const;
@@ -51,6 +52,7 @@ class Node {
   /// item.
   void require_keys(std::span<const std::string_view> keys, std::string_view also = {}) const;
 
+  /// The conversions below throw InputError with the place, what was found and what is allowed.
   [[nodiscard]] std::string as_string() const;
   [[nodiscard]] std::int64_t as_integer(std::int64_t min = std::numeric_limits<std::int64_t>::min(),
                                         std::int64_t max = std::numeric_limits<std::int64_t>::max()) const;
@@ -99,6 +101,7 @@ class Document {
   void set(std::string_view path, const std::string& yaml, const Where& origin);
   /// As above, with a node of another document.
   void set(std::string_view path, const Node& value);
+  /// Removes a key with all below it; does nothing if it is absent.
   void remove(std::string_view path);
   /// Returns YAML text that reads back as this document.
   [[nodiscard]] std::string dump() const;

@@ -59,6 +59,7 @@ class Vector {
 /// fill(copy, row, rows, out): rows [row, row + rows) of one copy as [rows, k] f32. Called from several threads.
 using FillRows = std::function<void(std::int64_t copy, std::int64_t row, std::int64_t rows, float* out)>;
 
+/// A matrix product of a rank: y = x W^T, with W of n rows and k columns.
 struct LinearSpec {
   std::int64_t n = 0, k = 0, copies = 1;
   bool full_precision = false;  // keep the activations' precision (routers)
@@ -76,6 +77,7 @@ struct NormSpec {
   const Vector* bias = nullptr;  // null: none
 };
 
+/// Rotary positions of queries and keys, with the norms and biases that some families apply before.
 struct RopeSpec {
   model::Rope rope;
   const Vector* bias = nullptr;    // of q, k, v together; null: none
@@ -99,6 +101,7 @@ struct BackendConfig {
   bool poison = false;            // tests: fill the KV cache and fresh workspace with NaN
 };
 
+/// Executes the ops of one rank on one device. One thread at a time; buffers belong to the backend.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -116,6 +119,7 @@ class Backend {
   [[nodiscard]] virtual bool replays_decodes() const { return false; }
   /// Uploads the table. False: the forward was replayed from a graph; call no ops, only wait().
   virtual bool begin(const RowTable& table) = 0;
+  /// Ends the list of ops; results may still be computed until wait() returns.
   virtual void end() = 0;
   /// Blocks until the forward has ended. `tokens` has room for one id a sampled row; `logits` is null or
   /// [sampled, vocab_rows] f32 of this rank.
@@ -153,6 +157,7 @@ class Backend {
   /// The best token of this rank's rows of the vocabulary, [vocab_begin, vocab_begin + valid). The exchange finds the
   /// best of all ranks and stores it in the sequence's slot; wait() returns it.
   virtual void sample(std::int64_t vocab_begin, std::int64_t valid) = 0;
+  /// Makes the best token of all ranks known to each; a collective call.
   virtual void exchange_samples() = 0;
 
   /// Blocks until everything enqueued is done: for timing single ops.

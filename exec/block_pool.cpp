@@ -25,6 +25,7 @@ void BlockPool::open(ReqId id, std::span<const std::uint64_t> prompt_hashes) {
   if (caching_) requests_[id].hashes.assign(prompt_hashes.begin(), prompt_hashes.end());
 }
 
+// The free queue holds a place for each block with content, and one place for a whole run of blocks without.
 std::int32_t BlockPool::new_place(bool at_head) {
   std::int32_t index = static_cast<std::int32_t>(places_.size());
   if (unused_places_.empty()) {
@@ -74,6 +75,7 @@ void BlockPool::take_idle(std::int32_t index) {
 std::int32_t BlockPool::take() {
   PLIMSOLL_CHECK(head_ != kNone, "the ledger counts the blocks that are taken");
   --free_;
+  // Blocks without content are alike, so the one that was used last is taken: it is the most likely to be cached.
   const std::int32_t index = place(head_).block;
   if (index == kNone) {
     if (--place(head_).count == 0) unlink(head_);
@@ -103,6 +105,7 @@ void BlockPool::attach_prefix(ReqId id, Tok tokens) {
   for (std::size_t i = 0; i < blocks; ++i) {
     const auto found = i < held.hashes.size() ? by_hash_.find(held.hashes[i]) : by_hash_.end();
     PLIMSOLL_CHECK(found != by_hash_.end(), "a prefix is attached as it was hit");
+    // Of several blocks with the same content, the one that was published first is shared, as in vLLM.
     const std::int32_t first = found->second.front();
     if (block(first).holders++ == 0) take_idle(first);
     held.table.push_back(first);
@@ -129,6 +132,8 @@ void BlockPool::release(ReqId id, Tok computed, bool returns) {
   const std::size_t all = held.table.size();
   const std::size_t whole = std::min(static_cast<std::size_t>(computed / block_tokens_), all);
   if (caching_ && returns && whole > 0) {
+    // Tokens that the request produced itself have no hash of the workload. They get one that no other request can
+    // have.
     if (held.identity == 0) held.identity = sched::mix(~++identities_);
     while (held.hashes.size() < whole)
       held.hashes.push_back(sched::mix(sched::mix(held.identity ^ held.hashes.size())));

@@ -18,6 +18,7 @@ class PeerFailed : public DeviceError {
   PeerFailed() : DeviceError("another rank of the tensor-parallel group has failed") {}
 };
 
+/// Collective calls of one rank: every rank makes the same calls in the same order, or all wait for ever.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -28,6 +29,7 @@ class Communicator {
   virtual void all_reduce(void* data, std::int64_t elements, model::DType dtype, Stream stream) = 0;
   /// `out` becomes the `bytes` of all ranks, in order of ranks.
   virtual void all_gather(const void* in, void* out, std::int64_t bytes, Stream stream) = 0;
+  /// Returns when all ranks have called it.
   virtual void barrier() = 0;
   /// Reports that one rank has failed: waiting ranks wake, and every later operation throws PeerFailed.
   virtual void abort() = 0;

@@ -19,6 +19,7 @@
 namespace plimsoll::exec {
 
 enum class DeviceKind : std::uint8_t { cpu, cuda };
+/// What a replica of the executor is made of; the same on all its ranks.
 struct EngineConfig {
   model::Architecture architecture;
   DeviceKind device = DeviceKind::cpu;
@@ -43,6 +44,7 @@ struct OpTrace {
   double measured_s = 0;
 };
 
+/// All ranks of one replica. Forwards are started and finished in the same order by one thread.
 class Engine final : public ForwardDevice {
  public:
   /// Loads or draws the weights. Throws InputError for a model that cannot run with this configuration, and DeviceError

@@ -12,6 +12,7 @@
 
 namespace plimsoll::exec {
 
+/// What runs forwards for the step builder: an engine, or a device of a test.
 class ForwardDevice {
  public:
   virtual ~ForwardDevice() = default;

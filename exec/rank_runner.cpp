@@ -25,6 +25,7 @@ RankRunner::RankRunner(const EngineConfig& config, std::int32_t rank, std::uniqu
       weights_(load_rank(*backend_, architecture_, source, {rank, config.tp})) {}
 
 void RankRunner::start(const ForwardInput& input) {
+  // A captured graph holds a fixed number of rows. A step with fewer runs on the next larger graph, with dead rows.
   const bool decodes_only = input.prefill.empty() && !input.all_logits;
   const auto rows = static_cast<std::int64_t>(input.decode.size());
   const ForwardInput* run = &input;
@@ -35,6 +36,7 @@ void RankRunner::start(const ForwardInput& input) {
   lay_out(*run, block_tokens_, table_);
   in_flight_.push_back({table_.sampled.size(), input.all_logits});
   ++step_;
+  // False: the backend replays a graph that it captured for this shape, and the list need not be walked.
   if (!backend_->begin(table_)) return;
   const model::OpListInputs inputs{.shape = &architecture_.shape,
                                    .weight_dtype = weight_dtype_,
@@ -54,6 +56,7 @@ void RankRunner::pad_decodes(const ForwardInput& input) {
       static_cast<std::size_t>(backend_->padded_decode_rows(static_cast<std::int64_t>(input.decode.size()))), lane);
 }
 
+// Forwards end in the order in which they were started, so the oldest one is answered.
 void RankRunner::finish(std::vector<std::int32_t>& tokens, std::vector<float>& logits) {
   PLIMSOLL_CHECK(!in_flight_.empty(), "a forward was started");
   const InFlight oldest = in_flight_.front();
@@ -83,6 +86,7 @@ void RankRunner::run(const Op& op, std::int32_t layer) {
   }
   const auto start = std::chrono::steady_clock::now();
   execute(op, layer);
+  // Tracing waits for every op: the times are those of ops alone, and the step as a whole is slower than untraced.
   backend_->synchronize();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   traces_.push_back({step_, rank_, layer, op, took.count()});
@@ -115,6 +119,7 @@ void RankRunner::execute(const Op& op, std::int32_t layer) {
       if (tp_ == 1) backend_->exchange_samples();  // no exchange in the list: the best of one rank is the best
       return;
     }
+    // A norm adds the residual itself here, and pipelines are not executed.
     case OpKind::residual_add:
     case OpKind::send: break;
   }

@@ -13,6 +13,7 @@
 
 namespace plimsoll::exec {
 
+/// Walks the op list of the cost model for one rank and has the backend execute each op.
 class RankRunner {
  public:
   /// Loads the rank's weights. Throws InputError and DeviceError.

@@ -24,6 +24,7 @@ struct LayerWeights {
   const Vector* down_bias = nullptr;
 };
 
+/// A rank's share of all weights, in the layout of its backend.
 struct RankWeights {
   std::unique_ptr<Linear> embedding;  // this rank's rows of the vocabulary
   std::unique_ptr<Linear> positions;  // learned positions: on rank 0 only

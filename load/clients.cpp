@@ -37,6 +37,7 @@ FrontEndQueue::FrontEndQueue(const FrontEnd& front_end, std::int32_t replicas, N
       apart_(std::max(intake_, apart)),
       busy_until_(apart_ > 0 ? static_cast<std::size_t>(replicas) : 0, 0) {}
 
+// One front end a replica, each busy for `intake_` with a request; the one that is free first takes the next.
 void FrontEndQueue::take_in(Nanos sent) {
   if (busy_until_.empty()) return;
   std::pop_heap(busy_until_.begin(), busy_until_.end(), std::greater<>());
@@ -55,6 +56,8 @@ Clients::Clients(const Replication& replication, const FrontEnd& front_end)
       front_end_(front_end, scenario_.replicas, closed_ ? kApart : 0),
       unsent_users_(users(scenario_.workload.load)),
       planned_(workload_.planned_requests()) {
+  // Only then something may happen to a request that its replica does not report. Otherwise the clients keep nothing of
+  // it, and millions may wait at once.
   keep_open_ = keep_rows_ || timeout_ > 0 || scenario_.limits.retries > 0 || scenario_.life;
   if (const auto* closed = std::get_if<ClosedLoop>(&scenario_.workload.load)) think_ = to_nanos(closed->think);
   if (scenario_.workload.duration.count() > 0) send_until_ = to_nanos(scenario_.workload.duration);
@@ -64,6 +67,7 @@ Clients::Clients(const Replication& replication, const FrontEnd& front_end)
   out_.reserve(static_cast<std::size_t>(std::min(planned_, kMostReserved)));
 }
 
+// Users of a closed loop all send at the start, one after the other, without a list of them.
 void Clients::draw_arrival() {
   if (closed_) {
     next_arrival_ = !exhausted_ && unsent_users_-- > 0 ? std::optional<Nanos>(0) : std::nullopt;
@@ -79,6 +83,7 @@ void Clients::draw_arrival() {
   last_arrival_ = *next_arrival_;
 }
 
+// Of the arrivals that were really drawn: traces and bursts have no distribution to ask.
 double Clients::gap_scv() const {
   const auto gaps = static_cast<double>(sent_ - 1);
   if (gaps < 2 || gap_sum_ <= 0) return 0;
@@ -102,6 +107,8 @@ Nanos Clients::next_send() const {
   return sent == sched::kNever ? sched::kNever : front_end_.delivery(sent);
 }
 
+// Drawn arrivals come one by one from the workload; repetitions and users that send again are in the heap. At equal
+// times the arrival goes first.
 std::optional<Attempt> Clients::send(Nanos now) {
   while (next_send() <= now) {
     if (next_arrival_ && (sends_.empty() || *next_arrival_ <= sends_.front().time)) {
@@ -260,6 +267,7 @@ void Clients::refuse(ClientId client, Nanos now) {
   fail_or_retry(failed(client, sched::Outcome::rejected, "no replica serves"), now);
 }
 
+// A scan over all open requests: failures are rare, and an index by replica would cost every request.
 void Clients::lose(std::int32_t replica, Nanos now) {
   for (ClientId client = 0; client < requests_.size(); ++client) {
     const OpenRequest& open = requests_[client];
@@ -309,6 +317,7 @@ bool Clients::ended(const sched::FinishedAttempt& ended, Nanos now) {
   const auto* const loop = std::get_if<ClosedLoop>(&scenario_.workload.load);
   const std::uint32_t id = keep_open_ ? requests_[ended.client].id : ended.client;
   result.first_wave = loop != nullptr && id < static_cast<std::uint64_t>(loop->concurrency);
+  // Requests of the warm-up count for the load, not for the mean wait.
   queue_ += result.sent >= warmup_ ? ended.queue_s : 0;
   out_.add(result);
   close(ended, now);
@@ -338,6 +347,7 @@ void Clients::close(const sched::FinishedAttempt& ended, Nanos now) {
   --open_;
   ++finished_;
   last_end_ = std::max(last_end_, now);
+  // By Little's law the time average of the requests in the system is this sum over the measured time.
   in_system_ += 1e-9 * static_cast<double>(std::max<Nanos>(0, now - std::max(ended.sent, warmup_)));
   if (keep_rows_) {
     sched::RequestRow& row = open_rows_[ended.client];
@@ -356,6 +366,7 @@ void Clients::close(const sched::FinishedAttempt& ended, Nanos now) {
   free_.push_back(ended.client);
 }
 
+// Rows are written when requests end; files list them in the order in which they were sent.
 std::vector<sched::RequestRow> Clients::take_rows() {
   std::sort(rows_.begin(), rows_.end(),
             [](const sched::RequestRow& a, const sched::RequestRow& b) { return a.id < b.id; });

@@ -12,6 +12,7 @@
 
 namespace plimsoll::load {
 
+/// Writes the events of a live run as JSON lines, which `simulate --replay` reads.
 class EventLog {
  public:
   /// A disabled log does nothing.

@@ -24,6 +24,7 @@ FleetLife::FleetLife(const LifeConfig& config, std::int32_t slots, std::uint64_t
     scaler_.emplace(*config_.autoscaling, config_.initial);
     next_point_ = config_.autoscaling->period;
   }
+  // The fleet that is there at the start serves at once: start-up times are for those that are added.
   const std::int32_t initial = scaler_ ? scaler_->wanted() : config_.initial;
   for (std::size_t i = 0; i < static_cast<std::size_t>(initial); ++i) {
     launch(i, 0, 0);
@@ -57,6 +58,7 @@ void FleetLife::record(Nanos now) {
   if (rows_.empty() || !same(rows_.back())) rows_.push_back(row);
 }
 
+// Changes after the last request belong to no run; the last row is repeated at the end, so that pictures reach it.
 std::vector<sched::FleetRow> FleetLife::rows(Nanos end) const {
   std::vector<sched::FleetRow> rows = rows_;
   while (!rows.empty() && rows.back().time > end) rows.pop_back();
@@ -66,6 +68,7 @@ std::vector<sched::FleetRow> FleetLife::rows(Nanos end) const {
   return rows;
 }
 
+// Kept up to date so that the loop of a run asks one number and does not scan the slots for every event.
 void FleetLife::find_next() {
   next_ = pending_.empty() ? next_point_ : 0;
   for (const Slot& slot : slots_) next_ = std::min(next_, slot.due);
@@ -87,6 +90,7 @@ void FleetLife::serve(std::size_t slot, Nanos now) {
   if (config_.failures.mean_between > 0) {
     constexpr std::uint64_t kLives = std::uint64_t{1} << 32U;  // of one slot, more than any run sees
     const double mean = static_cast<double>(config_.failures.mean_between);
+    // Draws are numbered by slot and life: how one slot fares does not depend on what happens to the others.
     const double life = mean * standard_exponential(random_.block(slot * kLives + s.lives++)[0]);
     constexpr double kForever = 4e18;
     s.due = life < kForever ? now + static_cast<Nanos>(life) : sched::kNever;
@@ -98,6 +102,7 @@ double FleetLife::paid(Nanos from, Nanos to) const {
   return static_cast<double>(std::max<Nanos>(0, to - std::max(from, warmup_))) / kNanosASecond;
 }
 
+// An instance with several replicas is paid for until the last of them has gone.
 void FleetLife::release(std::size_t slot, Nanos now) {
   slots_[slot].state = State::off;
   slots_[slot].due = sched::kNever;
@@ -183,6 +188,7 @@ std::optional<FleetLife::Event> FleetLife::take(Nanos now) {
     if (next_point_ < first->due) {
       end_period(at);
     } else if (const auto slot = static_cast<std::size_t>(first - slots_.begin()); first->state == State::ready) {
+      // A ready slot whose time has come fails; one that starts or is dead serves again.
       integrate(at);
       requests_ -= first->requests;
       first->requests = 0;
@@ -211,6 +217,7 @@ Nanos settling_time(const LifeConfig& config) {
   if (failures.mean_between > 0 && failures.mean_between / kHundred < failures.restart)
     time = std::max(time, failures.mean_between / (3 * Nanos{config.initial}) * 2);
   if (const auto& scaling = config.autoscaling) {
+    // From a rise of the load to replicas that serve it: the alarm needs its data points, then the replicas start.
     time = std::max(time, scaling->out_points * scaling->period + scaling->start_up + scaling->out_cooldown);
   }
   return time;

@@ -36,6 +36,7 @@ struct FleetUse {
   std::int64_t starts = 0, failures = 0;
 };
 
+/// States of all slots of a fleet over time. Each slot holds at most one replica. Its events come in order of time.
 class FleetLife {
  public:
   enum class Change : std::uint8_t {

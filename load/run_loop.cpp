@@ -28,6 +28,7 @@ bool RunLoop::run() {
   runner_.start();
   Nanos now = 0;
   for (Nanos next = next_event(); next != sched::kNever || runner_.in_flight(); next = next_event()) {
+    // Simulated runs jump to the next event; runs in real time sleep until it, or until a step of the device ends.
     now = runner_.wait(next);
     if (now > kMaxRun)
       throw InputError("the run lasts more than 100 years of simulated time; lower the times or the requests");
@@ -97,6 +98,7 @@ bool RunLoop::arrivals(Nanos now) {
   return any;
 }
 
+// Decisions wait until everything of this instant has happened: a policy sees all arrivals of one time together.
 void RunLoop::must_decide(std::size_t slot) {
   if (undecided_[slot]) return;
   undecided_[slot] = true;
@@ -104,6 +106,7 @@ void RunLoop::must_decide(std::size_t slot) {
 }
 
 void RunLoop::decide(Nanos now) {
+  // In the order of the slots, so that the order of the events of one instant does not matter.
   std::sort(must_decide_.begin(), must_decide_.end());
   for (const std::size_t slot : must_decide_) {
     undecided_[slot] = false;

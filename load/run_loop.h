@@ -101,6 +101,7 @@ class ReplicaRunner : public Runner {
   std::vector<sched::Integrals> before_;  // of each replica, at the end of the warm-up
 };
 
+/// Drives one run to its end. Uses the runner and the senders from one thread.
 class RunLoop {
  public:
   /// Everything that is passed outlives the loop. The requests are those of the scenario's workload, or of `senders` if

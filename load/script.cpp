@@ -45,6 +45,7 @@ class ScriptParser {
     while (at_ < text_.size() && is_blank(text_[at_])) ++at_;
   }
 
+  // One pass from left to right: the first fault is the one that is reported, with its column.
   bool take(char c) {
     if (at_ == text_.size() || text_[at_] != c) return false;
     ++at_;
@@ -93,6 +94,7 @@ class ScriptParser {
     expect(':', "name");
     request.prompt = number("prompt length");
     expect('+', "prompt length");
+    // Without a cap of its own a request stops by itself after its output.
     request.output = request.cap = number("output length");
     if (take('/')) request.cap = number("cap");
     if (take('@')) request.visible_before_step = number("step");

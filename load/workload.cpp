@@ -22,6 +22,7 @@ constexpr std::int32_t kPrefixBlock = 16;
 
 const IndependentLengths kOneToken{};
 
+// The samplers exist for every workload; those of traces are never drawn from.
 const IndependentLengths& marginals(const LengthSpec& lengths) {
   const auto* both = std::get_if<IndependentLengths>(&lengths);
   return both != nullptr ? *both : kOneToken;
@@ -106,6 +107,7 @@ struct Workload::State {
 
 Workload::State::State(const WorkloadSpec& s, std::uint64_t replication, const OutputDrift& output_drift)
     : spec(s),
+      // A stream for each purpose: another distribution of lengths leaves the arrivals as they are.
       clock(spec.load, RandomStream(s.seed, replication, Purpose::gap)),
       input(marginals(spec.lengths).input, RandomStream(s.seed, replication, Purpose::input_length)),
       output(marginals(spec.lengths).output, RandomStream(s.seed, replication, Purpose::output_length)),
@@ -151,6 +153,7 @@ RequestBody Workload::State::own_row(std::uint64_t i) {
   const traces::Trace& trace = *std::get<TraceReplay>(spec.load).trace;
   const std::size_t index = i % trace.records.size();
   const traces::TraceRecord& row = trace.records[index];
+  // Beyond its end the trace is repeated as a further tile.
   const std::uint64_t tile = i / trace.records.size();
   RequestBody body;
   body.input_tokens = row.input_tokens;
@@ -171,6 +174,7 @@ RequestBody Workload::State::own_row(std::uint64_t i) {
 
 void Workload::State::add_prefix(std::uint64_t i, RequestBody& body) {
   const std::uint64_t group = uniform_below(prefix_stream.block(i)[0], static_cast<std::uint64_t>(spec.prefix.groups));
+  // A prompt shorter than the prefix shares only what it has.
   const std::int32_t blocks = std::min(spec.prefix.tokens, body.input_tokens) / kPrefixBlock;
   prefix_hashes.clear();
   // The hash combines group and block number: two blocks are equal exactly if both are.
@@ -261,6 +265,7 @@ std::optional<Nanos> Workload::next_arrival() {
 std::optional<RequestBody> Workload::next_body() {
   State& s = *state_;
   if (s.bodies >= s.limit) return std::nullopt;
+  // Bodies are numbered by their own count, not by arrivals: retries and users that send again draw the next one.
   const auto i = static_cast<std::uint64_t>(s.bodies++);
   if (std::holds_alternative<Script>(s.spec.load)) return s.scripted(i);
   // The JumpStart protocol sends the same request every time.
@@ -274,6 +279,7 @@ std::optional<RequestBody> Workload::next_body() {
 
 bool Workload::exhausted() const { return state_->bodies >= state_->limit; }
 
+// Only for progress and for memory that is taken in advance; 0 where nothing is known before the run.
 std::int64_t Workload::planned_requests() const {
   const State& s = *state_;
   if (s.limit == kUnlimited) return 0;

@@ -28,10 +28,12 @@ struct Poisson {
   double rate = 0;
   bool operator==(const Poisson&) const = default;
 };  // requests per second
+/// Gaps of a gamma distribution with this coefficient of variation: 1 is Poisson, above 1 is bursty.
 struct GammaArrivals {
   double rate = 0, cv = 1;
   bool operator==(const GammaArrivals&) const = default;
 };
+/// Equal gaps.
 struct ConstantRate {
   double rate = 0;
   bool operator==(const ConstantRate&) const = default;
@@ -49,6 +51,7 @@ struct TraceReplay {
 };
 /// Requests of a whole replay, and the time from its start to that of the next tile, at rate scale 1.
 [[nodiscard]] std::int64_t replayed_requests(const TraceReplay& replay);
+/// The time from the first row of a trace to that of its repetition: its length and a mean gap.
 [[nodiscard]] Nanos tile_length(const traces::Trace& trace);
 /// 3 x concurrency identical requests in a closed loop, the first wave at t = 0; WorkloadSpec::requests does not apply.
 struct JumpStart {
@@ -100,6 +103,7 @@ struct LengthDistribution {
   bool operator==(const LengthDistribution&) const = default;
 };
 using LengthMarginal = std::variant<FixedLength, LengthDistribution>;
+/// Prompts and outputs drawn independently of each other.
 struct IndependentLengths {
   LengthMarginal input = FixedLength{}, output = FixedLength{};
   bool operator==(const IndependentLengths&) const = default;

@@ -31,6 +31,7 @@ struct Rope {
   bool operator==(const Rope&) const = default;
 };
 
+/// What the executor must know of a family beyond the shape.
 struct Architecture {
   LlmShape shape;
   double norm_epsilon = 1e-5;

@@ -26,6 +26,7 @@ struct PartCost {
   double weight_bytes = 0;
 };
 
+// Engines of constant cost are for tests and textbook queues: a step takes as long as it was stated, whatever it holds.
 double constant_time(const ConstantCost& constant, bool prefill) {
   if (constant.batch) return prefill ? constant.batch->count() : 0;
   return prefill ? (constant.prefill + constant.decode).count() : constant.decode.count();
@@ -59,16 +60,20 @@ struct ForwardCost::State {
             .pp = inputs.pp,
             .capabilities = {}},
         groups(layer_groups(*inputs.shape)) {
+    // Attention is priced once for layers with a sliding window and once for the others: only their contexts differ.
     for (const LayerGroup& group : groups) (group.kind.windowed ? windowed_layers : global_layers) += group.layers;
     const OpClass decode = OpClass::decode_attention;
     const Op token = decode_attention_op(ops, 1, 1);
     const ClassPrices& prices = pricer.prices(decode);
+    // Decode attention is linear in the context, so one token of it in one layer tells the slope of every batch.
     decode_norm = p_norm(token.flops * prices.flop_time, token.kv_bytes * prices.byte_time, prices.p);
     decode_kv_bytes = token.kv_bytes;
     decode_row_time = token.other_bytes * prices.byte_time;
     cache_bytes = in.pp * in.accelerator->last_level_cache.value;
     op_count = in.shape->layers + static_cast<double>(head_ops(ops, 1).size());  // one attention a layer
     for_each_op(linear_ops(ops, 1), [&](const Op& op) { op_count += op.count; });
+    // A kernel that gives one sequence to one thread block reads its context at the rate of that block, however idle
+    // the others are. Long contexts in small batches are limited by this.
     if (in.engine->attention_stream.value > 0) {
       const double head_bytes = token.kv_bytes / static_cast<double>(rank_shape(*in.shape, in.tp).kv_heads);
       decode_stream = head_bytes / in.engine->attention_stream.value;
@@ -102,6 +107,7 @@ struct ForwardCost::State {
   std::unordered_map<std::int64_t, DecodeCurve> curves;
 };
 
+// Every op of the list is priced for one rank; ranks work at the same time, so nothing is added up over them.
 PartCost ForwardCost::State::price_linear(std::int64_t tokens, LaunchMode mode) const {
   PartCost cost;
   for_each_op(linear_ops(ops, tokens), [&](const Op& op) {
@@ -120,6 +126,7 @@ PartCost ForwardCost::State::price_head(std::int64_t sampled, LaunchMode mode) c
   return cost;
 }
 
+// Chunked prefills ask for many different numbers of tokens, decode steps again and again for the same few.
 const PartCost& ForwardCost::State::linear(std::int64_t tokens, LaunchMode mode) {
   const auto [it, is_new] = linear_memo[static_cast<std::size_t>(mode)].try_emplace(tokens);
   if (is_new) it->second = price_linear(tokens, mode);
@@ -151,6 +158,8 @@ TimeParts ForwardCost::State::price_prefill(std::span<const PrefillSpan> spans, 
   return total;
 }
 
+// The time of one layer as straight lines over the context: measured ratios at the knots of the table, lines between
+// them, and beyond the last knot the ratio that holds there.
 DecodeCurve::Attention ForwardCost::State::make_attention(double rows, bool windowed, std::int32_t layers) const {
   const ClassPrices& prices = pricer.prices(OpClass::decode_attention);
   DecodeCurve::Attention attention;
@@ -177,6 +186,8 @@ DecodeCurve::Attention ForwardCost::State::make_attention(double rows, bool wind
   return attention;
 }
 
+// Everything that the context does not change is added up once for a number of rows, so that a step costs one look-up
+// and a few multiplications.
 DecodeCurve ForwardCost::State::make_curve(std::int64_t rows) {
   DecodeCurve curve;
   if (in.engine->constant) {
@@ -199,6 +210,8 @@ DecodeCurve ForwardCost::State::make_curve(std::int64_t rows) {
   curve.overlap_ = in.engine->overlap;
   curve.overlap_exponent_ = in.engine->overlap_exponent;
   const double byte_time = pricer.bound_byte_time();
+  // Weights that stay in the last-level cache from one step to the next need not come from memory, so the bound
+  // forgives that much.
   curve.bound_ = (body.weight_bytes + top.weight_bytes - cache_bytes) * byte_time;
   curve.bound_slope_ = global_layers * decode_kv_bytes * byte_time;
   curve.bound_slope_windowed_ = windowed_layers * decode_kv_bytes * byte_time;
@@ -210,6 +223,7 @@ const DecodeCurve& ForwardCost::State::curve(std::int64_t rows) {
   return it != curves.end() ? it->second : curves.emplace(rows, make_curve(rows)).first->second;
 }
 
+// A step with prompts. Only decode steps run as captured graphs, so its kernels are launched one by one.
 TimeParts ForwardCost::State::mixed(const ForwardWork& work) {
   const std::int64_t tokens = total_tokens(work);
   const PartCost &body = linear(tokens, LaunchMode::eager), &top = head(work.sampled, LaunchMode::eager);
@@ -232,6 +246,7 @@ TimeParts ForwardCost::State::mixed(const ForwardWork& work) {
   const double bytes = body.weight_bytes + top.weight_bytes + kv_bytes - cache_bytes;
   PLIMSOLL_CHECK(parts.total() >= bytes * pricer.bound_byte_time() * (1 - kReadingTolerance),
                  "a forward is faster than reading its bytes at the specified bandwidth");
+  // An engine is fitted with one scale for steps that hold prompts and one for pure decode steps.
   const double scale = prefills > 0 ? in.engine->prefill_time_scale : in.engine->decode_time_scale;
   return scale == 1 ? parts : parts * scale;
 }
@@ -255,6 +270,7 @@ ForwardCost& ForwardCost::operator=(ForwardCost&&) noexcept = default;
 TimeParts ForwardCost::forward(const ForwardWork& work) {
   if (total_tokens(work) == 0) return {};
   if (work.decode_rows > 0) note_decode(work.decode_rows, work.decode_context);
+  // A leap evaluates the curve too. A step on another path could differ in the last bit.
   if (work.prefill.empty() && work.sampled == work.decode_rows) {
     return decode_curve(work.decode_rows).parts(work.decode_context, work.decode_context_windowed);
   }

@@ -16,6 +16,8 @@ namespace {
 constexpr std::size_t kReach = 4;
 constexpr double kSettled = 1.5;  // doublings: products beyond their range keep its edge's efficiency
 
+// What a cross-validation hides: rows of one configuration at all sizes, or of one shape at all degrees of parallelism.
+// A neighbour that differs only in the batch would tell the answer.
 bool is_same(KernelOp op, const KernelKey& a, const KernelKey& b, LeaveOut leave_out) {
   switch (leave_out) {
     case LeaveOut::nothing: return false;
@@ -37,6 +39,7 @@ void solve(std::vector<double>& a, std::size_t n, std::vector<double>& b, std::v
   for (std::size_t j = 0; j < n; ++j) {
     double diagonal = a[j * n + j];
     for (std::size_t k = 0; k < j; ++k) diagonal -= a[j * n + k] * a[j * n + k];
+    // Two sites at the same place make the matrix singular; the floor keeps the factor finite.
     const double root = std::sqrt(std::max(diagonal, 1e-12));
     a[j * n + j] = root;
     for (std::size_t i = j + 1; i < n; ++i) {
@@ -146,12 +149,14 @@ std::string table_problem(const KernelTable& table) {
 
 double log_ratio_at(const KernelTable& table, const KernelRow& row, double column) {
   const std::vector<std::uint32_t>& grid = table.columns;
+  // Ratios, not times, are carried beyond the ends: the roofline below them goes on with the size.
   if (!(column > grid.front())) return row.log_ratio.front();
   if (column >= grid.back()) return row.log_ratio.back();
   const auto above =
       std::upper_bound(grid.begin(), grid.end(), column, [](double value, std::uint32_t edge) { return value < edge; });
   const auto i = static_cast<std::size_t>(above - grid.begin()) - 1;
   if (column == grid[i]) return row.log_ratio[i];
+  // Columns are about equal steps of the logarithm, and efficiencies are smooth in it.
   const double low = std::log(static_cast<double>(grid[i])), high = std::log(static_cast<double>(grid[i + 1]));
   const double fraction = (std::log(column) - low) / (high - low);
   return row.log_ratio[i] + fraction * (row.log_ratio[i + 1] - row.log_ratio[i]);
@@ -160,6 +165,7 @@ double log_ratio_at(const KernelTable& table, const KernelRow& row, double colum
 struct KernelInterpolation::Near {
   double distance = 0;
   std::size_t site = 0;
+  // Sites at the same distance keep the order of the file, so that every machine chooses the same ones.
   bool operator<(const Near& other) const {
     return distance != other.distance ? distance < other.distance : site < other.site;
   }

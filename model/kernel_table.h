@@ -61,6 +61,7 @@ struct WarmCache {
 /// exp(-L (1 - h)).
 [[nodiscard]] double cache_hits(const WarmCache& cache, Bytes bytes);
 
+/// Measured kernels of one op and type, as ratios to a roofline: rows of shapes by columns of sizes.
 struct KernelTable {
   KernelOp op = KernelOp::gemm;
   std::string dtype, kv_dtype, kernel;  // as measured: "bfloat16", "fp8"; kv_dtype of attention; the kernel's name

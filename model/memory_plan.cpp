@@ -11,6 +11,7 @@
 namespace plimsoll::model {
 namespace {
 
+// Norm weights and biases are kept in the type of the activations, however narrow the matrices are.
 double layer_bytes(const LlmShape& shape, DType dtype, std::int32_t tp, bool moe) {
   double vectors = layer_vector_elements(shape, tp);
   if (moe) vectors += expert_vector_elements(shape, tp, shape.moe->experts);
@@ -30,6 +31,7 @@ double table_bytes(const LlmShape& shape, DType dtype, std::int32_t tp, std::int
   if (first && shape.learned_positions) bytes += (shape.max_position + 2.0) * shape.hidden * element;
   if (last && !(first && shape.tie_embeddings)) bytes += table;
   if (last) bytes += shape.hidden * (shape.norm == Norm::layernorm ? 2 : 1) * element;
+  // The LM head of GPT-J has a bias.
   if (last && shape.family == "gptj") bytes += static_cast<double>(rank_shape(shape, tp).vocab_rows) * element;
   return bytes;
 }
@@ -55,6 +57,7 @@ double activation_bytes(const MemoryInputs& in) {
   const double element = activation_element_bytes(in.weight_dtype);
   double attention = 0;
   for (const Matrix& matrix : attention_matrices(shape, in.tp)) attention += static_cast<double>(matrix.n);
+  // Inputs and outputs of the activation function exist at once: gate, up and product, or two without a gate.
   const double gates = shape.gated_mlp ? 3 : 2;
   double mlp = gates * static_cast<double>(std::max(rank.intermediate, rank.shared_intermediate));
   if (shape.moe) {
@@ -62,12 +65,14 @@ double activation_bytes(const MemoryInputs& in) {
     mlp = std::max(mlp, shape.moe->experts_per_token * routed);
   }
   const double tokens = static_cast<double>(in.step_tokens) * (2.0 * shape.hidden + std::max(attention, mlp)) * element;
+  // Sampling needs the logits of the whole vocabulary in one place.
   const double logits = 4.0 * static_cast<double>(in.max_sequences) * static_cast<double>(rank.vocab_rows) * in.tp;
   return std::max(tokens, logits) * in.engine->activation_factor;
 }
 
 MemoryPlan plan_stage(const MemoryInputs& in, std::int32_t stage) {
   const Accelerator& accelerator = *in.accelerator;
+  // A fraction of what the driver shows, not of the nominal size: vLLM defines it so.
   const double fraction = in.memory_fraction < 0 ? in.engine->memory_fraction : in.memory_fraction;
   MemoryPlan plan;
   plan.visible = accelerator.memory_visible.value > 0 ? accelerator.memory_visible : accelerator.memory;
@@ -86,6 +91,7 @@ MemoryPlan plan_stage(const MemoryInputs& in, std::int32_t stage) {
 
 }  // namespace
 
+// All stages hold the blocks of the same requests, so the stage with the fewest limits the others.
 MemoryPlan plan_memory(const MemoryInputs& inputs) {
   MemoryPlan fullest = plan_stage(inputs, 0);
   for (std::int32_t stage = 1; stage < inputs.pp; ++stage) {
@@ -96,6 +102,7 @@ MemoryPlan plan_memory(const MemoryInputs& inputs) {
   return fullest;
 }
 
+// KV heads may be fewer than ranks: each is then copied to several ranks, which works only in whole copies.
 std::string tp_problem(const LlmShape& shape, std::int32_t tp) {
   if (tp < 1) return fmt::format("tp {} is less than 1", tp);
   if (shape.heads % tp != 0) return fmt::format("{} attention heads do not divide by tp {}", shape.heads, tp);

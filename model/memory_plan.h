@@ -32,6 +32,7 @@ struct MemoryPlan {
   std::int64_t kv_blocks = 0, kv_tokens = 0;
   [[nodiscard]] bool fits() const { return kv_blocks > 0; }
 };
+/// Returns the plan of the stage that holds the fewest KV blocks.
 [[nodiscard]] MemoryPlan plan_memory(const MemoryInputs& inputs);
 
 /// Empty when the degree is possible, else the reason ("32 attention heads do not divide by tp 5").

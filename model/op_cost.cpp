@@ -25,6 +25,8 @@ Place locate(const std::vector<double>& grid, double value) {
   return {index, (value - grid[index]) / (grid[index + 1] - grid[index])};
 }
 
+// Activations of quantised weights stay in the 16-bit type that the accelerator multiplies faster; old GPUs have no
+// bf16.
 DType activation_type(DType weight_dtype, const Accelerator& accelerator) {
   switch (weight_dtype) {
     case DType::fp32:
@@ -41,6 +43,8 @@ DType activation_type(DType weight_dtype, const Accelerator& accelerator) {
 
 }  // namespace
 
+// Attributes the time of an op to its causes. What is not arithmetic is shared out by the bytes that the op moves,
+// since the memory serves weights, KV and activations at the same rate.
 TimeParts split(const Op& op, double time, double compute_share) {
   const double bytes = op.weight_bytes + op.kv_bytes + op.other_bytes;
   TimeParts parts;
@@ -52,6 +56,8 @@ TimeParts split(const Op& op, double time, double compute_share) {
   return parts;
 }
 
+// Bilinear in the logarithms. Outside the grid the nearest edge is used: a ratio that was measured at the edge is a
+// better guess than a line continued from noise.
 double residual_at(const ResidualTable& table, double x, double y) {
   const Place px = locate(table.x, x), py = locate(table.y, y);
   const std::size_t width = table.y.size();
@@ -66,6 +72,7 @@ double residual_at(const ResidualTable& table, double x, double y) {
 
 Seconds roofline_time(const OpCoefficients& coefficients, FlopsPerSecond peak, BytesPerSecond bandwidth, Flops flops,
                       Bytes bytes) {
+  // An op without arithmetic has no compute time, whatever its efficiency is; 0 / 0 must not appear.
   const double compute = flops.value == 0 ? 0 : flops.value / (peak.value * coefficients.compute_efficiency);
   const double memory = bytes.value / (bandwidth.value * coefficients.memory_efficiency);
   return coefficients.t0 + Seconds(p_norm(compute, memory, coefficients.p).value);
@@ -81,6 +88,7 @@ std::string dtype_problem(const Accelerator& accelerator, DType weight_dtype) {
 
 OpPricer::OpPricer(const CostInputs& inputs) : inputs_(inputs) {
   const Accelerator& accelerator = *inputs.accelerator;
+  // Quantised products run at the peak of the narrow type, all other products at that of the activations.
   const double narrow = matmul_peak(accelerator, inputs.weight_dtype).value;
   const double wide = matmul_peak(accelerator, activation_type(inputs.weight_dtype, accelerator)).value;
   if (const std::string problem = dtype_problem(accelerator, inputs.weight_dtype); !problem.empty())
@@ -88,6 +96,7 @@ OpPricer::OpPricer(const CostInputs& inputs) : inputs_(inputs) {
   if (!(accelerator.memory_bandwidth.value > 0)) {
     throw InputError("accelerator " + accelerator.id + " has no memory bandwidth");
   }
+  // No op may be faster than reading its bytes at this bandwidth, whatever was fitted.
   bound_byte_time_ = 1 / accelerator.memory_bandwidth.value;
   const auto priced = [&](const OpCoefficients& c) {
     ClassPrices scaled_prices = scaled(c, 1, wide, narrow);
@@ -100,6 +109,8 @@ OpPricer::OpPricer(const CostInputs& inputs) : inputs_(inputs) {
     pointwise_[i] = own == accelerator.pointwise_kinds.end() ? prices(OpClass::pointwise) : priced(own->second);
   }
   wide_.prices = narrow_.prices = prices(OpClass::gemm);
+  // Launched one by one, kernels leave a gap; within a captured graph it is shorter. Without a measurement of graphs
+  // both are taken to be the same.
   const double eager_gap = accelerator.kernel_gap.count();
   gaps_ = {eager_gap, accelerator.graph ? accelerator.graph->kernel_gap.count() : eager_gap};
   if (inputs.tp > 1)
@@ -135,6 +146,7 @@ TimeParts OpPricer::price_pointwise(const Op& op, LaunchMode mode) const {
   const bool is_fused = fuses_norm_ && is_behind_all_reduce(op);
   if (mode == LaunchMode::graph && inputs_.accelerator->graph)
     prices.t0 = std::min(prices.t0, inputs_.accelerator->graph->pointwise_t0.count());
+  // Fused into the kernel of the all-reduce, the norm has no launch and no gap of its own.
   if (is_fused) prices.t0 = 0;
   TimeParts parts = price_class(op, prices);
   if (!is_fused) parts.other += op.launches * kernel_gap(mode);
@@ -167,6 +179,7 @@ TimeParts OpPricer::price_class(const Op& op, const ClassPrices& c) const {
   double log_ratio = 0;
   if (c.residual != nullptr) {
     const double k = static_cast<double>(std::max<std::int64_t>(op.k, 1));  // pointwise ops have none
+    // The second axis is what a measurement varied: the context of attention, the size of the matrix of products.
     const double y = op.kind == OpKind::prefill_attention ? op.context : static_cast<double>(op.n) * k;
     log_ratio = residual_at(*c.residual, std::log2(static_cast<double>(op.m)), std::log2(y));
   }
@@ -174,11 +187,14 @@ TimeParts OpPricer::price_class(const Op& op, const ClassPrices& c) const {
 }
 
 TimeParts OpPricer::price_roofline(const Op& op, const ClassPrices& c, double log_ratio) const {
+  // Only products of weights are computed in the narrow type; attention and pointwise ops see dequantised values.
   const bool narrow = op.quantised && (op.kind == OpKind::gemm || op.kind == OpKind::moe_gemm);
   const double bytes = op.weight_bytes + op.kv_bytes + op.other_bytes;
   const PNorm norm = p_norm(op.flops * (narrow ? c.narrow_flop_time : c.flop_time), bytes * c.byte_time, c.p);
   double time = c.t0 * op.launches + norm.value;
   if (log_ratio != 0) time *= std::exp(log_ratio);
+  // Fitted times that beat the specified bandwidth are raised to it, so that an optimistic fit cannot claim more than
+  // the hardware.
   return split(op, std::max(time, (op.weight_bytes + op.kv_bytes) * c.bound_byte_time), norm.share_a);
 }
 

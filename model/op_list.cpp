@@ -69,6 +69,7 @@ class LayerBuilder {
   void add_expert_gemm(const Matrix& matrix) {
     const MoeShape& moe = *shape_.moe;
     const double rows = real(tokens_) * moe.experts_per_token;
+    // Few tokens do not touch all experts, and an expert that is not touched is not read from memory.
     const double reached = expected_experts(moe.experts, moe.experts_per_token, real(tokens_));
     Op op{.kind = OpKind::moe_gemm, .id = matrix.id, .m = tokens_, .n = matrix.n, .k = matrix.k};
     op.flops = 2 * rows * real(matrix.n) * real(matrix.k);
@@ -77,6 +78,7 @@ class LayerBuilder {
     ops_.push_back(op);
   }
 
+  // Engines that keep the parts of a fused matrix apart launch one product a part and read the input once for each.
   void add_split_gemm(const Matrix& matrix, std::span<const std::pair<OpId, std::int64_t>> parts) {
     for (const auto& [id, width] : parts) {
       Matrix part = matrix;
@@ -103,6 +105,8 @@ class LayerBuilder {
     add_rope_append(queries + 2 * keys);
   }
 
+  // Multi-head latent attention: queries and keys are projected down, normed and projected up again. Only the latent
+  // and one rotary key go into the cache.
   void add_latent_projections() {
     const MlaShape& mla = *shape_.mla;
     const std::vector<Matrix> matrices = attention_matrices(shape_, inputs_.tp);
@@ -145,6 +149,7 @@ class LayerBuilder {
     const std::vector<Matrix> matrices = mlp_matrices(shape_, inputs_.tp, true);
     const std::int64_t rows = tokens_ * shape_.moe->experts_per_token;
     add_gemm(matrices.front());
+    // Five matrices mean shared experts, which every token passes through beside its routed ones.
     if (matrices.size() == 5) add_dense(matrices[1], matrices[2], OpId::shared_activation);
     add_pointwise(OpKind::route, OpId::route, rows, shape_.hidden, 2);  // top k, then rows gathered by expert
     add_expert_gemm(matrices[matrices.size() - 2]);
@@ -250,6 +255,7 @@ OpList make_op_list(const OpListInputs& inputs, const ForwardWork& work) {
 
 OpList linear_ops(const OpListInputs& inputs, std::int64_t tokens) { return build_list(inputs, tokens, nullptr); }
 
+// Only rows that sample a token reach the LM head: the last row of a prompt, and each decode row.
 std::vector<Op> head_ops(const OpListInputs& inputs, std::int64_t sampled) {
   if (sampled == 0) return {};
   const LlmShape& shape = *inputs.shape;
@@ -279,6 +285,7 @@ Op prefill_attention_op(const OpListInputs& inputs, PrefillSpan span, bool windo
   const std::int64_t window = windowed ? shape.sliding_window : 0;
   const double pairs = attention_pairs(span, window);
   double attended = real(span.context + span.new_tokens);
+  // A chunk of n tokens attends to the window before its first token and to itself.
   if (window > 0) attended = std::min(attended, real(window - 1 + span.new_tokens));
   Op op{.kind = OpKind::prefill_attention, .id = OpId::prefill_attention, .m = span.new_tokens};
   op.context = attended;
@@ -313,6 +320,7 @@ Op decode_attention_op(const OpListInputs& inputs, std::int64_t rows, double con
   return op;
 }
 
+// Layers of one kind cost the same, so a model of a hundred layers has one to four groups and as many prices.
 std::vector<LayerGroup> layer_groups(const LlmShape& shape) {
   std::vector<LayerGroup> groups;
   for (std::int32_t layer = 0; layer < shape.layers; ++layer) {
@@ -325,6 +333,8 @@ std::vector<LayerGroup> layer_groups(const LlmShape& shape) {
 }
 
 double expected_experts(std::int32_t experts, std::int32_t experts_per_token, double tokens) {
+  // Each token draws its experts without replacement; the chance that an expert is missed by all tokens is a power of
+  // that of one.
   if (experts_per_token >= experts) return experts;
   // expm1/log1p keep few tokens of many experts exact.
   const double miss = std::log1p(-static_cast<double>(experts_per_token) / experts);

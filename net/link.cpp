@@ -25,6 +25,7 @@ std::span<std::byte> MessageReader::missing() {
   return std::span(bytes_).subspan(filled_);
 }
 
+// The size is checked before any memory is taken for it.
 bool MessageReader::accepts_head() {
   std::uint32_t size = 0;
   std::memcpy(&size, bytes_.data(), sizeof size);

@@ -54,6 +54,7 @@ Link reach(const Meeting& meeting) {
   return {};
 }
 
+// 128 bits: any host may connect, but only the group knows the token.
 std::string random_token() {
   std::random_device device;
   std::string token;

@@ -23,6 +23,7 @@ bool LineSplitter::end_line(std::string_view tail, const OnLine& on_line) {
 }
 
 bool LineSplitter::feed(std::string_view bytes, const OnLine& on_line) {
+  // Events may end lines with CR, LF or both, even in pieces; JSON lines end with LF alone.
   const std::string_view ends = lone_cr_ ? "\r\n" : "\n";
   while (!bytes.empty()) {
     if (after_cr_ && bytes.front() == '\n') bytes.remove_prefix(1);
@@ -60,6 +61,7 @@ bool SseReader::line(std::string_view text, const OnMessage& on_message) {
   const std::size_t colon = text.find(':');
   const std::string_view field = text.substr(0, colon);
   std::string_view value = colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
+  // One blank after the colon belongs to the format, further ones to the value.
   if (value.starts_with(' ')) value.remove_prefix(1);
   if (field == "event") event_ = value;
   if (field != "data") return true;

@@ -28,6 +28,7 @@ struct AutoscalingConfig {
   Nanos start_up = 0;  // provision, image, load, warm-up: not routable before
 };
 
+/// Target tracking as AWS documents it: an alarm above and one below the target, with cooldowns.
 class Autoscaler {
  public:
   Autoscaler(const AutoscalingConfig& config, std::int32_t initial);

@@ -22,6 +22,7 @@ struct Segment {
 /// Which requests decode one token: none, the whole decode group, or those listed (members of the group).
 enum class Decodes : std::uint8_t { none, group, listed };
 
+/// One forward pass of a step: prompts, and decodes of the group or of a list.
 struct Forward {
   std::vector<Segment> prefill;  // in batch order
   Decodes decodes = Decodes::none;
@@ -67,6 +68,7 @@ struct Reject {
   [[nodiscard]] bool is_for_length() const { return !waited && (http == 400 || http == 422 || http == 500); }
 };
 
+/// What the next step does. Storage is kept between decisions, so that deciding allocates nothing.
 struct Decision {
   std::vector<KvOp> kv;
   std::vector<ReqId> preempted;  // by recompute or swap-out, in the order it happened

@@ -14,6 +14,7 @@
 
 namespace plimsoll::sched {
 
+/// The text of decisions.txt. Costs nothing if not enabled.
 class DecisionLog {
  public:
   explicit DecisionLog(bool enabled) : enabled_(enabled) {}

@@ -60,6 +60,8 @@ std::int64_t KvLedger::group_steps(Blk available) const {
   return steps;
 }
 
+// The integral of the blocks in use over a piece of steps whose times follow a parabola around its middle: occupancy
+// needs block-seconds, not blocks.
 double KvLedger::weighted_growth(std::int64_t steps, double a, double b, double c) const {
   if (growing_ == 0) return 0;
   const std::int64_t size = config_.block_tokens;
@@ -80,6 +82,7 @@ void KvLedger::open(ReqId id, std::span<const std::uint64_t> prompt_hashes) {
   if (cache_) cache_->open(id, prompt_hashes);
 }
 
+// Blocks that take_early() already took from the cache are not taken from it a second time.
 void KvLedger::take(Blk blocks, Blk early) {
   PLIMSOLL_CHECK(blocks <= free_, "the policy asked for more KV blocks than are free");
   free_ -= blocks;
@@ -120,6 +123,7 @@ void KvLedger::publish(ReqId id, Tok computed) {
   if (cache_) cache_->publish(id, computed);
 }
 
+// The group keeps only counters of phases, so a member first turns its own counters back into a number of blocks.
 void KvLedger::release(ReqId id, Tok computed, bool returns, Blk early) {
   Account& a = accounts_.make(id);
   leave_group(id);
@@ -162,6 +166,7 @@ void KvLedger::close(ReqId id) {
   if (cache_) cache_->close(id);
 }
 
+// Requests that reserved for life never need another block, so they take no part in the phases.
 void KvLedger::join_group(ReqId id, Tok computed) {
   Account& a = accounts_.make(id);
   if (a.reserved) return;

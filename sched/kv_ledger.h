@@ -34,6 +34,7 @@ struct PrefixHit {
   Blk idle_blocks = 0;  // how many of these blocks no request holds: they count as free until attached
 };
 
+/// Counts the KV blocks of one replica. Fails a check where a policy takes what is not free.
 class KvLedger {
  public:
   explicit KvLedger(const KvConfig& config);
@@ -87,14 +88,18 @@ class KvLedger {
   /// Gives everything back, `early` blocks of take_early() among it. The first `computed` tokens have content; with
   /// `returns` the request itself may find them again.
   void release(ReqId id, Tok computed, bool returns = true, Blk early = 0);
+  /// The blocks become free; as many are counted in host memory.
   void swap_out(ReqId id);
+  /// Takes as many blocks again as were swapped out.
   void swap_in(ReqId id);
   /// The request forgets its blocks' history; call after release when it has ended.
   void close(ReqId id);
 
   void join_group(ReqId id, Tok computed);
   void leave_group(ReqId id);
+  /// Every member takes the blocks of `steps` more tokens. They must be free: see group_steps().
   void advance_group(std::int64_t steps);
+  /// One member decodes alone, as one of a list.
   void advance_member(ReqId id);
 
   /// Sum over j < steps of group_growth(j + 1) * (a + b x + c x^2), x = j - (steps - 1) / 2: blocks times time of a

@@ -53,6 +53,7 @@ struct StepLoad {
   double prefill_tokens = 0;
 };
 
+/// Integrals over the time of steps, in token-seconds; the replica tells of every change.
 class KvOccupancy {
  public:
   // ---- changes between steps. `computed` is the number of tokens that the request has computed. ---------------

@@ -10,6 +10,7 @@
 
 namespace plimsoll::sched {
 
+/// Counts by bins of equal width in the logarithm. Quantiles are exact to half a bin; sums are exact.
 class LogHistogram {
  public:
   /// Adds `weight` copies of `seconds`; zero and below count as 0.

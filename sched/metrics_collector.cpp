@@ -41,6 +41,7 @@ double per_token(double latency, std::int32_t output) { return latency / std::ma
 
 /// Output tokens a second that ended in each of `slices` equal parts of the window.
 template <class Records>
+// Slices and batches of a run are nearly independent if they are long, which an interval of their means needs.
 std::vector<double> throughput_slices(const Records& records, double start, double end, std::size_t slices) {
   std::vector<double> rates(slices, 0);
   const double width = (end - start) / static_cast<double>(slices);
@@ -267,6 +268,7 @@ void MetricsCollector::fill_request_metrics(PointMetrics& point) const {
     return;
   }
   std::vector<double> column(records_.size());
+  // One column at a time: quantiles reorder it, and a copy of every metric would double the memory of a run.
   const auto fill = [&](auto value_of) {
     column.resize(records_.size());
     std::transform(records_.begin(), records_.end(), column.begin(), value_of);
@@ -330,6 +332,7 @@ double MetricsCollector::slo_value(const Slo::Bound& bound, bool grows) const {
     if (itl_.count() == 0) return completed_ == 0 && rejected_ + timed_out_ > 0 ? kNever_s : 0;
     return bound.quantile < 0 ? itl_.mean() : itl_.quantile(bound.quantile);
   }
+  // A queue without end misses every limit on a wait, however the run began.
   if (grows) return kNever_s;
   if (is_thinned()) return thinned_slo_value(bound);
   std::vector<double> values;
@@ -338,6 +341,7 @@ double MetricsCollector::slo_value(const Slo::Bound& bound, bool grows) const {
     if (const auto value = value_of(record, bound.metric)) values.push_back(*value);
   }
   const std::int64_t failed = rejected_ + timed_out_;
+  // Requests that failed count as infinitely late, or refusing them would improve a percentile.
   if (values.empty()) return failed > 0 ? kNever_s : 0;
   if (bound.quantile < 0) {
     double sum = 0;
@@ -369,6 +373,7 @@ double MetricsCollector::thinned_slo_value(const Slo::Bound& bound) const {
 void MetricsCollector::fill_kv(PointMetrics& point) const {
   // A batch exists only while a step runs, so its mean size is over the time in steps.
   point.batch_mean = ratio(sums_.batch, sums_.busy_s);
+  // With a fleet that changes, only the time for which replicas were there counts.
   double pool_seconds = runs_.empty() ? 0 : pool_tokens_ / static_cast<double>(runs_.size()) * point.duration_s;
   if (fleet_) pool_seconds = one_pool_tokens_ * fleet_->replica_s;
   point.kv_used_mean = ratio(sums_.used_tokens, pool_seconds);
@@ -407,6 +412,7 @@ void MetricsCollector::fill_time_parts(PointMetrics& point) const {
   point.time_host_s = service_.host * share;
   point.time_queue_s = queue_s_ * share;
   point.time_preempt_s = preempt_s_ * share;
+  // What is left of the latency belongs to none of the causes.
   point.time_other_s =
       *point.latency.mean - (point.time_weights_s + point.time_kv_s + point.time_compute_s + point.time_allreduce_s +
                              point.time_host_s + point.time_queue_s + point.time_preempt_s);
@@ -433,6 +439,7 @@ void MetricsCollector::fill_intervals(PointMetrics& point) const {
   point.output_tokens_per_s_ci95 = replication_interval(rates);
 }
 
+// One run alone: batch means, which allow for waits that depend on each other.
 void MetricsCollector::fill_run_intervals(PointMetrics& point) const {
   const std::size_t batches = batch_count(records_.size());
   if (batches == 0) return;

@@ -100,12 +100,14 @@ class MetricsCollector {
   /// Requests sent before `warmup` (from the run's start) are left out of request metrics, throughput and integrals.
   MetricsCollector(Slo slo, Seconds warmup, bool returns_at_batch_end);
 
+  /// Takes memory for as many completed requests, so that a long run does not copy them.
   void reserve(std::size_t requests);
   /// For runs without end. From the 16384th completed request on, quantiles are those of histograms, within 0.1 %, and
   /// the steady state and the intervals rest on every k-th request. Before the first add().
   void bound_memory();
   /// In order of end within a run.
   void add(const RequestResult& result);
+  /// Adds the counts of times between tokens; their sum comes by add_itl_sum().
   void add_itl(const LogHistogram& itl);
   /// Of gaps that were added without their sum.
   void add_itl_sum(double seconds);

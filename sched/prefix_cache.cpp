@@ -17,6 +17,7 @@ std::vector<std::uint64_t> block_hashes(std::span<const std::uint64_t> prefix_ha
   std::vector<std::uint64_t> hashes;
   if (hash_block_tokens <= 0) return hashes;
   const auto known = static_cast<std::int64_t>(prefix_hashes.size()) * hash_block_tokens;
+  // Only whole blocks can be shared: a part of one is computed again.
   const std::int64_t blocks = std::min<std::int64_t>(input, known) / block_tokens;
   hashes.reserve(static_cast<std::size_t>(blocks));
   const auto size = static_cast<std::uint64_t>(hash_block_tokens);
@@ -47,6 +48,7 @@ PrefixCache::Match PrefixCache::match(const Holder& holder, std::size_t from, st
   const Run& r = runs_[at(run)];
   const std::size_t most = std::min(static_cast<std::size_t>(r.count), end - from);
   const auto first = r.hashes.begin();
+  // A hash covers all blocks before it, so equal hashes mean equal beginnings, and a run is compared as a whole.
   const auto differ = std::mismatch(first, first + static_cast<std::ptrdiff_t>(most),
                                     holder.hashes.begin() + static_cast<std::ptrdiff_t>(from));
   return {run, static_cast<std::size_t>(differ.first - first)};
@@ -83,6 +85,7 @@ std::int32_t PrefixCache::new_run() {
 void PrefixCache::push_idle(Blk count, bool at_head) {
   if (count == 0) return;
   const std::int32_t end = at_head ? head_ : tail_;
+  // Blocks without content need no order among themselves: a queue of millions is one entry.
   if (end >= 0 && runs_[at(end)].kind == Kind::anonymous) {
     runs_[at(end)].count += count;
     return;
@@ -145,6 +148,7 @@ void PrefixCache::evict_head() {
   Run& r = runs_[at(run)];
   if (r.kind == Kind::hashed) {
     const std::uint64_t hash = r.hashes.front();
+    // The table knows the oldest copy only. If that goes, the next one takes its place.
     const std::int32_t first = by_hash_.find(hash);
     if (first == run) {
       by_hash_.erase(hash);
@@ -197,6 +201,7 @@ Blk PrefixCache::attach(ReqId id, Tok tokens) {
     PLIMSOLL_CHECK(found.run >= 0, "a prefix is attached as it was hit");
     const auto count = static_cast<Blk>(found.blocks);
     if (count < runs_[at(found.run)].count) split(found.run, found.blocks);
+    // Held runs leave the queue: they cannot be taken.
     if (runs_[at(found.run)].holders++ == 0) {
       unlink(found.run);
       were_idle += count;
@@ -286,10 +291,12 @@ Blk PrefixCache::release(ReqId id, Blk held, Tok computed, bool returns) {
   Holder* const h = holders_.find(id);
   const Blk published = h == nullptr ? 0 : static_cast<Blk>(h->published);
   Blk became_idle = held - published;
+  // The last, incomplete block has no content that can be found. Newer versions of vLLM use such blocks first.
   const Blk partial = std::min(held - whole, became_idle);
   push_idle(partial, partial_first_);
   push_idle(became_idle - partial, false);
   if (h == nullptr) return became_idle;
+  // Tail first, as in vLLM: blocks that are freed later are evicted later.
   for (auto piece = h->pieces.rbegin(); piece != h->pieces.rend(); ++piece) {
     parts_.clear();
     for_parts(*piece, [this](std::int32_t run) { parts_.push_back(run); });

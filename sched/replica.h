@@ -62,6 +62,7 @@ struct FinishedAttempt {
   model::TimeParts service;
 };
 
+/// The scheduler of one engine instance, with its requests and KV blocks, without a clock or a device.
 class Replica {
  public:
   struct Config {
@@ -82,6 +83,7 @@ class Replica {
   /// The client is gone and the engine drops the request. No step may be in flight for it to matter at once; a step in
   /// flight is finished with it, so the caller calls this between steps.
   void cancel(ReqId id, Outcome outcome, Nanos now);
+  /// Whether this attempt is still there; handles come again, serials do not.
   [[nodiscard]] bool is_live(ReqId id, std::uint64_t serial) const;
   /// The client gave up but the engine keeps working: the request will end as timed_out.
   void abandon(ReqId id);

@@ -36,6 +36,7 @@ struct RareFields {
   std::int32_t priority = 0;  // the lower, the sooner
 };
 
+/// All requests of a replica by their handles, and the decode group. Handles are small numbers that come again.
 class RequestTable {
  public:
   // ---- read by policies ------------------------------------------------------------------------------------
@@ -69,7 +70,9 @@ class RequestTable {
   void set_capped(std::int64_t requests) { capped_ = requests; }
   /// One more output token of a request outside the group.
   void emit(ReqId id) { ++slots_[id].generated; }
+  /// The request decodes with the group from the next step on.
   void join_group(ReqId id);
+  /// Its counters are its own again.
   void leave_group(ReqId id);
   /// All members decode `steps` tokens.
   void advance_group(std::int64_t steps);

@@ -96,12 +96,14 @@ void Rolling::fill(const View& view, Nanos now) {
 void Rolling::leave(ReqId id, const View& view) {
   const auto found = std::find(active_.begin(), active_.end(), id);
   if (found == active_.end()) return;
+  // Requests that the engine has not seen stand at the end of the list.
   if (active_.end() - found <= fresh_) --fresh_;
   active_.erase(found);
   slots_ -= slot_blocks(id, view);
 }
 
 void Rolling::on_steps_done(const StepsDone& done, const View& view, Nanos now) {
+  // A step that decoded nothing starts the count of waiting steps again.
   counter_ = restarts_counter_ ? 0 : (counter_ + done.steps) % (waiting_steps_ + 1);
   expire(view, now - 1);  // at equal times the step's end comes first
   if (done.finished.empty()) return;
@@ -118,6 +120,7 @@ Blk Rolling::prompt_blocks(const View& view) const {
   return blocks;
 }
 
+// DJL fails the whole batch when the engine runs out of memory, not only the request that asked for it.
 void Rolling::fail_all(const View& view) {
   for (const ReqId id : active_) {
     rejects_.push_back({id, 424, "generation_failed"});
@@ -135,6 +138,7 @@ void Rolling::decide(Nanos now, const View& view, Decision& out) {
   bool takes_new = !decodes || counter_ >= waiting_steps_;
   Blk free = view.kv.free();
   Blk growth = view.kv.group_growth(1);
+  // Each failure empties the batch, and the next requests of the queue are tried on the free pool.
   while (growth + (takes_new ? prompt_blocks(view) : 0) > free) {
     fail_all(view);
     fill(view, now);

@@ -19,6 +19,7 @@ constexpr std::array<std::string_view, 8> kNames{"round_robin", "random", "least
                                                  "session",     "prefix", "least_kv",          "least_tokens"};
 using Loads = std::span<const ReplicaLoad>;
 
+// The slow way, for callers that never tell of changes.
 std::size_t healthy_count(Loads loads) {
   const auto count = std::count_if(loads.begin(), loads.end(), [](const ReplicaLoad& load) { return load.healthy; });
   PLIMSOLL_CHECK(count > 0, "a request is routed only while a replica is healthy");
@@ -45,6 +46,7 @@ std::size_t least(Loads loads, Key key) {
 class Healthy {
  public:
   void changed(std::size_t index, Loads loads) {
+    // Loads change with every request, health seldom: only then the list is made anew.
     if (healthy_.size() == loads.size() && healthy_[index] == loads[index].healthy) return;
     healthy_.clear();
     list_.clear();
@@ -95,6 +97,7 @@ class PowerOfTwo final : public Router {
   std::size_t route(const RouteQuery&, Loads loads) override {
     const std::size_t count = healthy_.count(loads);
     if (count == 1) return healthy_.nth(loads, 0);
+    // Mitzenmacher: the better of two random replicas is nearly as good as the best of all, without asking all.
     const std::size_t one = draw_below(engine_, count);
     std::size_t two = draw_below(engine_, count - 1);
     if (two >= one) ++two;  // skip the first: distinct, and still uniform
@@ -113,6 +116,7 @@ template <class Key>
 class Least final : public Router {
  public:
   std::size_t route(const RouteQuery&, Loads loads) override {
+    // Without a first change nothing is known of the order, so all are compared.
     if (tournament_.empty()) return least(loads, [&](std::size_t i) { return Key{}(loads[i]); });
     PLIMSOLL_CHECK(loads[tournament_.winner()].healthy, "a request is routed only while a replica is healthy");
     return tournament_.winner();
@@ -150,6 +154,7 @@ class Session final : public Router {
     std::size_t best = loads.size();
     std::uint64_t best_rank = 0;
     for (std::size_t i = 0; i < loads.size(); ++i) {
+      // A session whose replica is overloaded goes to the next one of its ranking, and back when there is room.
       if (!loads[i].healthy || (cap_ && loads[i].outstanding > *cap_)) continue;
       const std::uint64_t rank = mix(mix(query.session) ^ i);
       if (best < loads.size() && rank <= best_rank) continue;
@@ -183,6 +188,7 @@ class LeastKv final : public Router {
       reported_.assign(loads.begin(), loads.end());
       reported_at_ = query.now;
     }
+    // A report changes all keys at once; between two reports one request changes one key.
     if (reports || !told_) tournament_.start(loads.size(), better(loads));
     return tournament_.winner();
   }

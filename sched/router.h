@@ -15,6 +15,7 @@
 
 namespace plimsoll::sched {
 
+/// The names are in router.cpp, in this order.
 enum class RouterKind : std::uint8_t {
   round_robin,
   random,
@@ -43,6 +44,7 @@ struct RouteQuery {
   Nanos now = 0;
 };
 
+/// Chooses a replica for each request. Deterministic: random ones draw from a seeded stream.
 class Router {
  public:
   virtual ~Router() = default;

@@ -25,6 +25,7 @@ void PrefixForest::leave(Tree& tree, std::int32_t node) {
   (n.older >= 0 ? nodes_[at(n.older)].newer : tree.oldest) = n.newer;
 }
 
+// Every tree has a list by use; its oldest node goes when the tree is full.
 void PrefixForest::use(Tree& tree, std::int32_t node) {
   Node& n = nodes_[at(node)];
   n.newer = -1;

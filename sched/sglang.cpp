@@ -131,6 +131,8 @@ SgLang::Room SgLang::room(const View& view) const {
   return room;
 }
 
+// The flag `full_` remembers that the last attempt found no room. It spares the walk over the queue until a request
+// ends.
 void SgLang::schedule_prefill(const View& view, Decision& out, Forward& forward) {
   const bool pending_chunk = chunked_request_ != kNoRequest;
   if ((full_ || waiting_.empty()) && !pending_chunk) return;
@@ -179,6 +181,7 @@ SgLang::Verdict SgLang::add(ReqId id, const View& view, Room& room, Decision& ou
   if (extend >= room.input && !forward.prefill.empty()) return Verdict::other;
   Tok tokens = extend;
   if (extend > room.chunk) {
+    // Chunks end with a page, so that no page is written by two steps.
     tokens = static_cast<Tok>(room.chunk) / view.kv.block_tokens() * view.kv.block_tokens();
     if (tokens <= 0) return Verdict::other;
   }
@@ -252,6 +255,8 @@ void SgLang::retract(const View& view, Decision& out) {
   for (const ReqId id : running_)
     if (view.requests.decoding(id)) order.push_back(id);
   std::stable_sort(order.begin(), order.end(), [&](ReqId a, ReqId b) {
+    // Those with the fewest output tokens lose the least work, and among these those with the longest prompts free the
+    // most.
     const Tok out_a = view.requests.generated(a), out_b = view.requests.generated(b);
     return out_a != out_b ? out_a > out_b : view.requests[a].prompt < view.requests[b].prompt;
   });

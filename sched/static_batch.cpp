@@ -87,6 +87,7 @@ void StaticBatch::decide(Nanos now, const View& view, Decision& out) {
 }
 
 void StaticBatch::launch(const View& view, Decision& out) {
+  // The batch keeps its rows until the last of them ends: rows that finish early stay as padding.
   rows_.swap(gathered_);
   gathered_.clear();
   gathered_blocks_ = 0;

@@ -41,6 +41,8 @@ class PathBuilder {
 
   void add(const Served& request, double each) {
     const double sent = request.end - request.latency - start_, first = sent + request.ttft, end = request.end - start_;
+    // A request weighs 1 until its first token, then the share of tokens to come, a straight line to 0 at its end.
+    // Adding and removing the line at its ends costs the same for every request, however long it stays.
     const std::size_t from = at_or_after(sent), flat_end = at_or_after(first), until = at_or_after(end);
     sent_[from] += each;
     constant_[from] += each;
@@ -76,6 +78,7 @@ class PathBuilder {
   std::array<double, kInstants + 2> constant_{}, slope_{}, sent_{};
 };
 
+// Over the window alone: the first third of the load still fills the deployment.
 double variance_of_window(const Path& path) {
   double sum = 0, squares = 0;
   constexpr double kCount = kInstants - kFrom + 1;
@@ -118,12 +121,15 @@ struct Evidence {
       output += run.each * request.output;
       output_squares += run.each * request.output * request.output;
     }
+    // A closed loop cannot have more waiting than it has clients, so its backlog tells nothing.
     if (run.load.kind == OfferedLoad::Kind::open && length > 0) {
       add_path(run, length);
       add_drain(run);
     }
   }
 
+  // How long half of what is left at the last arrival takes to finish. The median is not held up by one request with a
+  // very long output.
   void add_drain(const JudgedRun& run) {
     std::vector<double> ends;
     for (const Served& request : run.served) {
@@ -191,6 +197,7 @@ class Judgement {
     if (sheds_surely()) return sheds();
     const double rounds = ratio(e_.requests, e_.runs * e_.clients);
     const double rate = ratio(e_.requests, e_.length_s);
+    // All clients send at the start; only after some rounds have their requests spread over time.
     if (rounds < kRoundsNeeded) {
       return too_short(text("%.2g requests a client; a steady state takes %g", rounds, kRoundsNeeded),
                        kRoundsNeeded * e_.clients + rate * e_.warmup_s);
@@ -205,6 +212,8 @@ class Judgement {
     if (sheds_surely()) return sheds();
     if (e_.requests < static_cast<double>(kMinCount) * e_.runs) return few_requests(rate);
     if (e_.length() < 3 * e_.settles_s) return fleet_is_slow(rate);
+    // The order matters: a run that proves overload is called so even if it is short; one that shows neither overload
+    // nor rest is called too short.
     if (is_overloaded()) return overloaded();
     if (grows()) return still_fills(rate);
     const double lives = ratio(e_.length(), e_.latency());
@@ -215,6 +224,7 @@ class Judgement {
 
  private:
   [[nodiscard]] bool sheds_much() const { return e_.shed > (1 - kShareServed) * e_.requests; }
+  // The count of refusals is taken as a Poisson variable: two standard deviations above the limit leave little doubt.
   [[nodiscard]] bool sheds_surely() const {
     return e_.shed - 2 * std::sqrt(e_.shed) > (1 - kShareServed) * e_.requests;
   }
@@ -223,6 +233,7 @@ class Judgement {
   [[nodiscard]] double wander(double n) const { return std::sqrt((e_.gap_scv + e_.output_scv()) * n); }
 
   [[nodiscard]] bool grows() const {
+    // Less growth than one percent of the load and two requests a run says nothing, however small chance is.
     const double least = kSmallGrowth * e_.offered + 2 * e_.runs;
     return e_.growth > std::max(least, kSigmas * wander(e_.offered));
   }
@@ -242,6 +253,8 @@ class Judgement {
     if (e_.replay) return replay_is_overloaded();
     if (!grows() || e_.length() < kServiceTimes * service_s_) return false;
     constexpr double kAsFast = 0.7;
+    // Growths of the two halves are compared; each has the chance of half the window, and the difference of two has the
+    // root of 2 times that.
     const double chance = 2 * std::sqrt(2.0) * wander(e_.offered / 2);
     return e_.growth_last > 0 && e_.growth_last >= kAsFast * e_.growth_before - std::min(chance, e_.growth_before / 2);
   }
@@ -260,6 +273,7 @@ class Judgement {
     if (e_.replay && e_.last_offered - e_.growth_last >= kShareServed * e_.last_served_s &&
         e_.length() >= kLivesNeeded * e_.latency())
       return true;
+    // The outputs of this run may have been short by chance; what that can explain does not count as served.
     const double by_chance = kLengthSigmas * std::sqrt(e_.output_scv() * e_.offered);
     return e_.offered - e_.growth - by_chance >= kShareServed * e_.meant;
   }
@@ -309,6 +323,8 @@ class Judgement {
   [[nodiscard]] SteadyState too_few(double rate) const {
     const double share = std::clamp(ratio(e_.growth, e_.offered), 0.0, 1 - kShareServed - 0.005);
     const double spread = kLengthSigmas * std::sqrt(e_.output_scv()) + 2 * std::sqrt(e_.gap_scv);
+    // The uncertainty of the served share falls with the root of the number of requests; solved for the number at which
+    // it is below the margin.
     const double to_show = std::pow(spread / (1 - kShareServed - share), 2);
     const double calm =
         e_.gap_scv > 0 && !e_.replay ? 1.3 * (ratio(e_.variance, e_.runs) + 0.5) / (kCalmPath * e_.gap_scv) : to_show;

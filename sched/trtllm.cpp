@@ -20,6 +20,7 @@ TrtLlm::TrtLlm(const PolicyConfig& config)
 // max_utilization sets nothing aside for the cap, so only the prompt has to fit.
 std::optional<Reject> TrtLlm::admit(const Request& request, const View& view) const {
   if (max_len_ > 0 && most_tokens(request) > max_len_) return Reject{kNoRequest, 400, "max_seq_len"};
+  // Chunks are whole blocks, so a budget below one block could never make progress.
   const bool chunks = chunked_ && budget_ >= view.kv.block_tokens();
   if (!chunks && request.prompt > budget_) return Reject{kNoRequest, 400, "max_num_tokens"};
   const std::int64_t tokens = policy_ == CapacityPolicy::max_utilization ? request.prompt : most_tokens(request);
@@ -54,6 +55,8 @@ void TrtLlm::decide(Nanos now, const View& view, Decision& out) {
   Capacity result = capacity(view, out);
   Forward& forward = out.add_forward();
   if (result.members > 0) forward.decodes = Decodes::group;
+  // Two stages as in the product: the first decides by memory which requests may run, the second by tokens which of
+  // them do in this step.
   std::int64_t room = micro_batch(view, result, out, forward);
   // An empty engine that cannot run the first request never will: it would block the others for ever.
   while (started_.empty() && forward.prefill.empty() && out.preempted.empty() && !pending_.empty()) {
@@ -92,6 +95,7 @@ TrtLlm::Capacity TrtLlm::capacity(const View& view, Decision& out) {
 
 // Blocks for every request's cap: what started requests may still take is set aside, then pending ones in order.
 void TrtLlm::no_evict(const View& view, Capacity& result) const {
+  // Started requests have their whole life set aside: only the rest can be promised to others.
   Blk left = view.kv.total() - set_aside_;
   for (const ReqId id : pending_) {
     if (std::ssize(started_) + result.admitted >= max_running_) return;
@@ -113,6 +117,7 @@ void TrtLlm::utilization(const View& view, Decision& out, Capacity& result) {
     left -= growth;
     i = started_.size();  // all decode: the common case, whatever the batch size
   }
+  // Arrivals after the request that was paused are not looked at: they would overtake it.
   std::uint64_t end = arrivals_ + 1;
   while (static_cast<std::int64_t>(i + j) < max_running_) {
     const bool some_started = i < started_.size();
@@ -154,6 +159,7 @@ bool TrtLlm::make_room(ReqId id, Blk need, Blk& left, std::size_t scheduled, con
     out.preempted.push_back(last);
     out.kv.push_back({KvOp::Kind::free_all, last, 0});
     const auto order = [this](ReqId a, ReqId b) { return earlier(a, b); };
+    // A paused request returns to its place by arrival, ahead of all that came later.
     pending_.insert(std::lower_bound(pending_.begin(), pending_.end(), last, order), last);
   }
   return true;

@@ -36,11 +36,13 @@ void VllmV0::on_cancel(ReqId id, const View&, Nanos) {
 }
 
 void VllmV0::on_steps_done(const StepsDone& done, const View&, Nanos now) {
+  // The delay factor waits a multiple of the time that the last step with prompts took.
   if (prompt_started_ >= 0) prompt_latency_ = now - prompt_started_;
   prompt_started_ = -1;
   for (const ReqId id : done.finished) remove_one(running_, id);
 }
 
+// A reserve that admissions must leave free, so that the running requests are not preempted in the next steps.
 Blk VllmV0::watermark(const View& view) const {
   return static_cast<Blk>(watermark_ * static_cast<double>(view.kv.total()));
 }
@@ -97,6 +99,7 @@ void VllmV0::schedule_running(const View& view, Step& step, Decision& out, Forwa
     if (step.members > 0) forward.decodes = Decodes::group;
     return;
   }
+  // The pool is nearly empty or a prompt is unfinished: requests are looked at one by one, oldest first.
   for (std::size_t i = 0; i < running_.size(); ++i) {
     if (limited && step.budget <= 0) break;
     if (!schedule_one(running_[i], view, step, out, forward)) break;
@@ -131,6 +134,7 @@ bool VllmV0::schedule_one(ReqId id, const View& view, Step& step, Decision& out,
   return true;
 }
 
+// The last request of the list goes first: it was admitted last.
 void VllmV0::preempt(ReqId id, const View& view, Step& step, Decision& out) {
   step.preempted = true;
   step.members -= view.requests.decoding(id) ? 1 : 0;

@@ -135,6 +135,8 @@ class Lane {
     forget_ended();
   }
 
+  // The order of the file is checked, not only its words: a live run never cancels between a decision and the end of
+  // its first step.
   void cancel(const Events& event, Nanos now) {
     const auto serial = static_cast<std::uint64_t>(event.whole("id", 0, INT64_MAX));
     const auto found = ids_.find(serial);
@@ -160,6 +162,7 @@ class Lane {
     sched::StepsTime time;
     const Nanos start = event.whole("start", 0, now);
     time.start = 1e-9 * static_cast<double>(start);
+    // A live run measures whole steps; what caused their time is not known.
     time.first = time.total = time.parts.other = 1e-9 * static_cast<double>(now - start);
     time.end = 1e-9 * static_cast<double>(now);
     time.end_stamp = now;
@@ -193,6 +196,7 @@ class Replay {
     if (const std::string found = events_.text("policy"); found != policy)
       events_.fail(fmt::format("a run of policy {}, but the study states {}", found, policy));
     sched::Replica::Config config{.policy = scenario.policy, .kv = scenario.kv, .window = 0, .keep_log = true};
+    // The pool is the one of the live run: on another machine the study may resolve to another size.
     config.kv.blocks = events_.whole("kv_blocks", 0, INT32_MAX);
     config.kv.block_tokens = static_cast<sched::Tok>(events_.whole("block_tokens", 1, kMaxBlock));
     config.kv.prefix_caching = events_.flag("prefix_caching");

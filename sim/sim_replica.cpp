@@ -58,6 +58,8 @@ Nanos SimReplica::next_event() const {
 
 // ---- what happens while a plan is in flight -----------------------------------------------------------------
 
+// An event is due. At first only a lower bound of the piece is known; its sum is taken when the bound is reached, since
+// an arrival may cut the piece before.
 bool SimReplica::advance(Nanos now) {
   if (remaining_ == 0) return replica_.wake_at() <= now;
   if (piece_end_ > now) return false;
@@ -76,6 +78,7 @@ bool SimReplica::advance(Nanos now) {
   return true;
 }
 
+// Requests whose clients gave up during a step leave with its end, as a device cannot take a row out of a running step.
 void SimReplica::end_plan(Nanos now) {
   remaining_ = 0;
   for (const Cancel& c : cancels_)
@@ -83,6 +86,8 @@ void SimReplica::end_plan(Nanos now) {
   cancels_.clear();
 }
 
+// Completes the steps of a leap that have ended by now, so that an observer sees what it would see if every step were
+// an event.
 void SimReplica::settle(Nanos now) {
   if (remaining_ == 0 || !leap_ || piece_ <= 1) return;
   // Rounded stamps decide whether a step has ended, as they do when every step is an event of its own.
@@ -102,6 +107,7 @@ void SimReplica::settle(Nanos now) {
   boundary_ = stamp(clock_);
 }
 
+// Steps that had ended count; the one in flight is lost with its tokens.
 void SimReplica::die(Nanos now) {
   settle(now);
   remaining_ = 0;
@@ -125,6 +131,7 @@ void SimReplica::complete(std::int64_t steps, double total) {
   clock_ += total;
   time.end = clock_;
   time.end_stamp = stamp(clock_);
+  // Before the replica completes them: the row tells of the step as it was decided.
   if (keep_steps_) note_step(steps, time.start, time.end_stamp);
   remaining_ -= steps;
   piece_ -= steps;
@@ -184,6 +191,8 @@ void SimReplica::decide(Nanos now) {
   start_piece();
 }
 
+// Only decodes of the whole group grow evenly: one token a row and step. Whatever moves blocks or prompts is a step of
+// its own.
 bool SimReplica::is_leapable() const {
   const auto forwards = replica_.decision().forwards();
   return forwards.size() == 1 && forwards[0].decodes == sched::Decodes::group && forwards[0].prefill.empty() &&
@@ -227,6 +236,8 @@ void SimReplica::start_leap(const sched::Forward& forward) {
   series_ = StepSeries(curve, load.context, growth, load.context_windowed, windowed_growth);
   if (series_.first() <= 0)
     remaining_ = 1;  // steps take no time: events at this instant must come between them, so the policy decides each
+  // A piece ends where the cost stops to be smooth: at the end of a cell, where a row fills the sliding window, and at
+  // a knot of the measured curve.
   piece_ = std::min(remaining_, series_.cell());
   if (!padded) piece_ = std::min(piece_, std::max<std::int64_t>(replica_.requests().steps_to_window_kink(), 1));
   if (piece_ > 1) {
@@ -244,6 +255,8 @@ void SimReplica::start_leap(const sched::Forward& forward) {
   }
 }
 
+// Stamps are rounded. The two loops move to the first boundary whose stamp is at or after the time, as stepping would
+// find it.
 std::int64_t SimReplica::steps_to_reach(Nanos time) const {
   double elapsed = 0;
   const double span = 1e-9 * static_cast<double>(time) - clock_;
@@ -266,6 +279,7 @@ model::TimeParts SimReplica::price(const sched::Forward& forward) {
   spans_.clear();
   std::int64_t sampled = load.rows;
   for (const sched::Segment& segment : forward.prefill) {
+    // Static batches compute every row at the width of the widest: padding costs as much as tokens.
     spans_.push_back({std::max(segment.new_tokens, forward.padded), segment.context});
     if (segment.emits) ++sampled;
   }

@@ -14,6 +14,7 @@ SimRun::SimRun(const load::Scenario& scenario, const RunOptions& options)
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) put_new(slot);
 }
 
+// A deque: the loop keeps pointers to replicas, and failed ones stay for what they measured.
 void SimRun::put_new(std::size_t slot) {
   slots_[slot] = &replicas_.emplace_back(scenario_, static_cast<std::int32_t>(slot), options_, shared_);
   all_.push_back(&slots_[slot]->replica());
@@ -38,6 +39,7 @@ bool SimRun::complete(Nanos now, load::RunLoop& loop) {
   bool any = false;
   events_.due(now, due_);
   for (const std::size_t slot : due_) {
+    // A timer of an idle replica only asks it for a decision; nothing has happened by that.
     const bool was_busy = slots_[slot]->busy();
     any = any || was_busy;
     const bool decides = slots_[slot]->advance(now);

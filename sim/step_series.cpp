@@ -34,6 +34,8 @@ void StepSeries::each_node(std::int64_t n, Visit&& visit) const {
   }
   const double middle = (count - 1) / 2, q = count * count;
   const double m2 = (q - 1) / 12, m4 = m2 * (3 * q - 7) / 20;
+  // Short pieces: three nodes that are exact for polynomials up to the fifth degree. The weight of the outer nodes
+  // follows from the second and fourth moment.
   if (growth_ * count * kShortFraction <= context_) {
     const double s = std::sqrt(m4 / m2), w = 0.5 * count * m2 / (s * s);
     visit(middle - s, w);
@@ -58,6 +60,7 @@ void StepSeries::each_node(std::int64_t n, Visit&& visit) const {
   visit(middle + s1, w1);
 }
 
+// The end of a piece is asked for first, its measurement later: both are the same sums.
 const StepSeries::Sums& StepSeries::sums(std::int64_t n) const {
   if (sums_.steps == n) return sums_;
   sums_ = {.steps = n, .total = 0, .moment1 = 0, .moment2 = 0, .parts = {}};
@@ -101,6 +104,8 @@ void StepSeries::measure(std::int64_t n, sched::StepsTime& time) const {
   time.parts = all.parts;
 }
 
+// Step times of a piece never fall, so all between two steps of one bin are in that bin: a piece costs a few
+// evaluations, not one a step.
 void StepSeries::add_gaps(std::int64_t n, std::int64_t weight, double total, sched::HistogramShare& histogram) const {
   if (n < 2) return;
   if (growth_ <= 0) {
@@ -129,6 +134,7 @@ void StepSeries::add_bins(std::int64_t low, std::int32_t low_bin, std::int64_t h
     histogram.add_to_bin(high_bin, weight, 0);
     return;
   }
+  // Halves the range until both ends share a bin.
   const std::int64_t middle = low + (high - low) / 2;
   const std::int32_t bin = sched::LogHistogram::bin_of(at(static_cast<double>(middle)));
   const std::int32_t next = sched::LogHistogram::bin_of(at(static_cast<double>(middle + 1)));

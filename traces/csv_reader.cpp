@@ -21,6 +21,7 @@ std::string_view unquoted(std::string_view text) {
   return text;
 }
 
+// Names of columns hold no commas, so a header is split without regard to quotes.
 std::vector<std::string> header_names(std::string_view line, char delimiter) {
   std::vector<std::string> names;
   for (std::size_t begin = 0; begin <= line.size();) {
@@ -82,6 +83,7 @@ void CsvReader::check_header(std::string_view line) const {
     return std::any_of(format_.columns.begin(), format_.columns.end(), [&](const Column& c) { return c.name == name; });
   };
   if (std::any_of(names_.begin(), names_.end(), known)) return;
+  // A spreadsheet may have saved the file with another separator: name it, if a known column shows up by it.
   for (const char delimiter : {';', '\t', '|'}) {
     const std::vector<std::string> names = header_names(line, delimiter);
     if (names.size() < 2 || !std::any_of(names.begin(), names.end(), known)) continue;
@@ -89,6 +91,7 @@ void CsvReader::check_header(std::string_view line) const {
          fmt::format("header has {} field; looks {}-separated, expected ','", names_.size(),
                      quoted(std::string_view(&delimiter, 1))));
   }
+  // A first field that is a number is no name of a column.
   const char first = names_[0].empty() ? '\0' : names_[0][0];
   if ((first >= '0' && first <= '9') || first == '-' || first == '.') {
     fail("", 1, "missing-header", "first line is data, not a header; expected columns " + column_list(format_));
@@ -200,6 +203,7 @@ Fault CsvReader::parse_arrival(std::string_view text) {
   if (format_.time != TimeUnit::date) return parse_time(text, unit_, row_.record.arrival);
   DateTime date;
   if (Fault fault = parse_date_time(text, date)) return fault;
+  // Times with and without an offset cannot be ordered, so a file has one kind.
   if (!zoned_.has_value()) zoned_ = date.has_zone;
   if (*zoned_ != date.has_zone) {
     return {"bad-timestamp", date.has_zone ? "a UTC offset here, but none in the first row"

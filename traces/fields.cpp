@@ -104,6 +104,7 @@ Fault take_zone(std::string_view rest, DateTime& out) {
 
 }  // namespace
 
+// The good case first, since a trace has millions of numbers; what is wrong is found out only then.
 Fault parse_tokens(std::string_view text, std::int32_t& out) {
   const char* end = text.data() + text.size();
   if (!text.empty() && is_digit(text[0])) {
@@ -149,6 +150,7 @@ Fault nanos_of(double value, double unit, Nanos& out) {
 Fault parse_time(std::string_view text, double unit, Nanos& out) {
   if (text.empty()) return {"bad-timestamp", "empty timestamp"};
   const char* end = text.data() + text.size();
+  // Nanoseconds since 1970 need 61 bits, more than a double holds exactly.
   if (unit == 1.0) {
     const auto [stop, error] = std::from_chars(text.data(), end, out);
     if (error == std::errc{} && stop == end) return out < 0 ? Fault{"negative", "negative arrival time"} : Fault{};

@@ -56,6 +56,7 @@ bool LineReader::next(std::string_view& line) {
     }
     if (ended_) return false;
     searched = have;
+    // A binary file may have no line end at all; without a limit it would be read into memory as one line.
     if (have > kMaxLine) {
       reject({file_, number_ + 1, 0, "", fmt::format("line is longer than {} MiB", kMaxLine >> 20U), "line-too-long"});
     }
@@ -63,6 +64,7 @@ bool LineReader::next(std::string_view& line) {
   }
 }
 
+// Blank lines at the end are no rows.
 bool LineReader::at_end() {
   if (begin_ == end_) refill();
   const std::string_view rest(buffer_.data() + begin_, end_ - begin_);

@@ -20,6 +20,7 @@ TraceBuilder::TraceBuilder(std::string file, std::string format, std::int32_t ha
 
 void TraceBuilder::warn(const FieldPlace& place, std::string_view code, std::string text) {
   const auto same = [&](const RowWarning& o) { return o.code == code && o.column == place.column; };
+  // A file may have the same oddity in every row: one warning each, with a count, in the order of their first places.
   auto it = std::find_if(oddities_.begin(), oddities_.end(), same);
   if (it == oddities_.end()) {
     it = oddities_.insert(it, {place, std::string(place.column), std::string(code), std::move(text), 0});
@@ -35,6 +36,7 @@ void TraceBuilder::lacks(const FieldPlace& place) {
 void TraceBuilder::add(const ParsedRow& row) {
   ++rows_;
   if (row.record.arrival >= 0) {
+    // Sorting in silence would hide a file that mixes two clocks.
     if (row.record.arrival < last_arrival_) {
       const FieldPlace& at = row.arrival_place;
       reject({file_, at.line, at.byte_column, std::string(at.column),
@@ -66,6 +68,7 @@ bool TraceBuilder::skip_zero(const ParsedRow& row) {
 
 bool TraceBuilder::hashes_consistent(const ParsedRow& row) {
   const std::int64_t block = trace_->hash_block_tokens;
+  // The last block of a prompt may be part of one; published traces give it an identity too.
   const auto expected = static_cast<std::size_t>((row.record.input_tokens + block - 1) / block);
   // Our own format may name the shared beginning only; the published ones name every block.
   const bool leading_only = trace_->format == "plimsoll";
@@ -76,6 +79,7 @@ bool TraceBuilder::hashes_consistent(const ParsedRow& row) {
                      row.record.input_tokens, leading_only ? "at most " : "", expected, block));
     return false;
   }
+  // A repeated identity would make a request share a prefix with itself.
   sorted_.assign(row.hashes.begin(), row.hashes.end());
   if (!std::is_sorted(sorted_.begin(), sorted_.end())) std::sort(sorted_.begin(), sorted_.end());
   if (std::adjacent_find(sorted_.begin(), sorted_.end()) == sorted_.end()) return true;

@@ -37,6 +37,7 @@ struct LivePoint {
   [[nodiscard]] bool counts() const { return simulated.metrics && measured.metrics && quiet.quiet && !fitted; }
 };
 
+/// Runs of a study, simulated and measured, point by point.
 struct LiveValidation {
   std::vector<std::string> swept_keys;
   std::vector<LivePoint> points;

@@ -42,6 +42,7 @@ void CpuBackend::reserve_scratch() {
   for (HostMemory& memory : scratch_) memory = HostMemory(floats * sizeof(float), "attention");
 }
 
+// Rotation and storing are one pass: the row of queries, keys and values is in the cache only once.
 void CpuBackend::rope_append(const RopeSpec& spec, std::int32_t layer) {
   const auto data = [](const Vector* v) { return v == nullptr ? nullptr : static_cast<const CpuVector*>(v)->data(); };
   const HeadRope query{.norm = data(spec.q_norm),

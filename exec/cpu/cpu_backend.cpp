@@ -62,6 +62,7 @@ std::string CpuBackend::description() const {
 }
 
 std::unique_ptr<Linear> CpuBackend::make_linear(const LinearSpec& spec, const FillRows& fill) {
+  // Routers stay in full precision: rounding may send a token to another expert.
   const bool bf16 = config_.weight_dtype == model::DType::bf16 && !spec.full_precision;
   return std::make_unique<PackedLinear>(kernels_, spec, bf16, fill, pool_);
 }

@@ -29,6 +29,7 @@ class CpuVector final : public Vector {
   std::vector<float> values_;
 };
 
+/// Results have the same bits on any number of threads: each element is computed by one thread, in one order.
 class CpuBackend final : public Backend {
  public:
   CpuBackend(const BackendConfig& config, Communicator* communicator, int threads, const KernelSet& kernels);

@@ -63,6 +63,7 @@ struct HeadRope {
 
 enum class Pointwise : std::uint8_t { silu, gelu, gelu_tanh, relu };
 
+/// The kernels of one instruction set, as plain functions; chosen once when the program starts.
 struct KernelSet {
   const char* name = "";
   int panel = 0;  // columns of a weight panel

@@ -31,6 +31,7 @@ void* KvCache::key_at(std::int32_t layer, std::int64_t head, std::int64_t slot) 
          (2 * layer * part_stride_ + block * block_stride_ + head * head_stride_ + offset * head_dim_) * element_;
 }
 
+// Values lie in a part of their own behind the keys, with the same strides.
 void* KvCache::value_at(std::int32_t layer, std::int64_t head, std::int64_t slot) const {
   return static_cast<std::byte*>(key_at(layer, head, slot)) + part_stride_ * element_;
 }
@@ -40,6 +41,7 @@ std::byte* KvCache::part(std::int64_t index, std::int32_t block) const {
   return memory_.data() + (index * part_stride_ + block * block_stride_) * element_;
 }
 
+// A block has a piece in each layer, for keys and for values; on the host they lie one after the other.
 void KvCache::read_block(std::int32_t block, void* host) const {
   const auto bytes = static_cast<std::size_t>(block_stride_ * element_);
   for (std::int64_t i = 0; i < 2 * layers_; ++i)

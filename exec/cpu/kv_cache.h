@@ -11,6 +11,7 @@
 
 namespace plimsoll::exec {
 
+/// Keys and values of all layers of a rank, by block. Within a block a head's tokens lie one after the other.
 class KvCache {
  public:
   /// Allocates the sizes of the config, filled with NaN if the config says so. Throws DeviceError if the address space

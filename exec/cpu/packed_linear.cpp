@@ -23,6 +23,7 @@ PackedLinear::PackedLinear(const KernelSet& kernels, const LinearSpec& spec, boo
     : kernels_(kernels), spec_(spec), bf16_(bf16), memory_(bytes_of(copy_elements() * spec.copies, bf16), "weights") {
   const std::int64_t panels = kernels_.panels(spec_.n);
   pool.parallel_for(panels * spec_.copies, [&](int, std::int64_t begin, std::int64_t end) {
+    // One panel at a time, so that a matrix never exists in full precision as a whole.
     std::vector<float> rows(static_cast<std::size_t>(kernels_.panel * spec_.k));
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t copy = i / panels, first = i % panels * kernels_.panel;
@@ -34,6 +35,7 @@ PackedLinear::PackedLinear(const KernelSet& kernels, const LinearSpec& spec, boo
   });
 }
 
+// bf16 panels interleave their two halves, so that one load and a shift give two vectors of floats.
 std::int64_t PackedLinear::place(std::int64_t row) const {
   const std::int64_t column = row % kernels_.panel, half = kernels_.panel / 2;
   const std::int64_t within = bf16_ ? column % half * 2 + column / half : column;

@@ -12,6 +12,7 @@
 
 namespace plimsoll::exec {
 
+/// Weights in panels of columns, in the order in which the kernel reads them.
 class PackedLinear final : public Linear {
  public:
   /// Packs on all threads. Rethrows what `fill` throws.

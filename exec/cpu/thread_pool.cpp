@@ -57,6 +57,8 @@ void ThreadPool::publish(Piece piece, void* object, std::int64_t units, Claim cl
   halves_.store(claim == Claim::half_of_a_part, std::memory_order_relaxed);
   unfinished_.store(static_cast<std::uint32_t>(units), std::memory_order_relaxed);
   const std::uint64_t round = round_.load(std::memory_order_relaxed) + std::uint32_t{1};
+  // Each thread begins with a part of its own, which stays in its cache from one operation to the next. A part's word
+  // holds round and units together, so that a late thread cannot claim a unit of another round.
   for (int part = 0; part < parts; ++part) {
     const auto size = static_cast<std::uint64_t>(units * (part + 1) / parts - units * part / parts);
     part_[static_cast<std::size_t>(part)].left.store(round << 32U | size, std::memory_order_release);

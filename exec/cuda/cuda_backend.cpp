@@ -25,6 +25,7 @@ KvGeometry geometry_of(const BackendConfig& config) {
   return kv;
 }
 
+// A graph may hold only what the stream runs alone. Ranks that meet on the host cannot be captured.
 bool may_capture(const Communicator* communicator, const CudaCommunicator* group) {
   return communicator == nullptr || (group != nullptr && group->capturable());
 }
@@ -171,6 +172,8 @@ bool CudaBackend::begin(const RowTable& table) {
     finish_forward();
     return false;
   }
+  // The first run of a shape loads kernels and chooses algorithms, which a capture does not allow; so the second is
+  // captured.
   if (graph.warm) {
     check(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal), "capturing a graph");
     capturing_ = true;
@@ -269,6 +272,7 @@ void CudaBackend::finish_forward() {
   table_ = nullptr;
 }
 
+// Waits for the event of this forward alone: the next one may be running already.
 void CudaBackend::wait(std::int32_t* tokens, float* logits) {
   PLIMSOLL_CHECK(!in_flight_.empty(), "a forward was begun");
   set_device();

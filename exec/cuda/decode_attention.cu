@@ -100,6 +100,8 @@ __device__ __forceinline__ void attend(OnlineSoftmax<D>& state, const Bf16* quer
   const auto first_key = [&](int tile) { return keys.first + (tile * kWarps<D> + warp) * kTileKeys; };
   const auto stage = [&](int tile) { return stages + (warp * kStages + tile % kStages) * 2 * kTileElements<D>; };
   const auto load_q = [&](int k, std::uint32_t(&q)[4]) { ldmatrix_x4(q, a_address<D>(queries, lane) + k * 16); };
+  // Two stages: while one tile is multiplied, the next is copied. The commits outside the condition keep the count of
+  // groups in step for all warps.
   if (first < last) fetch<D>(stage(first), first_key(first), keys, a, kv, blocks, p.kv_head, lane);
   cp_async_commit();
   for (int tile = first; tile < last; ++tile) {
@@ -210,6 +212,7 @@ __global__ void __launch_bounds__(kThreads<D>)
   const BlockWork p = work_of_block(a, kv);
   const DeviceSequence sequence = step.decode[blockIdx.z];
   const KeyRange keys = decode_keys(sequence.length, sequence.charged, a.window);
+  // Long contexts are split over several blocks, or few sequences would leave most multiprocessors idle.
   const SplitPlan plan = plan_splits(keys.last - keys.first, kWarps<D> * kTileKeys, kMinPart, scratch.max_splits);
   if (p.part >= plan.parts) return;
   const std::int64_t row = sequence.first_row;

@@ -25,6 +25,8 @@ std::size_t flush_bytes() {
 
 }  // namespace
 
+// Algorithms are chosen once for a bucket: four buckets to each power of two lose little and keep the number of
+// measurements small.
 std::int64_t gemm_bucket(std::int64_t rows) {
   if (rows <= 512) return decode_bucket(rows);
   const auto step = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(rows)) / 4);

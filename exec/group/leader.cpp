@@ -24,6 +24,7 @@ class LeaderRanks final : public MemberRanks {
   }
   [[nodiscard]] PeerFailure fate(std::size_t process) const { return inboxes_[process - 1]->fate(); }
 
+  // To every follower; the leader's own ranks run the same forward meanwhile.
   void tell(const net::Bytes& message) {
     for (std::size_t p = 1; p < links_.steps.size(); ++p)
       if (!links_.steps[p].send(message)) throw PeerFailed();
@@ -42,6 +43,8 @@ class LeaderRanks final : public MemberRanks {
     for (const auto& inbox : inboxes_) {
       const net::Bytes message = inbox->take(Kind::logits);
       Reader in(message);
+      // Every process has the columns of its part of the vocabulary; the sizes come from another process and are
+      // checked before they are used.
       const std::uint64_t rows = in.whole(), vocabulary = rows == 0 ? 0 : logits.size() / rows;
       const std::uint64_t first = in.whole(), columns = in.whole();
       if (rows * vocabulary != logits.size() || first > vocabulary || columns > vocabulary - first)
@@ -70,6 +73,7 @@ class LeaderRanks final : public MemberRanks {
     }
   }
 
+  // A KV block lies in equal parts on all processes, in the order of their ranks.
   void read_block(std::int32_t block, std::span<std::byte> host) override {
     Writer out(Kind::read_block);
     out.number(block);

@@ -10,6 +10,8 @@
 
 namespace plimsoll::exec {
 
+/// One engine for each replica, with weights loaded. Destroyed before others are made, since memory is planned for one
+/// set.
 class LiveEngines {
  public:
   /// `config` describes one replica, but its threads are shared by all of them. On GPUs replica i takes the devices

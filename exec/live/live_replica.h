@@ -22,6 +22,7 @@ struct StepSpan {
   Nanos start = 0, end = 0;
 };
 
+/// The scheduler of a replica that runs on a device. The control thread alone calls it.
 class LiveReplica {
  public:
   LiveReplica(const load::Scenario& scenario, std::size_t index, const sched::RunOptions& options,
@@ -40,6 +41,7 @@ class LiveReplica {
   void ended(const sched::FinishedAttempt& ended);
   /// Asks the policy. True if there are steps to run: make_order() says which.
   bool decide(Nanos now);
+  /// Returns what the worker needs for the decided step: changes since the last order, and its forwards.
   [[nodiscard]] StepOrder make_order();
   /// One of the order's steps has ended.
   void complete(const StepSpan& span);

@@ -32,6 +32,7 @@ bool LiveRun::in_flight() const {
 
 Nanos LiveRun::wait(Nanos until) { return last_ = executor_.wait(std::min(until, look_at_), reports_); }
 
+// Waits end at least this often, even while nothing happens.
 bool LiveRun::looks_up(Nanos now) {
   if (now < look_at_) return false;
   look_at_ = now + kLookEvery;

@@ -30,6 +30,7 @@ StepBuilder::StepBuilder(const StepBuilderConfig& config, const PromptSource& pr
 // ---- requests and their blocks ------------------------------------------------------------------------------
 
 void StepBuilder::begin(const StepOrder& order) {
+  // In the order in which the scheduler made them: an identifier may be closed and opened again between two steps.
   for (const Change& change : order.changes) {
     if (!change.kv.empty())
       apply(change.kv);
@@ -41,6 +42,7 @@ void StepBuilder::begin(const StepOrder& order) {
   apply(order.kv);
 }
 
+// The same order as in Replica::apply(), or the pool would run out where the ledger does not.
 void StepBuilder::apply(const std::vector<KvOp>& ops) {
   for (const KvOp& op : ops) {
     if (op.kind == KvOp::Kind::free_all && !block_by_block_) free_all(op);
@@ -59,6 +61,7 @@ void StepBuilder::apply(const std::vector<KvOp>& ops) {
   }
 }
 
+// Blocks that the decision gave it first are taken before all go back: the order of the free queue depends on it.
 void StepBuilder::free_all(const KvOp& op) {
   Sequence& s = sequence(op.id);
   pool_.cover(op.id, op.tokens);
@@ -76,6 +79,7 @@ void StepBuilder::open(const OpenRequest& request) {
              sched::block_hashes(request.prefix_hashes, request.hash_block_tokens, request.input, block_tokens_));
 }
 
+// What it computed stays findable for others until its blocks are taken.
 void StepBuilder::close(ReqId id) {
   Sequence& s = sequence(id);
   pool_.release(id, s.computed, false);
@@ -102,6 +106,7 @@ void StepBuilder::swap_in(ReqId id) {
   const auto bytes = static_cast<std::size_t>(device_.bytes_per_block());
   for (std::size_t i = 0; i < table.size(); ++i)
     device_.write_block(table[i], std::span(s.swapped).subspan(i * bytes, bytes));
+  // Assigned, not cleared: the memory of a swapped sequence may be gigabytes.
   s.swapped = {};
   s.swapped_blocks = 0;
 }
@@ -119,6 +124,7 @@ void StepBuilder::take_slot(Sequence& s) {
   free_slots_.pop_back();
 }
 
+// The next step may start before this one's tokens are read back only if every row finds its token on the device.
 bool StepBuilder::may_run_ahead(const StepOrder& order) const {
   return std::all_of(order.forwards.begin(), order.forwards.end(), [this](const OrderForward& forward) {
     return std::all_of(forward.decode.begin(), forward.decode.end(),
@@ -130,6 +136,7 @@ bool StepBuilder::may_run_ahead(const StepOrder& order) const {
 
 void StepBuilder::prepare(const StepOrder& order, std::int64_t step, std::size_t index) {
   const OrderForward& decided = order.forwards[index];
+  // Rows are built anew for every step; their storage is used again.
   if (spare_.empty()) {
     in_flight_.emplace_back();
   } else {
@@ -192,6 +199,7 @@ void StepBuilder::add_decode(ReqId id, Tok charged, InFlight& forward) {
   forward.answers.push_back(id);
 }
 
+// A finished row of a static batch: computed like the others, with an answer that is thrown away.
 void StepBuilder::add_dead(ReqId id, Tok charged, InFlight& forward) {
   const Sequence& s = sequence(id);
   forward.input.decode.push_back({.token = 0,

@@ -19,6 +19,7 @@
 
 namespace plimsoll::exec {
 
+/// Must agree with the scheduler's own settings, or blocks and steps would differ.
 struct StepBuilderConfig {
   sched::KvConfig kv;
   bool block_by_block = false;   // sched::Traits::block_by_block of the policy

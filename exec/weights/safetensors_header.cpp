@@ -39,6 +39,7 @@ class HeaderReader final : public StrictReader {
       return true;
     }
     field_ = text;
+    // A field that occurs twice may mean two things to two readers, so it is refused.
     bool* const seen = field_ == "dtype"          ? &seen_type_
                        : field_ == "shape"        ? &seen_shape_
                        : field_ == "data_offsets" ? &seen_offsets_

@@ -7,6 +7,7 @@
 
 namespace plimsoll::exec {
 
+// Names of our own for messages and random weights; those in files differ by family (tensor_names.cpp).
 const char* name(TensorKind kind) {
   switch (kind) {
     case TensorKind::token_embedding: return "token_embedding";
@@ -53,6 +54,7 @@ std::string describe(const TensorRef& tensor) {
 TensorShape shape_of(const model::Architecture& architecture, const TensorRef& tensor) {
   const model::LlmShape& s = architecture.shape;
   const std::int64_t queries = std::int64_t{s.heads} * s.head_dim, keys = std::int64_t{s.kv_heads} * s.head_dim;
+  // The shapes of the whole model, before ranks take their parts of it.
   const std::int64_t expert = s.moe ? s.moe->intermediate : 0;
   switch (tensor.kind) {
     case TensorKind::token_embedding:

@@ -65,6 +65,8 @@ CurveLane::~CurveLane() {
 
 CurveLane::Generation CurveLane::submit(LaneRequest request) {
   const std::lock_guard lock(mutex_);
+  // While a slider is dragged, requests come faster than curves are done. A curve that is nearly complete is finished
+  // first, so that something is drawn during the drag.
   const bool may_finish =
       job_ && job_->phase == Phase::points && job_->shown >= kShownEnough && Clock::now() - job_->start < kMayFinish;
   pending_ = std::move(request);
@@ -91,6 +93,7 @@ void CurveLane::cancel() {
   if (job_) job_->stop.request_stop();
   job_.reset();
   pending_.reset();
+  // What is still on its way from older jobs is dropped when it arrives.
   oldest_wanted_ = ++generation_;
 }
 
@@ -173,6 +176,7 @@ void CurveLane::task_done(const std::shared_ptr<Job>& job) {
         .failure = {}});
 }
 
+// A copy of the pointer: a job keeps its catalogue while the window loads another.
 std::shared_ptr<const configs::Catalogue> CurveLane::catalogue() const {
   const std::lock_guard lock(mutex_);
   return catalogue_;

@@ -27,6 +27,7 @@ class CurveModel final : public QAbstractTableModel {
   // The slots for the lane's signals.
   void begin(quint64 generation, const CurveOutline& outline);
   void add(quint64 generation, const std::vector<LanePoint>& points);
+  /// All points of the study have arrived; older generations are dropped.
   void complete(quint64 generation);
   void clear();
 

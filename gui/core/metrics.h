@@ -23,6 +23,7 @@ struct Metric {
   bool better_low;
 };
 
+/// Returns all metrics, in the order of the menus.
 [[nodiscard]] std::span<const Metric> metrics();
 /// Returns nullptr for an unknown name.
 [[nodiscard]] const Metric* find_metric(std::string_view id);
@@ -35,6 +36,7 @@ struct PointRow {
   std::vector<study::Cell> cells;  // of point_columns({})
   std::int32_t gpus = 1;           // accelerators of its instances that its replicas use
 };
+/// Formats the cells of a point; `pp` is its pipeline degree.
 [[nodiscard]] PointRow make_row(study::PointResult result, std::int32_t pp);
 
 /// Returns the value in the metric's displayed unit; nullopt if it does not apply.

@@ -13,6 +13,7 @@
 
 namespace plimsoll::gui {
 
+/// Measured points of one source.
 struct OverlayTable {
   QString name;
   std::vector<PointRow> rows;  // missing figures are blank cells
@@ -46,6 +47,7 @@ struct OverlayPoint {
 /// to report.
 [[nodiscard]] std::vector<QString> overlay_notes(const CurveModel& model, const std::vector<OverlayTable>& tables);
 
+/// A measured point beside the simulated one of the same load.
 struct Residual {
   OverlayPoint point;
   double x = 0;                        // measured value of the x metric
@@ -55,6 +57,7 @@ struct Residual {
 /// Returns the residuals of every measured point whose load has been simulated.
 [[nodiscard]] std::vector<Residual> residuals(const CurveModel& model, const std::vector<OverlayPoint>& points,
                                               const Metric& x, const Metric& y);
+/// Returns the mean error and the bias of the relative errors.
 [[nodiscard]] validation::ErrorSummary summary_of(const std::vector<Residual>& residuals);
 
 }  // namespace plimsoll::gui

@@ -40,6 +40,7 @@ struct SessionState {
   std::vector<std::string> measured;  // files
 };
 
+/// Returns what the window shows when it is opened for the first time.
 [[nodiscard]] SessionState default_session();
 /// Returns the text of a *.plimsoll-session.yaml.
 [[nodiscard]] std::string session_text(const SessionState& state);
@@ -67,7 +68,9 @@ class Session final : public QObject {
   [[nodiscard]] bool can_redo() const { return !future_.empty(); }
   [[nodiscard]] QString undo_label() const { return past_.empty() ? QString() : past_.back().label; }
   [[nodiscard]] QString redo_label() const { return future_.empty() ? QString() : future_.back().label; }
+  /// Goes back by one edit; merged edits count as one.
   void undo();
+  /// Applies the edit that undo() took back; a new edit forgets it.
   void redo();
   /// Returns true if the state differs from the saved or opened one. Undo and redo can return to that state.
   [[nodiscard]] bool is_modified() const { return revision_ != saved_; }
@@ -75,6 +78,7 @@ class Session final : public QObject {
   void set_saved();
 
  Q_SIGNALS:
+  /// After every edit, undo, redo and replacement.
   void changed();
 
  private:

@@ -17,6 +17,7 @@
 
 namespace plimsoll::gui {
 
+/// Runs one task after the other in a thread of its own; results are delivered to the window's thread.
 class TaskLane final : public QObject {
   Q_OBJECT
  public:

@@ -71,6 +71,7 @@ QString fresh_name(const std::vector<Scenario>& scenarios, const QString& base) 
 
 Workbench::Workbench(int threads, QObject* parent)
     : QObject(parent), catalogue_(load_catalogue()), lane_(catalogue_, threads), compared_lane_(catalogue_, 1) {
+  // A drag changes the session many times within a frame; one request a frame is enough.
   coalesce_.setSingleShot(true);
   coalesce_.setInterval(kFrameMs);
   coalesce_.setTimerType(Qt::PreciseTimer);
@@ -99,6 +100,7 @@ Workbench::Workbench(int threads, QObject* parent)
     Q_EMIT curves_changed();
     finish(generation);
   });
+  // The compared curve has a lane of its own with one thread, which never delays the edited one.
   connect(&compared_lane_, &CurveLane::outlined, &compared_, &CurveModel::begin);
   connect(&compared_lane_, &CurveLane::points, &compared_, &CurveModel::add);
   connect(&compared_lane_, &CurveLane::study_done, this, [this](quint64 generation, double /*seconds*/) {
@@ -190,6 +192,7 @@ void Workbench::load_tables() {
   Q_EMIT overlays_changed();
 }
 
+// Live points change while a run goes on, so the files are not read again for them.
 void Workbench::set_live_points(const QString& name, std::vector<PointRow> rows, const std::string& folder) {
   live_ = {{name, std::move(rows), false, {}, {}, folder}};
   tables_ = published_;
@@ -258,6 +261,7 @@ std::pair<std::string, std::size_t> Workbench::run_of(const LanePoint& point) co
 
 void Workbench::add_measured(const QString& file) {
   const std::string path = utf8(QFileInfo(file).absoluteFilePath());
+  // Read before it is added: a file that cannot be read must not enter the session.
   static_cast<void>(read_overlay(path));
   session_.edit(tr("Add %1").arg(QFileInfo(file).fileName()), {}, [&](SessionState& s) {
     if (std::find(s.measured.begin(), s.measured.end(), path) == s.measured.end()) s.measured.push_back(path);

@@ -66,6 +66,7 @@ class Workbench final : public QObject {
   void save_study(const QString& file);
   /// Reloads the catalogue after this machine's calibration has changed, and simulates everything again.
   void reload_catalogue();
+  /// Returns the file that save() writes by default; empty: none yet.
   [[nodiscard]] const QString& session_file() const { return session_file_; }
 
   // Edits of the current scenario, each one step to undo.
@@ -77,13 +78,17 @@ class Workbench final : public QObject {
   void set_view(const QString& label, const QString& merge, const std::function<void(ViewState&)>& change);
   /// Copies the current scenario, selects the copy and compares it with the original.
   void duplicate_scenario();
+  /// Does nothing if it is the only one.
   void remove_scenario(std::size_t index);
+  /// Makes a scenario the one that is edited.
   void choose_scenario(std::size_t index);
+  /// Shows the curves of another scenario beside; nullopt: of none.
   void compare_with(std::optional<std::size_t> index);
   /// Exchanges the current scenario and the compared one.
   void swap_compared();
   /// Pins a point, or removes the pin.
   void toggle_pin(const Pin& pin);
+  /// Chooses the point of the details. Not an edit: undo does not change it.
   void select(const Selection& selection);
 
   /// Returns the requests and steps of the selected point, or of the middle load that the study states if none is

@@ -15,6 +15,7 @@ struct AxisTick {
   QString label;     // empty: a minor line
 };
 
+/// Values are the user's; places are what is drawn: the value, or its logarithm.
 class AxisScale {
  public:
   void set_log(bool log) { log_ = log; }

@@ -64,6 +64,7 @@ struct PlotMark {  // a diamond with a word
   QString label;
 };
 
+/// Title and scale of an axis; its range follows the content unless the user zooms.
 struct PlotAxis {
   QString title;
   bool log = false;

@@ -28,12 +28,14 @@ class BarChart final : public QWidget {
     QString note;
   };
   explicit BarChart(QWidget* parent = nullptr);
+  /// Replaces what is shown. `limit` is drawn as a line across the bars, in their unit.
   void show_bars(std::vector<Part> parts, std::vector<Bar> bars, const QString& unit, std::optional<double> limit = {},
                  const QString& limit_text = {});
   void set_theme(const Theme& theme) {
     theme_ = &theme;
     update();
   }
+  /// Returns the parts of all bars, a row each.
   [[nodiscard]] TableData table() const;
 
  protected:

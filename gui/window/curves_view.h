@@ -14,6 +14,8 @@ class QLabel;
 
 namespace plimsoll::gui {
 
+/// One curve for each combination of the swept values. The controls above the plot choose metrics, scales and the
+/// limit.
 class CurvesView final : public View {
   Q_OBJECT
  public:
@@ -27,7 +29,9 @@ class CurvesView final : public View {
   void zoom_back() override;
   [[nodiscard]] PlotView& plot() { return *plot_; }
   [[nodiscard]] Legend& legend() { return *legend_; }
+  /// Returns what the controls choose; curve_content() makes the picture of it.
   [[nodiscard]] ContentChoice choice() const;
+  /// Returns the lines of text below the plot: the answer at the limit, and why figures are estimates.
   [[nodiscard]] QString notes() const;
 
  protected:

@@ -16,17 +16,21 @@ namespace plimsoll::gui {
 
 class Field;
 
+/// Results belong to the question that they were asked for; a changed question says so and keeps them.
 class DecisionDock final : public RunDock {
   Q_OBJECT
  public:
   explicit DecisionDock(Workbench& bench, QWidget* parent = nullptr);
+  /// Starts the planner on the current scenario, or shows why it cannot.
   void plan();
   /// Returns every column of every deployment.
   [[nodiscard]] TableData table() const;
   [[nodiscard]] QTableWidget& ranking() { return *ranking_; }
+  /// Returns the best deployment in one sentence, or why there is none.
   [[nodiscard]] QString answer() const;
   /// Applies the deployment of a row to the scenario.
   void use(int row);
+  /// Shows the scenario's SLO and search space; called whenever the session changes.
   void refresh();
 
  protected:

@@ -7,6 +7,7 @@
 
 namespace plimsoll::gui {
 
+/// Takes ownership of its items, as layouts of Qt do.
 class FlowLayout final : public QLayout {
  public:
   explicit FlowLayout(QWidget* parent) : QLayout(parent) { setContentsMargins(0, 0, 0, 0); }

@@ -24,6 +24,7 @@ class HeatGrid final : public QWidget {
   void show_metric(const Metric& metric, const Metric& limited, double limit);
   void set_theme(const Theme& theme);
   [[nodiscard]] const HeatMap& map() const { return map_; }
+  /// Returns the metric of a cell in its unit; nullopt if the deployment does not fit or was not simulated.
   [[nodiscard]] std::optional<double> value(std::size_t cell) const;
   /// Returns "TP 4, batch limit 64: 1343 tokens/s", or why there is no value.
   [[nodiscard]] QString cell_text(std::size_t cell) const;
@@ -32,7 +33,9 @@ class HeatGrid final : public QWidget {
   [[nodiscard]] QRectF cell_box(std::size_t cell) const;
 
  Q_SIGNALS:
+  /// What assistive technology shall read about the cell under the cursor.
   void said(const QString& text);
+  /// A cell was chosen by Return or a double click.
   void chosen(int tp, int batch);
 
  protected:

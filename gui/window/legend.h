@@ -17,14 +17,17 @@ class Legend final : public QWidget {
   Q_OBJECT
  public:
   explicit Legend(QWidget* parent = nullptr);
+  /// Replaces the buttons. Series keep whether they are hidden by their names.
   void show_series(const std::vector<PlotSeries>& series, const Theme& theme);
   [[nodiscard]] const std::set<QString>& hidden() const { return hidden_; }
+  /// The next show_series() shows all series.
   void clear_hidden();
   /// Places the legend, the last item of `row`, beside the plot if a view of `width` pixels has room for both, else
   /// below it.
   void place_in(QBoxLayout& row, int width);
 
  Q_SIGNALS:
+  /// The set of hidden series has changed.
   void changed();
 
  protected:

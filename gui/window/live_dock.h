@@ -14,6 +14,7 @@ class QSpinBox;
 
 namespace plimsoll::gui {
 
+/// Only one run at a time, since two would share the device.
 class LiveDock final : public RunDock {
   Q_OBJECT
  public:
@@ -24,6 +25,7 @@ class LiveDock final : public RunDock {
   void calibrate();
   /// Changes the scenario to one for this machine: hardware, engine, and a model that a CPU can run.
   void use_this_machine();
+  /// Shows whether the scenario can be measured, and why not.
   void refresh();
   [[nodiscard]] QSpinBox& seconds() { return *seconds_; }
   /// The address of a server to measure; empty: this machine.

@@ -26,6 +26,7 @@ class Recovery;
 /// The names that show_view accepts besides those of views: the curves and the planner's dock.
 inline constexpr const char* kDecisionView = "decision";
 
+/// One window a process. Files that are dropped on it are opened as if by the menu.
 class MainWindow final : public QMainWindow {
   Q_OBJECT
  public:
@@ -33,6 +34,7 @@ class MainWindow final : public QMainWindow {
   ~MainWindow() override;
 
   [[nodiscard]] const std::vector<View*>& views() const { return views_; }
+  /// Returns nullptr for an unknown name.
   [[nodiscard]] View* view(const QString& id) const;
   [[nodiscard]] View* current_view() const;
   /// Returns false for an unknown name.
@@ -40,7 +42,9 @@ class MainWindow final : public QMainWindow {
   void set_dark(bool dark);
   /// Shows an error in the status bar and the message line, not in a dialog.
   void report(const QString& text);
+  /// Returns the error that is shown; empty: none.
   [[nodiscard]] QString problem() const;
+  /// Opens studies, sessions, tables, traces and models, each by its content. Reports what cannot be opened.
   void open_files(const QStringList& files);
   [[nodiscard]] ScenarioDock& scenario() { return *scenario_; }
   [[nodiscard]] CurvesView& curves() { return *curves_; }
@@ -53,7 +57,9 @@ class MainWindow final : public QMainWindow {
   /// From now on, keeps unsaved work in this folder so that it survives a crash, and offers to recover what an earlier
   /// program left there.
   void guard(const QString& folder, int delay_ms);
+  /// Saves the session. Reports a failure and keeps the session unsaved.
   void save_to(const QString& file);
+  /// Writes the current view in the format of the name's ending (export.h). Reports a failure.
   void export_to(const QString& file);
   [[nodiscard]] const Theme& theme() const { return dark_ ? dark_theme() : light_theme(); }
 

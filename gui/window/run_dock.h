@@ -33,8 +33,11 @@ class RunDock : public QWidget {
   bool start(const QString& verb, const QStringList& options, const std::string& study);
   /// Disables the starting buttons with the reason as their tool tip; an empty reason enables them again.
   void hold(const QString& why);
+  /// Adds a line to the log.
   void say(const QString& text);
+  /// For logs that are reports: the reader begins with the first line.
   void show_log_from_top();
+  /// Shows why a run cannot start.
   void refuse(const QString& why);
   /// Called before a run.
   virtual void clear() {}

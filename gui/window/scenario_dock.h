@@ -19,6 +19,7 @@ class QVBoxLayout;
 
 namespace plimsoll::gui {
 
+/// A field of the form: its key in the study, its words and what it suggests.
 struct FieldSpec {
   QString path, label, help;
   QStringList choices;
@@ -40,15 +41,18 @@ class Field final : public QWidget {
   Q_OBJECT
  public:
   Field(FieldSpec spec, QWidget* parent);
+  /// Shows what the scenario states; does not emit entered().
   void show_value(const FieldValue& value);
   /// Sets the default shown in the empty field; nullptr: unknown.
   void show_default(const FieldDefault* value);
+  /// Shows the error of this field beside it; empty: none.
   void show_problem(const QString& text);
   [[nodiscard]] const FieldSpec& spec() const { return spec_; }
   [[nodiscard]] QSlider* slider() const { return slider_; }
   [[nodiscard]] QComboBox* box() const { return box_; }
 
  Q_SIGNALS:
+  /// The user has changed the value; the text is YAML, and empty for the default.
   void entered(const QString& path, const QString& text);
   void released();  // the slider was released
 

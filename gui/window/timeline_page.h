@@ -15,6 +15,8 @@ namespace plimsoll::gui {
 
 class Waterfall;
 
+/// Shows the selected point, else the middle one of the last curve. The point is simulated again in the background,
+/// with its requests and steps.
 class TimelinePage final : public View {
   Q_OBJECT
  public:
@@ -27,6 +29,7 @@ class TimelinePage final : public View {
   [[nodiscard]] TableData table() const override;
   void prepare() override { static_cast<void>(bench_.details()); }
   void reset_zoom() override;
+  /// Chooses what is shown where a run left files of the same point.
   void show_side(Shown side);
 
  private:

@@ -21,16 +21,19 @@ struct TableData {
 /// Formats as in RFC 4180 for ",", as tab-separated text for "\t".
 [[nodiscard]] QString table_text(const TableData& table, QChar separator);
 
+/// Views keep no results: they draw those of the workbench, which outlives them.
 class View : public QWidget {
   Q_OBJECT
  public:
   explicit View(Workbench& bench, QWidget* parent = nullptr) : QWidget(parent), bench_(bench) {}
   /// Returns the name that `--view` and --list-views use.
   [[nodiscard]] virtual QString id() const = 0;
+  /// Returns the translated name for menus and tabs.
   [[nodiscard]] virtual QString title() const = 0;
   /// Draws the workbench's results; cheap if nothing has changed.
   virtual void refresh() = 0;
   virtual void set_theme(const Theme& theme) = 0;
+  /// Returns the figures of the picture.
   [[nodiscard]] virtual TableData table() const = 0;
   /// Starts the computations that the picture needs besides the curves. Called when the view comes to the front.
   virtual void prepare() {}

@@ -44,6 +44,7 @@ model::DType default_kv_dtype(model::DType weights, const model::EngineProfile& 
 
 void read_model(const Section& study, const Catalogue& catalogue, const TraceStore& traces, PointSpec& spec) {
   if (spec.engine->constant && !study.has("model")) return;
+  // Only engines of constant cost do without a model.
   const Node name = study.need("model", "llama-2-7b");
   read_model_name(name.as_string(), traces, spec);
   spec.shape = catalogue.model(spec.model_name, name.where());
@@ -75,6 +76,7 @@ void read_weight_dtype(const Section& study, PointSpec& spec) {
   if (stated && !(is_sixteen_bit(spec.weight_dtype) && is_sixteen_bit(checkpoint.dtype)))
     spec.notes.push_back(fmt::format("using dtype {} as stated; the checkpoint's is {} ({})",
                                      model::name(spec.weight_dtype), model::name(checkpoint.dtype), checkpoint.format));
+  // A copy without the checkpoint: its scales and exceptions belong to its own type.
   model::LlmShape shape = *spec.shape;
   shape.checkpoint.reset();
   spec.shape = std::make_shared<const model::LlmShape>(std::move(shape));
@@ -114,6 +116,7 @@ Hardware read_instance(const Node& node, const std::string& price_date, const Ca
   hardware.count = instance->count;
   if (instance->count > 1)
     hardware.interconnect = catalogue.link(*hardware.accelerator, instance->interconnect, node.where());
+  // SageMaker has prices of its own for the same machine, above those of the cloud.
   const auto price = sagemaker ? instance->sagemaker : instance->price(price_date);
   if (!price) return hardware;
   hardware.usd_per_hour = price->usd_per_hour;
@@ -139,6 +142,7 @@ void read_prices(const Section& study, const Catalogue& catalogue, Hardware& har
       hardware.price_note = fmt::format("own price of {} USD an accelerator and hour", configs::number_text(usd));
       hardware.price_date.clear();
     } else {
+      // Misspelt names are refused here, even where another hardware is chosen.
       static_cast<void>(catalogue.instance(item.key, item.key_where));
     }
   }
@@ -234,6 +238,7 @@ std::string read_month(const Section& study) {
     return std::all_of(text.begin() + static_cast<std::ptrdiff_t>(from), text.begin() + static_cast<std::ptrdiff_t>(to),
                        [](char c) { return c >= '0' && c <= '9'; });
   };
+  // Months compare as text, so the form is checked exactly.
   const bool shaped = text.size() == 7 && text[4] == '-' && digits(0, 4) && digits(5, 7);
   if (!shaped || text.substr(5) < "01" || text.substr(5) > "12") {
     node->fail(fmt::format("found {}, expected a month, as in 2025-04", node->to_text()));
@@ -271,6 +276,7 @@ std::shared_ptr<const model::EngineProfile> read_constant(const Node& engine) {
   model::EngineProfile profile;
   profile.id = "constant";
   profile.constant = cost;
+  // A textbook queue: one request at a time unless the study says otherwise.
   profile.scheduler_policy = "none";
   profile.calibrated = true;  // a stated cost is no estimate
   return std::make_shared<const model::EngineProfile>(profile);
@@ -307,6 +313,7 @@ void read_deployment(const Section& study, PointSpec& spec) {
   const Section section(*node, Keys{"tp", "pp", "replicas", "router", "instances", "autoscaling", "failures"});
   Deployment& deployment = spec.deployment;
   const auto tp = section.find("tp");
+  // "max" depends on the instance, which a sweep may change; it is settled when the point is resolved.
   deployment.tp_is_max = tp && tp->is_scalar() && tp->as_string() == "max";
   if (tp && !deployment.tp_is_max) deployment.tp = static_cast<std::int32_t>(tp->as_integer(1, kMaxDegree));
   deployment.pp = static_cast<std::int32_t>(section.whole("pp", 1, kMaxDegree).value_or(1));

@@ -30,6 +30,7 @@ double needed_rate(const Section& load) {
   rate.fail(fmt::format("found '{}', expected a rate above 0", rate.to_text()));
 }
 
+// Required: a default number of users would be an answer to a question that was not asked.
 std::int32_t needed_concurrency(const Section& load) {
   return to_int32(load.need("concurrency", "32").as_integer(1, kMaxClients));
 }
@@ -62,6 +63,7 @@ load::LoadSpec read_trace_load(const Node& node, TraceStore& store) {
   return replay;
 }
 
+// The script has positions of its own; an error names the place in the study and then that in the script.
 load::LoadSpec read_script(const Node& node, Seconds step) {
   const std::string text = node.as_string();
   try {
@@ -168,6 +170,7 @@ void refuse_beside_script(const Section& section) {
   }
 }
 
+// Traces, bursts and scripts end by themselves.
 bool is_endless(const load::LoadSpec& load) {
   return std::holds_alternative<load::ClosedLoop>(load) || std::holds_alternative<load::Poisson>(load) ||
          std::holds_alternative<load::GammaArrivals>(load) || std::holds_alternative<load::ConstantRate>(load);

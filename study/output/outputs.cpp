@@ -53,6 +53,7 @@ Digest Outputs::key_of(std::size_t index) const {
                                             choice_.timeline, index, study_.point_count()));
 }
 
+// A stored point is taken only if its files are still there, since a user may have removed them.
 bool Outputs::has_files(std::size_t index, std::size_t replicas) const {
   const std::size_t points = study_.point_count();
   std::error_code error;

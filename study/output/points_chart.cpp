@@ -53,6 +53,7 @@ std::size_t numbers_of(const std::vector<PointResult>& points, std::size_t key) 
   return numbers.size();
 }
 
+// The axis across is the load if it is swept, else the key with the most numbers; other keys make one curve a value.
 std::optional<std::size_t> key_across(const std::vector<std::string>& keys, const std::vector<PointResult>& points) {
   std::optional<std::size_t> best;
   std::size_t most = 1;
@@ -115,6 +116,7 @@ std::string series_name(const std::vector<std::string>& keys, const PointResult&
   return name.empty() ? point.labels.source : name;
 }
 
+// Curves of load and latency bend over decades; on a linear axis their beginnings would lie on top of each other.
 Scale scale_of(const Chart& chart, double ChartPoint::*member) {
   double low = std::numeric_limits<double>::infinity(), high = 0;
   for (const ChartSeries& series : chart.series) {
@@ -136,6 +138,7 @@ void add_limit(Chart& chart, const std::vector<PointResult>& points, const std::
       if (slo_heading(f) + ", ms" == axis) limits.insert(1e3 * f.limit);
     }
   }
+  // Points with different limits have no common line.
   if (limits.size() != 1) return;
   double low = std::numeric_limits<double>::infinity(), high = 0;
   for (const ChartSeries& series : chart.series) {
@@ -163,6 +166,7 @@ Chart chart_of(const Axis& x, const Axis& y, const std::vector<std::string>& key
     auto found =
         std::find_if(chart.series.begin(), chart.series.end(), [&](const ChartSeries& s) { return s.name == name; });
     if (found == chart.series.end()) {
+      // More colours than these cannot be told apart.
       if (chart.series.size() == kMaxSeries) {
         chart.note = fmt::format("The first {} series are shown; points.csv has all.", kMaxSeries);
         continue;

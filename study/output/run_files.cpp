@@ -70,6 +70,7 @@ std::string requests_csv(const std::vector<sim::RequestRow>& requests) {
 std::string timeline_json(const std::vector<sim::StepRow>& steps, const std::string& title) {
   std::string out = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
   out += "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":0,\"args\":{\"name\":" + json_quoted(title) + "}}";
+  // Names come first in the file, so that a viewer shows them from the beginning.
   std::set<std::int32_t> replicas;
   for (const sim::StepRow& step : steps) replicas.insert(step.replica);
   for (const std::int32_t replica : replicas) {

@@ -64,6 +64,7 @@ class Drawing {
   static const char* dashes(const ChartSeries& series) {
     return series.style == SeriesStyle::limit ? " stroke-dasharray=\"3 7\"" : "";
   }
+  // Colours return after seven; the shape of the marker then differs, as it has another period.
   static const char* colour(std::size_t index) { return kPalette[index % kPalette.size()]; }
 
   void open() {
@@ -123,6 +124,7 @@ class Drawing {
 
   // Circle, square, diamond, triangle, by the series' number.
   void marker(const ChartSeries& series, double x, double y, const std::string& label) {
+    // Measured points are hollow and larger, so that a predicted curve shows through them.
     const bool hollow = series.style == SeriesStyle::points;
     const double r = hollow ? 5.5 : 3.8;
     std::string shape;

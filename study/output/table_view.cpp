@@ -20,6 +20,7 @@ namespace {
 
 constexpr const char* kBlank = "-";
 
+// Code points: continuation bytes of UTF-8 begin with the bits 10. No wide characters occur in these tables.
 std::size_t display_width(const std::string& text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
@@ -43,6 +44,7 @@ bool same_everywhere(const std::vector<PointResult>& points, const std::string P
                      [&](const PointResult& p) { return p.labels.*label == points.front().labels.*label; });
 }
 
+// What all points share is said once above the table and takes no column.
 std::string constants_line(const std::vector<PointResult>& points) {
   const PointLabels& first = points.front().labels;
   std::string line;
@@ -213,6 +215,7 @@ std::string notes_of(const PointResult& point, Footnotes& footnotes) {
 std::vector<std::string> figures_of(const PointResult& point) {
   if (!point.metrics) return std::vector<std::string>(kHeader[0].size() - 1, kBlank);
   const sched::PointMetrics& m = *point.metrics;
+  // Waits of a queue that grows describe the length of the run and not the deployment.
   const bool meaningful = !m.steady.grows;
   const auto if_stable = [meaningful](std::optional<double> v) { return meaningful ? v : std::nullopt; };
   return {shown(m.requests_per_s),
@@ -278,6 +281,7 @@ PointsTable points_text_table(const std::vector<std::string>& swept_keys, const 
   TextTable table{.header = kHeader, .rows = {}, .left = 0};
   const std::vector<SloColumn> limited = slo_columns(points);
   for (const SloColumn& column : limited) {
+    // Limits of the user stand beside the figures of their kind, left of the columns on resources.
     table.header[0].insert(table.header[0].end() - static_cast<std::ptrdiff_t>(kAfterSlo), column.name);
     table.header[1].insert(table.header[1].end() - static_cast<std::ptrdiff_t>(kAfterSlo), column.unit);
   }

@@ -22,6 +22,7 @@ constexpr std::array<int, 7> kColours = {34, 31, 32, 35,
 constexpr std::array<std::array<unsigned char, kDotsDown>, kDotsAcross> kDotBits = {
     {{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}}};
 
+// The three bytes of UTF-8 for U+2800 plus the bits of the dots.
 std::string braille(unsigned char dots) {
   return {static_cast<char>(0xE2), static_cast<char>(0xA0 | (dots >> 6U)), static_cast<char>(0x80 | (dots & 0x3FU))};
 }
@@ -152,6 +153,7 @@ class Canvas {
 
   // Neighbours of one colour share its code.
   [[nodiscard]] std::string row_text(int row) const {
+    // Blanks at the end of a line are not printed: terminals wrap them, and files keep them.
     int last = across_;
     while (last > 0 && cell_text(cells_[index(last - 1, row)]) == " ") --last;
     std::string text, run;
@@ -189,6 +191,7 @@ class Canvas {
       const std::vector<std::string> label = characters(tick.label);
       const auto centre = static_cast<std::size_t>(dot_x(tick.value) / kDotsAcross);
       const std::size_t begin = std::min(centre - std::min(centre, label.size() / 2), line.size() - label.size());
+      // A label that would touch the one before it is left out.
       if (begin < free) continue;
       std::copy(label.begin(), label.end(), line.begin() + static_cast<std::ptrdiff_t>(begin));
       free = begin + label.size() + 2;

@@ -33,6 +33,7 @@ struct Capacity {
   [[nodiscard]] bool is_open() const { return passing > 0 && !failing; }
 };
 
+/// What is known of one candidate, by its stage.
 struct Entry {
   Stage stage = Stage::waiting;
   std::string reason;                          // of excluded, bounded and outranked ones

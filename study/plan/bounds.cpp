@@ -37,6 +37,7 @@ double floor_of_marginal(const load::LengthMarginal& marginal) {
   return fixed_or(marginal, family != nullptr ? std::max<double>(1, family->min) : 1);
 }
 
+// Drawn lengths are bounded by their minimum alone. A trace is known, so its mean counts, less five standard errors.
 Lengths lengths_of(const load::WorkloadSpec& workload, double requests) {
   constexpr double kFiveSigma = 5;
   Lengths lengths;
@@ -120,6 +121,8 @@ bool shares_caches(const PointSpec& spec) {
 
 }  // namespace
 
+// Where another replica can never hurt, a fleet that passes proves all larger ones, and one that fails all smaller
+// ones.
 bool more_replicas_help(const PointSpec& spec) {
   const sched::RouterKind router = spec.deployment.router;
   const bool sticks = router == sched::RouterKind::session || router == sched::RouterKind::prefix;
@@ -146,12 +149,14 @@ Bounds::Floor Bounds::floor_of(const Candidate& candidate) {
                 static_cast<int>(s.kv_dtype),
                 rows,
                 static_cast<std::int64_t>(context)};
+  // Candidates that differ in their number of replicas only have the same floor.
   const auto known = floors_.find(key);
   if (known != floors_.end()) return known->second;
   model::ForwardCost cost(sim::cost_inputs(s));
   Floor floor{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
   std::vector<model::PrefillSpan> spans;
   const double window = s.shape->sliding_window > 0 ? std::min<double>(context, s.shape->sliding_window) : context;
+  // Every number of rows is looked at, since the step with the least time a row is not always the fullest.
   for (std::int64_t r = 1; r <= rows; ++r) {
     spans.push_back({1, 0});
     const auto sum = static_cast<double>(r);
@@ -200,6 +205,7 @@ Bounded Bounds::problem(const Candidate& candidate, double load) {
   if (allowed.share > 1) return {};
   const double capacity =
       spec.deployment.most_replicas() / (lengths.output_mean_low * floor.share);  // requests/s, at most
+  // The last arrival may come later than in the mean; four standard deviations are allowed for.
   const double arrivals_end = n / *rate * (1 + kFourSigma / std::sqrt(n));
   const double late = (n - capacity * (arrivals_end + allowed.limit) - unmeasured) / measured;
   if (late <= allowed.share) return {};

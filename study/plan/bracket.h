@@ -16,6 +16,7 @@ struct BracketSpec {
   double least = 0;    // nothing below is tested
 };
 
+/// A bisection over loads that may begin with a guess; each answer narrows it.
 class Bracket {
  public:
   explicit Bracket(const BracketSpec& spec);

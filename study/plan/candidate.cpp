@@ -42,6 +42,7 @@ bool has_axis(const SearchSpec& search, std::string_view path) {
 std::vector<SearchAxis> all_axes(const Study& study, std::size_t index, const PointSpec& spec,
                                  const SearchSpec& search) {
   std::vector<SearchAxis> axes = search.axes;
+  // An axis is added only where the user left the question open. Stated values are never varied.
   const bool states_tp = study.states(index, kTp) || spec.deployment.tp != 1 || spec.deployment.tp_is_max;
   if (!has_axis(search, kTp) && !states_tp) {
     std::vector<std::int32_t> degrees;
@@ -63,6 +64,7 @@ void refuse_twice(const SearchAxis& axis) {
   }
 }
 
+// Divides before it multiplies, since the product of many axes may be beyond 64 bits.
 std::size_t combinations(const std::vector<SearchAxis>& axes, const SearchSpec& search) {
   std::size_t count = std::max<std::size_t>(1, search.replicas_per_instance.size()) *
                       std::max<std::size_t>(1, search.instance_counts.size());
@@ -94,6 +96,7 @@ class Builder {
   }
 
  private:
+  // All combinations, the last axis fastest: the order in which a reader would list them.
   void add_axes(std::size_t axis, std::vector<Setting>& settings) {
     if (axis == axes_.size()) {
       add_placements(settings);
@@ -106,6 +109,7 @@ class Builder {
     }
   }
 
+  // Replicas are stated directly, or as a number on each instance and a number of instances.
   void add_placements(const std::vector<Setting>& settings) {
     const SearchSpec& search = question_.search;
     if (search.replicas_per_instance.empty() && search.instance_counts.empty()) {
@@ -136,6 +140,7 @@ class Builder {
   }
 
   void add(const std::vector<Setting>& settings, PointSpec spec) {
+    // Degrees that the search itself proposed are dropped in silence; stated ones are listed with the reason.
     if (auto_tp_ && std::int64_t{spec.deployment.tp} * spec.deployment.pp > spec.hardware.count) return;
     Candidate candidate;
     candidate.settings = settings;
@@ -150,6 +155,7 @@ class Builder {
     candidate.gpus = std::int64_t{d.tp} * d.pp * d.most_replicas();  // of those that cannot exist as well
     candidate.name = name_of(candidate);
     candidate.family = families_.try_emplace(family_of(candidate), families_.size()).first->second;
+    // Twins differ only in the limit of running requests. Where none of them reaches it, one run answers for all.
     candidate.twins = twins_.try_emplace(twins_of(candidate, resolved), twins_.size()).first->second;
     const sched::PolicyConfig& policy = candidate.spec.policy;
     candidate.most_running = policy.max_running.value_or(sched::resolve_limits(policy).max_running);
@@ -170,6 +176,7 @@ class Builder {
     return text;
   }
 
+  // A family is one kind of replica: its members differ in their number only, so capacities grow along it.
   [[nodiscard]] static std::string family_of(const Candidate& candidate) {
     return settings_text(candidate, [](const std::string& path) { return path != kReplicas && path != kInstances; });
   }
@@ -202,6 +209,7 @@ class Builder {
                                    d.replicas, d.replicas == 1 ? "" : "s");
     for (std::size_t i = 0; i < axes_.size(); ++i) {
       const std::string& path = axes_[i].path;
+      // Names show what distinguishes a candidate: axes with one value are the same for all.
       const bool shown = std::find(kInEveryName.begin(), kInEveryName.end(), path) != kInEveryName.end();
       if (shown || axes_[i].values.size() == 1) continue;
       const std::string value = candidate.settings[i].second.to_text();
@@ -286,6 +294,7 @@ std::int64_t paid_gpus(const Candidate& candidate) {
                                    : std::int64_t{candidate.point.instances} * candidate.point.gpus_per_instance;
 }
 
+// Numbers within names compare by value, so that "tp 16" follows "tp 8".
 bool name_before(std::string_view a, std::string_view b) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   while (!a.empty() && !b.empty()) {

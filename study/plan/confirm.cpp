@@ -47,6 +47,7 @@ void Confirm::update(std::size_t candidate) {
   entry.objective = objective_of(question_, question_.candidates[candidate], entry.standing);
 }
 
+// All runs of all candidates go into one batch, so that no core waits for the last run of one candidate.
 void Confirm::add_runs(const std::vector<std::size_t>& candidates, std::size_t runs) {
   std::vector<Trial> todo;
   for (const std::size_t c : candidates) {

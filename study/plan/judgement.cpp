@@ -79,6 +79,7 @@ Estimate estimate(std::span<const double> values, double confidence) {
   if (values.empty()) return out;
   const auto n = static_cast<double>(values.size());
   const auto infinite = std::count_if(values.begin(), values.end(), [](double v) { return !std::isfinite(v); });
+  // One run without an end makes the mean infinite; it is certain only if all of them are.
   if (infinite > 0) return {kInfinity, static_cast<double>(infinite) < n ? kInfinity : 0, values.size()};
   for (const double value : values) out.mean += value / n;
   if (values.size() < 2) return out;
@@ -96,6 +97,7 @@ Estimate paired_difference(std::span<const double> a, std::span<const double> b,
     else
       differences.push_back(0);  // both beyond capacity
   }
+  // Both candidates saw the same requests, so their difference varies less than each of them.
   Estimate out = estimate(differences, confidence);
   // Of one sign, however infinite.
   if (!std::isfinite(out.mean) && std::all_of(differences.begin(), differences.end(), [](double d) { return d < 0; }))
@@ -126,6 +128,7 @@ SloVerdict standing_of(const PointSpec& spec, std::span<const sched::PointMetric
   }
   for (std::size_t i = 0; i < out.checks.size(); ++i) {
     out.checks[i].value = estimate(values[i], confidence);
+    // The check that is exceeded the most names the reason; the others are listed below it.
     const double ratio = out.checks[i].ratio();
     if (ratio > out.ratio) {
       out.ratio = ratio;

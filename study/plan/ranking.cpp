@@ -44,6 +44,7 @@ bool is_known(const Question& question) {
   return objective == Objective::gpus || (objective == Objective::cost && question.spec.deployment.is_fixed());
 }
 
+// A fleet that changes pays for the instances that it used. Others pay for all of them, whatever the run was.
 double run_cost(const Candidate& candidate, const sched::PointMetrics& run) {
   if (!run.instance_s || !(run.duration_s > 0)) return candidate.rent;
   return candidate.rent / candidate.point.instances * *run.instance_s / run.duration_s;
@@ -103,6 +104,8 @@ Estimate objective_of(const Question& question, const Candidate& candidate, cons
   return {};
 }
 
+// Those that keep the SLO come first; among the others the one that misses it by the least, then the one that serves
+// most.
 bool goes_before(const Question& question, const Answer& answer, std::size_t a, std::size_t b) {
   const Entry &x = answer.entries[a], &y = answer.entries[b];
   if (x.standing.meets != y.standing.meets) return x.standing.meets;
@@ -126,6 +129,8 @@ bool breaks_tie(const Question& question, const Answer& answer, std::size_t a, s
   return c.name != d.name ? name_before(c.name, d.name) : a < b;
 }
 
+// Sorts by one criterion after the other, each only among those that the earlier ones could not tell from the first. A
+// small difference within the noise then never outweighs a sure one of the next criterion.
 void settle(const Question& question, Answer& answer, std::vector<std::size_t>& order, const Alike& by_objective,
             const Alike& by_latency) {
   if (order.empty()) return;
@@ -149,6 +154,7 @@ void settle(const Question& question, Answer& answer, std::vector<std::size_t>& 
   for (auto c = order.begin(); c != order.end(); ++c) answer.entries[*c].ties = c != order.begin() && c < end;
 }
 
+// Confirmed leaders keep the order that long runs gave them; the rest follows by its short runs.
 void rank(const Question& question, Answer& answer, const std::vector<std::size_t>& leaders) {
   answer.order.clear();
   for (std::size_t i = 0; i < answer.entries.size(); ++i) {

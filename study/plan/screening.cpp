@@ -32,6 +32,7 @@ bool Screening::was_run(std::size_t candidate) const {
   return stage == Stage::screened || stage == Stage::confirmed;
 }
 
+// Within a family more replicas never hurt (more_replicas_help()): what fails with many fails with fewer.
 bool Screening::is_too_small(std::size_t candidate) const {
   const Candidate& c = question_.candidates[candidate];
   const auto found = too_few_.find(c.family);
@@ -74,6 +75,7 @@ void Screening::screen(const std::vector<std::size_t>& candidates) {
   for (const Trial& trial : todo) fill(trial.candidate, trial);
 }
 
+// Other questions of the same search may have run these trials already.
 void Screening::take_what_is_known() {
   for (std::size_t i = 0; i < answer_.entries.size(); ++i) {
     const Trial first = first_trial(question_.spec, i);
@@ -106,6 +108,8 @@ std::vector<std::size_t> Screening::worth_confirming(const std::vector<std::size
   return out;
 }
 
+// A ladder holds the members of a family by their number of replicas. The lowest rung that passes is found by
+// bisection.
 std::vector<Screening::Ladder> Screening::ladders_of(const std::vector<std::size_t>& members) const {
   std::map<std::size_t, Ladder> ladders;
   for (const std::size_t i : members) {
@@ -158,6 +162,7 @@ void Screening::scout(const std::vector<std::size_t>& members, const Level& leve
   }
   std::vector<Ladder> some;
   for (auto& [kind, guide] : guides) some.push_back(std::move(guide));
+  // First one ladder of each kind of machine: its result bounds the price at which the others need to look.
   probe(some, [](const Ladder& l) { return l.low < l.high ? (l.low + l.high) / 2 : l.rungs.size(); });
   const auto cheapest = [&](const std::vector<Ladder>& ladders) {
     double best = std::numeric_limits<double>::infinity();
@@ -167,9 +172,11 @@ void Screening::scout(const std::vector<std::size_t>& members, const Level& leve
   double best = cheapest(some);
   probe(all, [&](Ladder& l) {
     best = std::min(best, cheapest(all));
+    // Rungs that cost as much as the best found cannot win, so only those below are probed.
     const auto cheaper = std::find_if(l.rungs.begin(), l.rungs.end(), [&](std::size_t i) { return level(i) >= best; });
     const std::size_t end = std::min<std::size_t>(l.high, static_cast<std::size_t>(cheaper - l.rungs.begin()));
     if (l.low >= end) return l.rungs.size();
+    // The dearest rung that could still win is asked first: if it fails, the whole ladder is done with one run.
     return std::exchange(l.is_fresh, false) ? end - 1 : (l.low + end) / 2;
   });
 }

@@ -22,6 +22,7 @@ struct World {
   const char* what;
   double load = 1, length = 1, step = 1;
 };
+// Each changes one thing that a plan assumes, by as much as forecasts and fits are often wrong.
 constexpr std::array<World, 6> kWorlds = {{{"load +10 %", 1 + kOff, 1, 1},
                                            {"load -10 %", 1 - kOff, 1, 1},
                                            {"lengths +10 %", 1, 1 + kOff, 1},
@@ -49,6 +50,7 @@ Rivals rivals_of(const Question& question, const Answer& answer) {
     return std::none_of(known.begin(), known.end(), [&](std::size_t k) { return same_fleet(k, i); });
   };
   const double best = answer.entries[*answer.winner].objective.mean;
+  // In the order of the ranking, so that the nearest rivals are taken first.
   for (const std::size_t i : answer.order) {
     const Entry& entry = answer.entries[i];
     if (entry.standing.meets) {
@@ -97,6 +99,7 @@ class Worlds {
       if (where == Where::unanswered && others_[w].winner) continue;
       if (where == Where::easier && is_harder(kWorlds[w])) continue;
       worlds.push_back(w);
+      // All worlds go into one batch: they differ in length, and cores would wait between them.
       for (const std::size_t c : candidates) todo.push_back(trial(c, kWorlds[w]));
     }
     trials_.run(todo);

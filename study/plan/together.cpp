@@ -56,6 +56,7 @@ std::string why_not(const QuestionAnswer& finding, const std::string& hardware) 
                            : fmt::format("{} cannot be there: {}", model_of(finding), *reason);
 }
 
+// Each model brings the deployment with the fewest GPUs that keeps its SLO on this type; the replicas are then packed.
 SharedHost host_of(std::span<const QuestionAnswer> findings, const std::string& hardware) {
   SharedHost host;
   host.hardware = hardware;
@@ -88,6 +89,7 @@ std::string replicas_text(const QuestionAnswer& finding, std::size_t candidate) 
 }  // namespace
 
 std::vector<SharedHost> share_instances(std::span<const QuestionAnswer> findings) {
+  // In the order in which the questions name them.
   std::vector<std::string> labels;
   for (const QuestionAnswer& finding : findings) {
     for (const Candidate& candidate : finding.question.candidates) {

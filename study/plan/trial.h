@@ -18,6 +18,7 @@ namespace plimsoll::study::plan {
 /// state.
 inline constexpr double kScreeningLives = sched::kLivesNeeded, kConfirmingLives = 20;
 
+/// One run of one candidate. Equal trials have equal results, so each is run once.
 struct Trial {
   std::size_t candidate = 0;
   std::int32_t replication = 0;

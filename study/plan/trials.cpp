@@ -36,6 +36,7 @@ class Trials::Batch {
  private:
   [[nodiscard]] const TrialSettings& settings() const { return owner_.settings_; }
 
+  // The run with the largest limit shows whether that limit was ever reached: if not, its twins need no run.
   void note_leader(const Trial& trial, std::int64_t most_at_once) {
     const std::int64_t most_running = owner_.question_.candidates[trial.candidate].most_running;
     Leader& leader = owner_.leaders_[owner_.twins_of(trial)];
@@ -46,6 +47,7 @@ class Trials::Batch {
     const Trial& trial = todo_[i];
     const Candidate& candidate = owner_.question_.candidates[trial.candidate];
     std::optional<sched::PointMetrics> metrics;
+    // What an interrupted search has simulated is found in its store and not run again.
     if (settings().store != nullptr) {
       if (const auto text = settings().store->find(owner_.key_of(trial))) metrics = read_metrics_record(*text);
     }
@@ -69,6 +71,7 @@ class Trials::Batch {
       const std::lock_guard lock(mutex_);
       report(i, static_cast<float>(std::clamp(fraction, 0.0, 1.0)));
     };
+    // In this process. Otherwise the trial goes to whichever process of the group is free, and comes back as text.
     if (!settings().spread) {
       options.keep_requests = owner_.asked_of_twins_.count(owner_.twins_of(trial)) > 0;
       std::optional<TrialRun> run = simulate_trial(candidate, trial, settings().stepwise, options);
@@ -142,6 +145,7 @@ std::optional<std::int64_t> most_at_once(const PointSpec& spec, const sched::Poi
     stay.begins.push_back(row.dispatched);
     stay.ends.push_back(row.end);
   }
+  // Sorted begins against sorted ends: the most requests that were in one replica at one time.
   std::int64_t most = 0;
   for (Stay& stay : replicas) {
     std::sort(stay.begins.begin(), stay.begins.end());

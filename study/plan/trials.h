@@ -50,6 +50,7 @@ struct TrialRun {
 /// The search was cancelled. Its answer holds what it knows so far.
 struct Cancelled {};
 
+/// Runs trials side by side and remembers their results; also those of a store.
 class Trials {
  public:
   /// `question` outlives this.

@@ -35,6 +35,8 @@ load::Scenario beginning_of(const load::Scenario& scenario) {
   return s;
 }
 
+// The same requests, with the engine made faster or slower by the error of its profile. Waits grow more than step times
+// do, which factors on the result would miss.
 PointMetrics at_end(const load::Scenario& scenario, double decode, double prefill, const std::stop_token& stop) {
   load::Scenario s = scenario;
   auto engine = std::make_shared<model::EngineProfile>(*s.engine);
@@ -69,6 +71,7 @@ PointMetrics::Band time_band(const Ends& ends, const PointMetrics& metrics, Get&
   const std::optional<double> value = get(metrics), middle = get(ends.middle);
   if (!value) return {};
   PointMetrics::Band band;
+  // A band always contains the value, even where chance turns the ends of a short run around.
   if (const auto low = scaled(value, middle, get(ends.fast))) band.low = std::min(*value, *low);
   if (const auto high = scaled(value, middle, get(ends.slow)); high && ends.bounded_above)
     band.high = std::max(*value, *high);
@@ -124,6 +127,7 @@ TimeUncertainty band_factors(const model::EngineProfile& engine, const std::set<
 void add_bands(const load::Scenario& scenario, bool beyond_measured, PointMetrics& metrics, std::stop_token stop) {
   if (scenario.engine->constant || metrics.requests_completed == 0) return;
   TimeUncertainty u = scenario.uncertainty;
+  // The run itself found batches that no measurement covers: an error of its own, on top of the others.
   if (beyond_measured && scenario.engine->uncertainty) u = both(u, beyond(*scenario.engine, model::Beyond::batch));
   const bool shortened = can_be_shortened(scenario, metrics);
   const load::Scenario s = shortened ? beginning_of(scenario) : scenario;

@@ -24,6 +24,7 @@ constexpr std::string_view kWelcome = "welcome", kStranger = "stranger", kDone =
 // What a follower says: nothing as a sign of life, otherwise an answer behind its digest.
 std::string sealed(const std::string& answer) { return hex(digest_of(answer)) + answer; }
 
+// A process that dies while it writes may leave half an answer: it must not become a result.
 std::optional<std::string> unsealed(const std::string& message) {
   const std::size_t size = 2 * Digest{}.size();
   if (message.size() < size || message.compare(0, size, hex(digest_of(message.substr(size)))) != 0) return {};

@@ -38,6 +38,7 @@ struct Pulse {
   std::chrono::milliseconds beat{1000}, silence{15000};
 };
 
+/// Spreads the points of a sweep over the processes of a group. Results do not depend on which process ran a point.
 class RankCrew {
  public:
   /// What became of a task that a follower did not answer.

@@ -12,6 +12,7 @@
 
 namespace plimsoll::study {
 
+/// Pauses and cancels a run from another thread or a signal handler.
 class RunControl {
  public:
   /// Safe in signal handlers.

@@ -17,6 +17,7 @@ sim::RunResult run_scenario(const ResolvedPoint& point, const PointRun& how) {
     if (how.run) return how.run(point.result, scenario, how.options);
     return how.bands ? simulate_with_bands(scenario, how.options) : sim::simulate(scenario, how.options);
   } catch (const InputError& error) {
+    // Errors that the run finds in its workload get the place of the workload in the study.
     if (!error.where().file.empty()) throw;
     throw InputError(point.workload, error.text());
   }
@@ -42,6 +43,7 @@ FinishedPoint simulate_point(ResolvedPoint point, const PointRun& how) {
   if (point.impossible) point.result.infeasible = point.impossible->reason;
   if (point.scenario) {
     point.scenario->stepwise = how.stepwise;
+    // A store that has the point spares its run; the SLO is judged anew, since it may have changed.
     if (how.recall) point.result.metrics = how.recall(point.result);
     finished.recalled = point.result.metrics.has_value();
     if (!finished.recalled) {

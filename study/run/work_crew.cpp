@@ -23,6 +23,8 @@ class Crew {
     if (jobs <= 1) {
       take_turns();  // no thread pool: starting one takes longer than a small study
     } else {
+      // Each worker takes the next index until none is left: points differ in length by orders of magnitude, so shares
+      // fixed in advance would end unevenly.
       const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, jobs);
       tbb::task_arena arena(static_cast<int>(jobs));
       arena.execute([&] {
