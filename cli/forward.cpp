@@ -21,7 +21,7 @@
 namespace plimsoll::cli {
 namespace {
 
-constexpr std::int64_t kMaxTokens = 1'000'000, kMaxRanks = 64, kMaxThreads = 1024;
+constexpr std::int64_t kMaxTokens = 1'000'000, kMaxRanks = 64, kMaxForwardThreads = 1024;
 constexpr std::uint64_t kDefaultSeed = 1;
 
 Usage forward_usage() {
@@ -63,19 +63,19 @@ Value one_of(const Parsed& parsed, const char* name, const std::pair<const char*
   throw InputError(fmt::format("--{}: found '{}', allowed: {}", name, found, fmt::join(names, ", ")));
 }
 
-struct Request {
+struct ForwardRequest {
   std::string tokens_file;
   std::uint64_t seed = kDefaultSeed;
   exec::EngineConfig engine;
   exec::PromptRun run;
 };
 
-Request read_request(const Parsed& parsed) {
+ForwardRequest read_forward_request(const Parsed& parsed) {
   constexpr std::pair<const char*, model::DType> kDTypes[] = {{"f32", model::DType::fp32},
                                                               {"bf16", model::DType::bf16}};
   constexpr std::pair<const char*, exec::DeviceKind> kDevices[] = {{"cpu", exec::DeviceKind::cpu},
                                                                    {"cuda", exec::DeviceKind::cuda}};
-  Request request;
+  ForwardRequest request;
   request.tokens_file = text_option(parsed, "tokens", "");
   if (request.tokens_file.empty())
     throw InputError("--tokens is missing: a file of prompts, one {\"id\": …, \"tokens\": […]} a line");
@@ -83,7 +83,7 @@ Request read_request(const Parsed& parsed) {
   request.engine.weight_dtype = request.engine.kv_dtype = one_of(parsed, "dtype", kDTypes);
   request.engine.device = one_of(parsed, "device", kDevices);
   request.engine.tp = static_cast<std::int32_t>(whole_option(parsed, "tp", 1, kMaxRanks, 1));
-  request.engine.threads = static_cast<int>(whole_option(parsed, "threads", 1, kMaxThreads, parsed.common.jobs));
+  request.engine.threads = static_cast<int>(whole_option(parsed, "threads", 1, kMaxForwardThreads, parsed.common.jobs));
   request.run.generate = whole_option(parsed, "generate", 0, kMaxTokens, 0);
   request.run.chunk = whole_option(parsed, "chunk", 1, kMaxTokens, 0);
   const bool whole = text_option(parsed, "block-size", "") == "max";
@@ -139,7 +139,7 @@ std::optional<std::vector<std::vector<std::int32_t>>> compute(exec::Engine& engi
 int run_forward(const Arguments& arguments, Console& console) {
   const auto parsed = parse_arguments(forward_usage(), arguments, console);
   if (!parsed) return kDone;
-  Request request = read_request(*parsed);
+  ForwardRequest request = read_forward_request(*parsed);
   const configs::Catalogue catalogue;
   const exec::OpenModel model = exec::open_model(parsed->operand, request.seed, catalogue);
   const model::LlmShape& shape = model.architecture.shape;

@@ -17,7 +17,7 @@ namespace {
 
 using study::Cell;
 
-struct Figure {
+struct TraceFigure {
   std::string name;  // column in CSV and JSON
   Cell value;
 };
@@ -37,7 +37,7 @@ Usage trace_usage() {
   return usage;
 }
 
-void append_lengths(std::vector<Figure>& out, const std::string& side, const traces::LengthSummary& lengths) {
+void append_lengths(std::vector<TraceFigure>& out, const std::string& side, const traces::LengthSummary& lengths) {
   out.push_back({side + "_tokens_sum", lengths.sum});
   out.push_back({side + "_tokens_mean", lengths.mean});
   out.push_back({side + "_tokens_cv", lengths.cv});
@@ -48,7 +48,7 @@ void append_lengths(std::vector<Figure>& out, const std::string& side, const tra
   out.push_back({side + "_tokens_max", std::int64_t{lengths.max}});
 }
 
-void append_arrivals(std::vector<Figure>& out, const std::optional<traces::ArrivalSummary>& arrivals) {
+void append_arrivals(std::vector<TraceFigure>& out, const std::optional<traces::ArrivalSummary>& arrivals) {
   const auto number = [&](auto get) { return arrivals ? Cell(get(*arrivals)) : Cell(); };
   out.push_back({"span_s", number([](const auto& a) { return static_cast<double>(a.span) / 1e9; })});
   out.push_back({"rate_mean_per_s", number([](const auto& a) { return a.mean_rate; })});
@@ -59,8 +59,8 @@ void append_arrivals(std::vector<Figure>& out, const std::optional<traces::Arriv
   out.push_back({"equal_stamps", number([](const auto& a) { return a.equal_stamps; })});
 }
 
-std::vector<Figure> figures(const traces::TraceSummary& summary, std::size_t warnings) {
-  std::vector<Figure> out;
+std::vector<TraceFigure> figures(const traces::TraceSummary& summary, std::size_t warnings) {
+  std::vector<TraceFigure> out;
   out.push_back({"file", summary.file});
   out.push_back({"format", summary.format});
   out.push_back({"rows", summary.rows});
@@ -78,9 +78,9 @@ std::vector<Figure> figures(const traces::TraceSummary& summary, std::size_t war
   return out;
 }
 
-std::string as_table(const std::vector<Figure>& all) {
+std::string as_table(const std::vector<TraceFigure>& all) {
   study::TextTable table{.header = {{"figure", "value"}}, .rows = {}, .left = 1};
-  for (const Figure& figure : all) {
+  for (const TraceFigure& figure : all) {
     const auto* const number = std::get_if<double>(&figure.value);
     const std::string text = number != nullptr ? study::reader_number(*number) : study::plain_text(figure.value);
     table.rows.push_back({figure.name, text.empty() ? "-" : text});
@@ -88,10 +88,10 @@ std::string as_table(const std::vector<Figure>& all) {
   return study::text_table(table);
 }
 
-void print_figures(const std::vector<Figure>& all, Format format, Console& console) {
+void print_figures(const std::vector<TraceFigure>& all, Format format, Console& console) {
   std::vector<std::string> names;
   std::vector<Cell> cells;
-  for (const Figure& figure : all) {
+  for (const TraceFigure& figure : all) {
     names.push_back(figure.name);
     cells.push_back(figure.value);
   }

@@ -23,7 +23,7 @@ namespace plimsoll::cli {
 namespace {
 
 constexpr double kMaxFitPart = 0.9;
-constexpr double kProbeSeconds = 1;  // of reading, and as long of multiplying
+constexpr double kQuietSeconds = 1;  // of reading, and as long of multiplying
 
 double fit_part(const Parsed& parsed) {
   if (parsed.values.count("fit-part") == 0) return 0;
@@ -91,7 +91,7 @@ int validate_live_runs(const Parsed& parsed, Console& console) {
   settings.control = &control;
   settings.quiet.control = &control;
   settings.quiet.reference = calibrated_rates(study, console);
-  settings.quiet.probe = [&] { return probe.rates(kProbeSeconds); };
+  settings.quiet.probe = [&] { return probe.rates(kQuietSeconds); };
   settings.measure = [&](const study::PointResult& point, const load::Scenario& scenario,
                          const sim::RunOptions& options) {
     sim::RunResult run = points.run(point, scenario, options);

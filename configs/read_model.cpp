@@ -6,13 +6,11 @@
 #include <cmath>
 
 #include "configs/catalogue.h"
+#include "configs/hf_families.h"
 
 namespace plimsoll::configs {
 
 namespace {
-
-// Far above any real model; the limits keep all products within the range of integers.
-constexpr std::int64_t kLayers = 10'000, kWidth = 1'000'000, kHeads = 100'000, kVocabulary = 100'000'000;
 
 constexpr std::array<std::string_view, 10> kNeeded{"family",       "layers", "hidden", "heads",      "kv_heads",
                                                    "intermediate", "vocab",  "norm",   "activation", "source"};
@@ -50,7 +48,7 @@ constexpr std::array<std::string_view, 33> kModelKeys{"name",
                                                       "chunked",
                                                       "checkpoint"};
 
-std::int32_t count(const Node& node, std::string_view key, std::int64_t max = kWidth) {
+std::int32_t count(const Node& node, std::string_view key, std::int64_t max = kWidth.max) {
   return static_cast<std::int32_t>(node.at(key).as_integer(1, max));
 }
 std::int32_t count_or(const Node& node, std::string_view key, std::int32_t fallback) {
@@ -67,8 +65,8 @@ model::MoeShape read_moe(const Node& node) {
                                                             "intermediate", "first_dense_layers", "period"};
   node.require_known_keys(kKeys);
   model::MoeShape moe;
-  moe.experts = count(node, "experts", kHeads);
-  moe.experts_per_token = count(node, "experts_per_token", kHeads);
+  moe.experts = count(node, "experts", kHeads.max);
+  moe.experts_per_token = count(node, "experts_per_token", kHeads.max);
   moe.shared_experts = count_or(node, "shared_experts", 0);
   moe.intermediate = count(node, "intermediate");
   moe.first_dense_layers = count_or(node, "first_dense_layers", 0);
@@ -103,7 +101,7 @@ model::Checkpoint read_checkpoint(const Node& node) {
 void read_global_layers(const Node& root, model::LlmShape& m) {
   const auto node = root.find("global_every");
   if (!node) return;
-  const auto period = static_cast<std::int32_t>(node->as_integer(2, kLayers));
+  const auto period = static_cast<std::int32_t>(node->as_integer(2, kLayers.max));
   if (m.sliding_window == 0 || root.has("window_period"))
     node->fail("requires sliding_window and excludes window_period");
   for (std::int32_t layer = 0; layer < m.layers; ++layer) m.windows.push_back((layer + 1) % period != 0 ? 1 : 0);
@@ -152,13 +150,13 @@ model::LlmShape read_model(const Node& root, const std::string& id) {
   m.id = id;
   if (const auto hf_id = root.find("hf_id")) m.hf_id = hf_id->as_string();
   m.family = root.at("family").as_string();
-  m.layers = count(root, "layers", kLayers);
+  m.layers = count(root, "layers", kLayers.max);
   m.hidden = count(root, "hidden");
-  m.heads = count(root, "heads", kHeads);
-  m.kv_heads = count(root, "kv_heads", kHeads);
+  m.heads = count(root, "heads", kHeads.max);
+  m.kv_heads = count(root, "kv_heads", kHeads.max);
   m.head_dim = count_or(root, "head_dim", m.hidden / m.heads);
   m.intermediate = count(root, "intermediate");
-  m.vocab = count(root, "vocab", kVocabulary);
+  m.vocab = count(root, "vocab", kVocabulary.max);
   m.max_position = count_or(root, "max_position", 0);
   read_flags(root, m);
   if (const auto base = root.find("rope_base")) m.rope_base = base->as_number(0, 1e12);

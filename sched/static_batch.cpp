@@ -8,8 +8,8 @@
 namespace plimsoll::sched {
 
 namespace {
-constexpr Nanos kDelay = 100'000'000;     // DJL Serving: max_batch_delay 100 ms
-constexpr std::int64_t kJobQueue = 1000;  // DJL Serving: job_queue_size
+constexpr Nanos kDelay = 100'000'000;       // DJL Serving: max_batch_delay 100 ms
+constexpr std::int64_t kBatchQueue = 1000;  // DJL Serving: job_queue_size
 }  // namespace
 
 std::unique_ptr<Policy> make_static_batch(const PolicyConfig& config) { return std::make_unique<StaticBatch>(config); }
@@ -26,7 +26,7 @@ StaticBatch::StaticBatch(const PolicyConfig& config)
 bool StaticBatch::queue_is_full() const {
   const auto waiting = static_cast<std::int64_t>(queue_.size());
   if (start_ == Start::when_idle) return config_.queue_limit && waiting >= *config_.queue_limit;
-  const std::int64_t limit = config_.queue_limit.value_or(kJobQueue);
+  const std::int64_t limit = config_.queue_limit.value_or(kBatchQueue);
   const bool busy = closed_ || !rows_.empty();
   return waiting >= limit || (busy && waiting == limit - 1);
 }

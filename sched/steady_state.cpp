@@ -23,7 +23,7 @@ constexpr double kSmallGrowth = 0.01;  // of what is offered; less is no matter
 // statistic; one in a thousand of its values is below this (Anderson and Darling 1952).
 constexpr double kCalmPath = 0.0171;
 
-double ratio(double amount, double whole) { return whole > 0 ? amount / whole : 0; }
+double quotient(double amount, double whole) { return whole > 0 ? amount / whole : 0; }
 
 /// The backlog of one run, in requests: each counts 1 until its first token and then the share of its tokens to come.
 struct Path {
@@ -155,7 +155,7 @@ struct Evidence {
     backlog_end += path.backlog[kInstants];
     // What is not fit for the deployment is not its load.
     const auto all = served(run) + static_cast<double>(run.shed);
-    const double fit = ratio(all, all + static_cast<double>(run.unfit));
+    const double fit = quotient(all, all + static_cast<double>(run.unfit));
     const double mean = run.load.rate > 0 ? run.load.rate * fit : all / length;
     constexpr double kWindow = static_cast<double>(kInstants - kFrom) / static_cast<double>(kInstants);
     constexpr double kLast = static_cast<double>(kInstants - kMiddle) / static_cast<double>(kInstants);
@@ -164,11 +164,11 @@ struct Evidence {
     rate += mean;
   }
 
-  [[nodiscard]] double latency() const { return ratio(latency_s, requests - shed); }
-  [[nodiscard]] double length() const { return ratio(length_s, runs); }
-  [[nodiscard]] double rate_mean() const { return ratio(rate, runs); }
+  [[nodiscard]] double latency() const { return quotient(latency_s, requests - shed); }
+  [[nodiscard]] double length() const { return quotient(length_s, runs); }
+  [[nodiscard]] double rate_mean() const { return quotient(rate, runs); }
   [[nodiscard]] double output_scv() const {
-    const double n = requests - shed, mean = ratio(output, n);
+    const double n = requests - shed, mean = quotient(output, n);
     return mean > 0 ? std::max(0.0, output_squares / n / (mean * mean) - 1) : 0;
   }
 };
@@ -195,8 +195,8 @@ class Judgement {
 
   [[nodiscard]] SteadyState closed_loop() const {
     if (sheds_surely()) return sheds();
-    const double rounds = ratio(e_.requests, e_.runs * e_.clients);
-    const double rate = ratio(e_.requests, e_.length_s);
+    const double rounds = quotient(e_.requests, e_.runs * e_.clients);
+    const double rate = quotient(e_.requests, e_.length_s);
     // All clients send at the start; only after some rounds have their requests spread over time.
     if (rounds < kRoundsNeeded) {
       return too_short(text("%.2g requests a client; a steady state takes %g", rounds, kRoundsNeeded),
@@ -208,7 +208,7 @@ class Judgement {
   }
 
   [[nodiscard]] SteadyState open_loop() const {
-    const double rate = ratio(e_.requests, e_.length_s);
+    const double rate = quotient(e_.requests, e_.length_s);
     if (sheds_surely()) return sheds();
     if (e_.requests < static_cast<double>(kMinCount) * e_.runs) return few_requests(rate);
     if (e_.length() < 3 * e_.settles_s) return fleet_is_slow(rate);
@@ -216,7 +216,7 @@ class Judgement {
     // nor rest is called too short.
     if (is_overloaded()) return overloaded();
     if (grows()) return still_fills(rate);
-    const double lives = ratio(e_.length(), e_.latency());
+    const double lives = quotient(e_.length(), e_.latency());
     if (e_.latency() > 0 && lives < kLivesNeeded) return short_time(rate);
     if (sheds_much()) return too_few(rate);
     return shows_its_rate() || (!e_.replay && is_calm()) ? SteadyState{} : too_few(rate);
@@ -243,8 +243,8 @@ class Judgement {
   [[nodiscard]] bool drains_too_slowly() const {
     constexpr double kSlower = 1.5, kServices = 3;
     if (e_.left < static_cast<double>(kMinCount) * e_.runs || e_.left < (1 - kShareServed) * e_.requests) return false;
-    const double arriving_s = ratio(e_.left / 2, e_.rate);
-    return ratio(e_.half_drained_s, e_.runs) > kSlower * arriving_s + kServices * (1 + e_.output_scv()) * service_s_;
+    const double arriving_s = quotient(e_.left / 2, e_.rate);
+    return quotient(e_.half_drained_s, e_.runs) > kSlower * arriving_s + kServices * (1 + e_.output_scv()) * service_s_;
   }
 
   // A backlog that will come to rest grows ever slower; one beyond capacity as fast as before.
@@ -280,10 +280,10 @@ class Judgement {
 
   // A backlog beyond capacity is a random walk, and wanders further.
   [[nodiscard]] bool is_calm() const {
-    return ratio(e_.variance, e_.runs) < kCalmPath * e_.gap_scv * ratio(e_.offered, e_.runs) - 0.5;
+    return quotient(e_.variance, e_.runs) < kCalmPath * e_.gap_scv * quotient(e_.offered, e_.runs) - 0.5;
   }
 
-  [[nodiscard]] double now() const { return ratio(e_.requests + e_.unfit, e_.runs); }
+  [[nodiscard]] double now() const { return quotient(e_.requests + e_.unfit, e_.runs); }
 
   [[nodiscard]] SteadyState too_short(std::string why, double needed) const {
     constexpr double kLonger = 1.5;
@@ -303,14 +303,14 @@ class Judgement {
   }
   [[nodiscard]] SteadyState short_time(double rate) const {
     return too_short(text("the load lasts %.3g s, %.2g times the mean latency; a steady state takes %g", e_.length(),
-                          ratio(e_.length(), e_.latency()), kLivesNeeded),
+                          quotient(e_.length(), e_.latency()), kLivesNeeded),
                      needed_in_time(rate));
   }
   [[nodiscard]] SteadyState still_fills(double rate) const {
     if (e_.length() < kLivesNeeded * e_.latency()) return short_time(rate);
     constexpr double kAgain = 2.5;
     return too_short(text("the backlog still grows, by %.2g %% of what is offered, but ever slower",
-                          100 * ratio(e_.growth, e_.offered)),
+                          100 * quotient(e_.growth, e_.offered)),
                      std::max(kAgain * now(), needed_in_time(rate)));
   }
   // With a margin, since longer runs see longer waits.
@@ -321,13 +321,14 @@ class Judgement {
 
   // By whichever of the two ways takes fewer requests.
   [[nodiscard]] SteadyState too_few(double rate) const {
-    const double share = std::clamp(ratio(e_.growth, e_.offered), 0.0, 1 - kShareServed - 0.005);
+    const double share = std::clamp(quotient(e_.growth, e_.offered), 0.0, 1 - kShareServed - 0.005);
     const double spread = kLengthSigmas * std::sqrt(e_.output_scv()) + 2 * std::sqrt(e_.gap_scv);
     // The uncertainty of the served share falls with the root of the number of requests; solved for the number at which
     // it is below the margin.
     const double to_show = std::pow(spread / (1 - kShareServed - share), 2);
-    const double calm =
-        e_.gap_scv > 0 && !e_.replay ? 1.3 * (ratio(e_.variance, e_.runs) + 0.5) / (kCalmPath * e_.gap_scv) : to_show;
+    const double calm = e_.gap_scv > 0 && !e_.replay
+                            ? 1.3 * (quotient(e_.variance, e_.runs) + 0.5) / (kCalmPath * e_.gap_scv)
+                            : to_show;
     const double drain = e_.replay ? 1.2 * e_.backlog_end / (1 - kShareServed) : 0;
     constexpr double kWindow = 1.5;  // all requests for those in the window
     return too_short("too few requests to tell a backlog that grows from chance",
@@ -335,7 +336,7 @@ class Judgement {
   }
 
   [[nodiscard]] SteadyState sheds() const {
-    const double percent = 100 * ratio(e_.shed, e_.requests);
+    const double percent = 100 * quotient(e_.shed, e_.requests);
     return {.verdict = Steadiness::unstable,
             .grows = false,
             .reason = text(percent < 10 ? "%.2g %% of the requests are refused or time out"
@@ -345,7 +346,7 @@ class Judgement {
   }
   [[nodiscard]] SteadyState overloaded() const {
     const double served =
-        e_.replay ? 1 - ratio(e_.backlog_end, e_.requests) : ratio(e_.offered - e_.growth, e_.offered);
+        e_.replay ? 1 - quotient(e_.backlog_end, e_.requests) : quotient(e_.offered - e_.growth, e_.offered);
     return {
         .verdict = Steadiness::unstable,
         .grows = true,

@@ -9,7 +9,7 @@
 namespace plimsoll::sched {
 
 namespace {
-constexpr double kWatermark = 0.01;
+constexpr double kDefaultWatermark = 0.01;
 }  // namespace
 
 std::unique_ptr<Policy> make_vllm_v0(const PolicyConfig& config) { return std::make_unique<VllmV0>(config); }
@@ -18,7 +18,7 @@ VllmV0::VllmV0(const PolicyConfig& config)
     : variant_(variant_of(config)),
       max_running_(resolve_limits(config).max_running),
       budget_(resolve_limits(config).step_tokens),
-      watermark_(config.watermark.value_or(kWatermark)),
+      watermark_(config.watermark.value_or(kDefaultWatermark)),
       delay_factor_(config.delay_factor.value_or(0)),
       swaps_(config.preemption.value_or(Preemption::recompute) == Preemption::swap),
       swap_blocks_(config.swap_blocks),

@@ -111,11 +111,11 @@ compile() {
 build() { compile "$@" || fail "the build of build/$1 failed"; }
 
 # build_to_use PRESET TARGET…: sources that compile alone may collide when several are compiled at a time
-# (PLIMSOLL_UNITY). ./check then fails; a user gets the slower build.
+# (PLIMSOLL_UNITY). The build then goes on with each source alone, which takes longer, and says so.
 build_to_use() {
   compile "$@" && return 0
   is_configured "$1" PLIMSOLL_UNITY=ON || fail "the build of build/$1 failed"
-  say "building again, each source alone"
+  say "sources collide when compiled together: building each alone"
   configure "$1" PLIMSOLL_UNITY=OFF
   build "$@"
 }

@@ -162,7 +162,7 @@ bool is_before(const PointSpec& spec, std::string_view product, Version version)
   return own && *own < version;
 }
 
-std::string degree(std::int32_t value) { return fmt::format("{}", value); }
+std::string degree_text(std::int32_t value) { return fmt::format("{}", value); }
 
 // vLLM and SGLang name their types in words; weights of less than 16 bits are the checkpoint's own.
 std::string dtype_word(model::DType dtype) {
@@ -198,8 +198,8 @@ DeployFile vllm(const PointSpec& spec, bool v1) {
   const sched::PolicyConfig& p = spec.policy;
   const bool caching = p.prefix_caching.value_or(false);
   Options o;
-  o.add("--tensor-parallel-size", degree(spec.deployment.tp))
-      .add_if(spec.deployment.pp > 1, "--pipeline-parallel-size", degree(spec.deployment.pp));
+  o.add("--tensor-parallel-size", degree_text(spec.deployment.tp))
+      .add_if(spec.deployment.pp > 1, "--pipeline-parallel-size", degree_text(spec.deployment.pp));
   o.add("--dtype", dtype_word(spec.weight_dtype))
       .add("--quantization", quantisation(spec.weight_dtype))
       .add("--kv-cache-dtype", kv_word(spec));
@@ -236,7 +236,7 @@ DeployFile tgi(const PointSpec& spec) {
   if (shell_quoted(model) != model)
     note += "# MODEL_ID is quoted for a shell; docker's --env-file takes it without quotes.\n";
   Options o;
-  o.add("MODEL_ID", model).add("NUM_SHARD", degree(spec.deployment.tp));
+  o.add("MODEL_ID", model).add("NUM_SHARD", degree_text(spec.deployment.tp));
   o.add("DTYPE", dtype_word(spec.weight_dtype) == "auto" ? std::string() : dtype_word(spec.weight_dtype))
       .add("QUANTIZE", quantisation(spec.weight_dtype));
   o.add("MAX_CONCURRENT_REQUESTS", p.max_concurrent)
@@ -259,8 +259,8 @@ DeployFile lmi(const PointSpec& spec) {
   Options o;
   o.add("engine", settings.starts_by_mpi ? "MPI" : "Python")
       .add("option.model_id", model_of(spec))
-      .add("option.tensor_parallel_degree", degree(spec.deployment.tp));
-  o.add_if(spec.deployment.pp > 1, "option.pipeline_parallel_degree", degree(spec.deployment.pp));
+      .add("option.tensor_parallel_degree", degree_text(spec.deployment.tp));
+  o.add_if(spec.deployment.pp > 1, "option.pipeline_parallel_degree", degree_text(spec.deployment.pp));
   const std::string word = dtype_word(spec.weight_dtype);
   o.add("option.dtype", word == "float16" ? "fp16" : word == "bfloat16" ? "bf16" : word == "float32" ? "fp32" : "auto");
   o.add("option.quantize", quantisation(spec.weight_dtype))
@@ -301,8 +301,8 @@ DeployFile trtllm(const PointSpec& spec) {
   if (is_before(spec, "trtllm-", kServe)) return trtllm_build(spec);
   const sched::PolicyConfig& p = spec.policy;
   Options o;
-  o.add("--tp_size", degree(spec.deployment.tp))
-      .add_if(spec.deployment.pp > 1, "--pp_size", degree(spec.deployment.pp));
+  o.add("--tp_size", degree_text(spec.deployment.tp))
+      .add_if(spec.deployment.pp > 1, "--pp_size", degree_text(spec.deployment.pp));
   o.add("--max_batch_size", p.max_running)
       .add("--max_num_tokens", p.step_token_budget)
       .add("--max_seq_len", longest(spec));
@@ -316,7 +316,7 @@ DeployFile sglang(const PointSpec& spec) {
   const bool pages_of_one = is_before(spec, "sglang-", {0, 5}) && p.block_size == 1;
   Options o;
   o.add("--model-path", model_of(spec))
-      .add("--tp-size", degree(spec.deployment.tp))
+      .add("--tp-size", degree_text(spec.deployment.tp))
       .add("--dtype", dtype_word(spec.weight_dtype));
   o.add("--quantization", quantisation(spec.weight_dtype)).add("--max-running-requests", p.max_running);
   o.add(p.chunked.value_or(true) ? "--chunked-prefill-size" : "--max-prefill-tokens", p.step_token_budget);

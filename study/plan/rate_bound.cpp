@@ -21,7 +21,7 @@ namespace plimsoll::study::plan {
 namespace {
 
 constexpr double kMargin = 1.1;  // on what is carried, for products whose efficiency depends on their shape
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 /// What a request brings in the mean, at least. What is too long to be served brings nothing.
 struct Work {
@@ -46,7 +46,7 @@ struct Work {
 
 /// Limits beyond which a request is refused.
 struct Limits {
-  double input = kInfinity, total = kInfinity;
+  double input = kNoLimit, total = kNoLimit;
   [[nodiscard]] bool takes(double in, double out) const { return in <= input && in + out <= total; }
 };
 
@@ -105,7 +105,7 @@ Work mean_work(const load::WorkloadSpec& workload, const Limits& limits, double 
 // Rows that a step may have, by the batch limit and by the pool.
 double most_rows(const load::Scenario& s, const Work& work) {
   const sched::PolicyConfig& policy = s.policy;
-  double rows = kInfinity;
+  double rows = kNoLimit;
   if (policy.max_running || sched::traits_of(policy).returns_at_batch_end)
     rows = static_cast<double>(sched::resolve_limits(policy).max_running);
   if (s.kv.prefix_caching || !(work.decode_rows > 0)) return rows;  // contexts may share their blocks
@@ -131,7 +131,7 @@ class FullBatch {
     if (!(work_.decode_rows > 0)) return prompt;
     constexpr double kStep = 1.2, kMaxRows = 16384;
     const double top = std::floor(std::min(most_rows, kMaxRows));
-    double least = kInfinity;
+    double least = kNoLimit;
     // Geometric steps: the cost of a row is flat where batches are large.
     for (double rows = 1; rows < top; rows = std::max(rows + 1, std::floor(rows * kStep)))
       least = std::min(least, at(rows, prompt));
@@ -166,7 +166,7 @@ class FullBatch {
   [[nodiscard]] double least_prompt() {
     // Batches of prompts share the reading of the weights; beyond some 64 nothing is gained.
     constexpr std::array<double, 7> kPrompts = {1, 2, 4, 8, 16, 32, 64};
-    double least = kInfinity;
+    double least = kNoLimit;
     for (const double n : kPrompts) {
       const std::int64_t tokens = std::max<std::int64_t>(1, static_cast<std::int64_t>(prompt_));
       spans_.assign(static_cast<std::size_t>(n), {tokens, 0});

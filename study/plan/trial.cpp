@@ -21,7 +21,7 @@ constexpr std::uint64_t kMaxSeed = (std::uint64_t{1} << 53U) - 1;
 
 constexpr double kTurns = 30;                // requests of each client of a closed loop
 constexpr std::int64_t kMaxTurns = 400'000;  // of all of them
-constexpr std::int64_t kLonger = 10, kLongEnough = 10'000, kLongForRates = 40'000;  // requests
+constexpr std::int64_t kLongerTrial = 10, kLongEnough = 10'000, kLongForRates = 40'000;  // requests
 
 constexpr std::int64_t kLeastSampled = 1000;  // requests, or as many as the study says
 
@@ -184,7 +184,7 @@ std::int64_t confirming_requests(const PointSpec& spec) {
   if (keeps_rate(spec.slo) && !load::is_closed_loop(spec.workload.load))
     return std::max(spec.workload.requests, kLongForRates);
   return std::max(
-      {spec.workload.requests, std::min(spec.workload.requests * kLonger, kLongEnough), long_turns_of(spec)});
+      {spec.workload.requests, std::min(spec.workload.requests * kLongerTrial, kLongEnough), long_turns_of(spec)});
 }
 
 Trial first_trial(const PointSpec& spec, std::size_t candidate) {

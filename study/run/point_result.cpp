@@ -107,30 +107,30 @@ constexpr std::array<std::string_view, 90> kColumns = {"source",
 using Quantiles = sched::PointMetrics::Quantiles;
 
 /// Appends cells in the order of the columns.
-class Row {
+class PointCells {
  public:
-  explicit Row(std::vector<Cell> cells) : cells_(std::move(cells)) {}
-  Row& text(const std::string& value) {
+  explicit PointCells(std::vector<Cell> cells) : cells_(std::move(cells)) {}
+  PointCells& text(const std::string& value) {
     cells_.emplace_back(value);
     return *this;
   }
-  Row& count(std::int64_t value) {
+  PointCells& count(std::int64_t value) {
     cells_.emplace_back(value);
     return *this;
   }
-  Row& number(std::optional<double> value) {
+  PointCells& number(std::optional<double> value) {
     cells_.push_back(number_cell(value));
     return *this;
   }
-  Row& flag(bool value) {
+  PointCells& flag(bool value) {
     cells_.emplace_back(value);
     return *this;
   }
-  Row& cell(Cell value) {
+  PointCells& cell(Cell value) {
     cells_.push_back(std::move(value));
     return *this;
   }
-  Row& blanks(std::size_t n) {
+  PointCells& blanks(std::size_t n) {
     cells_.resize(cells_.size() + n);
     return *this;
   }
@@ -140,7 +140,7 @@ class Row {
   std::vector<Cell> cells_;
 };
 
-void append_labels(Row& row, const PointLabels& labels) {
+void append_labels(PointCells& row, const PointLabels& labels) {
   row.text(labels.source).text(labels.model).text(labels.hardware).text(labels.engine).text(labels.dtype);
   if (labels.tp > 0)
     row.count(labels.tp).count(labels.replicas);
@@ -154,14 +154,14 @@ void append_labels(Row& row, const PointLabels& labels) {
   }
 }
 
-void append_counts(Row& row, const sched::PointMetrics& m) {
+void append_counts(PointCells& row, const sched::PointMetrics& m) {
   row.number(m.input_tokens_mean).number(m.output_tokens_mean);
   row.count(m.requests_completed).count(m.requests_rejected).count(m.requests_timed_out).count(m.preemptions);
   row.number(m.duration_s).number(m.requests_per_s).number(m.output_tokens_per_s).number(m.total_tokens_per_s);
 }
 
 // A growing queue has no latency: what an unstable open-loop run saw depends only on how long it ran.
-void append_latencies(Row& row, const sched::PointMetrics& m, bool meaningful) {
+void append_latencies(PointCells& row, const sched::PointMetrics& m, bool meaningful) {
   const Quantiles none;
   const Quantiles& latency = meaningful ? m.latency : none;
   const Quantiles& ttft = meaningful ? m.ttft : none;
@@ -173,7 +173,7 @@ void append_latencies(Row& row, const sched::PointMetrics& m, bool meaningful) {
   row.number(per_token.p90).number(per_token.mean).number(ttft.p95).number(m.itl.p95);
 }
 
-void append_bands(Row& row, const sched::PointMetrics& m, bool meaningful) {
+void append_bands(PointCells& row, const sched::PointMetrics& m, bool meaningful) {
   const auto band = [&row](const sched::PointMetrics::Band& b) { row.number(b.low).number(b.high); };
   const sched::PointMetrics::Band none;
   band(meaningful ? m.latency_mean_band : none);
@@ -183,7 +183,7 @@ void append_bands(Row& row, const sched::PointMetrics& m, bool meaningful) {
   band(m.output_tokens_per_s_band);
 }
 
-void append_times(Row& row, const sched::PointMetrics& m, bool meaningful) {
+void append_times(PointCells& row, const sched::PointMetrics& m, bool meaningful) {
   if (!meaningful || m.requests_completed == 0) {
     row.blanks(8);
     return;
@@ -192,7 +192,7 @@ void append_times(Row& row, const sched::PointMetrics& m, bool meaningful) {
   row.number(m.time_host_s).number(m.time_queue_s).number(m.time_preempt_s).number(m.time_other_s);
 }
 
-void append_use(Row& row, const PointResult& point) {
+void append_use(PointCells& row, const PointResult& point) {
   const sched::PointMetrics& m = *point.metrics;
   const double hours = instance_hours(point);
   row.number(hours);
@@ -258,7 +258,7 @@ std::vector<std::string> point_columns(const std::vector<std::string>& swept_key
 
 std::vector<Cell> point_row(const PointResult& point) {
   const std::size_t width = point.swept.size() + kColumns.size();
-  Row row(point.swept);
+  PointCells row(point.swept);
   append_labels(row, point.labels);
   if (!point.metrics) {
     std::vector<Cell> cells = row.take();
