@@ -43,7 +43,7 @@ std::int64_t sequences_of(const MemoryRow& row) {
   return row.longest > 0 ? row.kv_blocks * sched::block_tokens(row.spec.policy) / row.longest : 0;
 }
 
-std::string gigabytes(Bytes bytes) { return reader_number(bytes.value / 1e9, 4); }
+std::string gigabytes_text(Bytes bytes) { return reader_number(bytes.value / 1e9, 4); }
 
 // The columns of the table after the swept keys; "-" for unknown values.
 std::vector<std::string> figures_of(const MemoryRow& row) {
@@ -52,11 +52,11 @@ std::vector<std::string> figures_of(const MemoryRow& row) {
   std::vector<std::string> cells(kOfPlan, blank);
   if (row.plan) {
     const std::int64_t tokens = row.kv_blocks * sched::block_tokens(row.spec.policy);
-    cells = {gigabytes(row.plan->budget),
-             gigabytes(row.plan->weights),
-             gigabytes(row.plan->activation),
-             gigabytes(row.plan->overhead),
-             row.impossible ? blank : gigabytes(row.plan->kv),
+    cells = {gigabytes_text(row.plan->budget),
+             gigabytes_text(row.plan->weights),
+             gigabytes_text(row.plan->activation),
+             gigabytes_text(row.plan->overhead),
+             row.impossible ? blank : gigabytes_text(row.plan->kv),
              row.impossible ? blank : fmt::format("{}", row.kv_blocks),
              row.impossible ? blank : fmt::format("{}", tokens),
              row.impossible ? blank : fmt::format("{}", sequences_of(row)),
