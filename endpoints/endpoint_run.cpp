@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "endpoints/redact.h"
 #include "model/error.h"
@@ -112,9 +113,10 @@ Prompt EndpointRun::prompt_of(const sched::NewRequest& request) const {
 
 // A retry has the send time of the first attempt: its pause is not the client's lateness.
 void EndpointRun::note_lateness(const sched::NewRequest& request, Nanos now) {
-  if (request.client >= sent_of_.size()) sent_of_.resize(request.client + 1, -1);
-  if (sent_of_[request.client] == request.sent) return;
-  sent_of_[request.client] = request.sent;
+  if (retries_) {
+    if (request.client >= sent_of_.size()) sent_of_.resize(request.client + 1, -1);
+    if (std::exchange(sent_of_[request.client], request.sent) == request.sent) return;
+  }
   figures_.lateness.add(seconds(std::max<Nanos>(0, now - request.sent)), 1);
 }
 

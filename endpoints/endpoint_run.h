@@ -42,6 +42,8 @@ class EndpointRun final : public load::Runner {
   /// Everything that is passed outlives the run.
   EndpointRun(Server& server, const Prompts& prompts, EndpointFigures& figures, const load::OutputDrift& drift = {});
   ~EndpointRun() override;
+  /// Attempts may be retries, whose clients keep their handles until the last. Before start().
+  void expect_retries() { retries_ = true; }
   EndpointRun(const EndpointRun&) = delete;
   EndpointRun& operator=(const EndpointRun&) = delete;
 
@@ -105,7 +107,8 @@ class EndpointRun final : public load::Runner {
   std::deque<Lingering> lingering_;  // calls whose answers are complete, and that may not have ended
   std::deque<sched::FinishedAttempt> answered_;
   std::vector<sched::FinishedAttempt> ended_;
-  std::vector<Nanos> sent_of_;  // by client: when its open logical request was first sent
+  bool retries_ = false;
+  std::vector<Nanos> sent_of_;  // with retries, by client: when its open logical request was first sent
   sched::LogHistogram itl_;
   std::string failure_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

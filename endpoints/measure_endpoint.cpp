@@ -73,8 +73,10 @@ EndpointPoint measure_point(const load::Scenario& scenario, Server& server, cons
   std::optional<Prompts> own;  // of the replication in progress
   const load::MakeRunner make = [&](std::uint64_t replication, const sched::RunOptions&) {
     own = prompts.salted(replication);
-    return std::make_unique<EndpointRun>(server, *own, point.figures,
-                                         server.facts().simulated ? one.drift : load::OutputDrift{});
+    auto run = std::make_unique<EndpointRun>(server, *own, point.figures,
+                                             server.facts().simulated ? one.drift : load::OutputDrift{});
+    if (one.limits.retries > 0) run->expect_retries();
+    return run;
   };
   point.run = load::run_replications(one, options, measurements, make, &point.failure);
   if (point.run.stopped) return point;
