@@ -174,8 +174,8 @@ __device__ bool is_last(std::uint32_t* counter, int parts) {
   __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {
-    last = atomicAdd(counter, 1U) == static_cast<unsigned>(parts) - 1;
-    if (last) *counter = 0;  // reset for the next launch
+    const unsigned others = static_cast<unsigned>(parts) - 1;
+    last = atomicInc(counter, others) == others;  // the last one resets the counter for the next launch
     __threadfence();
   }
   __syncthreads();

@@ -118,6 +118,38 @@ TEST_P(CudaFamily, decoding_continues_the_prompt_greedily) {
   }
 }
 
+// 300 tokens are cut into parts whose last block adds them up. The parts' counters must be as before after every step,
+// launched one by one and replayed. The second sequence is short: its parts are empty.
+TEST(CudaEngine, a_long_sequence_in_parts_decodes_alike_step_after_step) {
+  PLIMSOLL_NEEDS_GPU();
+  model::Architecture a = tiny_model("llama");
+  a.shape.layers = 1;
+  a.shape.heads = 2;
+  a.shape.kv_heads = 1;
+  a.shape.head_dim = a.rope.rotary_dim = 64;
+  const auto weights = random_weights(a, 5);
+  const std::vector<Tokens> prompts{random_tokens(1, 300, a.shape.vocab), random_tokens(2, 20, a.shape.vocab)};
+  const auto decode = [&](bool graphs) {
+    EngineConfig config = config_of(a, model::DType::bf16);
+    config.graphs = graphs;
+    Engine engine(config, *weights);
+    Sequences sequences(engine);
+    (void)sequences.prefill(prompts);
+    return sequences.decode(5);
+  };
+  const std::vector<Tokens> eager = decode(false);
+  EXPECT_EQ(decode(true), eager);
+
+  // What a prefill of everything so far would choose next: no parts are added up there.
+  Tokens all = prompts[0];
+  all.insert(all.end(), eager[0].begin(), eager[0].end());
+  const Eigen::MatrixXd logits = reference_logits(a, *weights, all);
+  for (std::size_t step = 0; step < eager[0].size(); ++step) {
+    const auto row = logits.row(static_cast<Eigen::Index>(prompts[0].size() + step) - 1);
+    EXPECT_GT(row(eager[0][step]), row.maxCoeff() - 0.03 * row.cwiseAbs().maxCoeff()) << "step " << step;
+  }
+}
+
 // One rank per GPU, or two on one GPU if NCCL allows it.
 TEST(CudaEngine, two_ranks_of_nccl_compute_what_one_rank_does) {
   PLIMSOLL_NEEDS_GPU();

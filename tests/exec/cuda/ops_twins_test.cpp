@@ -160,6 +160,27 @@ TEST_P(OpTwins, products_of_odd_depth_accumulate_with_a_bias) {
   }
 }
 
+// Depth 4104 = 4 x 1024 + 8: several turns of the loop that loads ahead in either type, and a rest that only some lanes
+// have. It is the path of every real model. 9 rows go through two launches of the kernel or through cuBLASLt.
+TEST_P(OpTwins, products_of_real_depth_agree_for_every_number_of_rows) {
+  constexpr std::int32_t kDepth = 4104;
+  Twins twins(config(kDepth, 64));
+  const std::size_t table = twins.add_linear(64, kDepth, 1), weight = twins.add_vector(kDepth, 1, 0);
+  const std::size_t matrix = twins.add_linear(37, kDepth, 1.0 / 64);
+  for (const std::int64_t m : {1, 2, 3, 4, 5, 8, 9}) {
+    const TwinOutputs out = twins.run(
+        rows(static_cast<std::size_t>(m)),
+        [&](Twin& side) {
+          side->embed(side.linear(table), 0, nullptr);
+          side->norm({.kind = model::Norm::rmsnorm, .epsilon = 1e-5F, .weight = side.vector(weight), .bias = nullptr},
+                     false);
+          side->linear(side.linear(matrix), Buffer::normed, Buffer::delta, m, {});
+        },
+        Buffer::delta, 37);
+    EXPECT_LT(worst_row(out), tolerance(GetParam())) << m;
+  }
+}
+
 TEST_P(OpTwins, activations_agree) {
   for (const bool gated : {true, false}) {
     BackendConfig c = config(64, 64);

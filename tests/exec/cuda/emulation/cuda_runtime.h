@@ -12,6 +12,7 @@
 #include <functional>
 
 #include "tests/exec/cuda/emulation/grid.h"
+#include "tests/exec/cuda/emulation/races.h"
 
 // ---- language ----------------------------------------------------------------------------------------------------
 #define __global__
@@ -19,6 +20,7 @@
 #define __host__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __grid_constant__
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __shared__ static thread_local
 #define threadIdx (::plimsoll::exec::cuda_emulation::thread().thread)
@@ -47,8 +49,8 @@ inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return
 
 inline void __syncthreads() { plimsoll::exec::cuda_emulation::block_barrier(); }
 inline void __syncwarp() { plimsoll::exec::cuda_emulation::warp_barrier(); }
-inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline void __threadfence() { plimsoll::exec::cuda_emulation::races::fence(); }
+inline void __threadfence_system() { plimsoll::exec::cuda_emulation::races::fence(); }
 
 template <class T>
 T cuda_emulation_from_lane(T value, unsigned lane) {
@@ -81,8 +83,18 @@ inline unsigned __ballot_sync(unsigned, bool predicate) {
 inline int __popc(unsigned x) { return std::popcount(x); }
 inline int __ffs(int x) { return __builtin_ffs(x); }
 
-inline unsigned atomicAdd(unsigned* at, unsigned value) { return __atomic_fetch_add(at, value, __ATOMIC_RELAXED); }
+inline unsigned atomicAdd(unsigned* at, unsigned value) {
+  plimsoll::exec::cuda_emulation::races::atomic(at);
+  return __atomic_fetch_add(at, value, __ATOMIC_RELAXED);
+}
+inline unsigned atomicInc(unsigned* at, unsigned last) {
+  plimsoll::exec::cuda_emulation::races::atomic(at);
+  unsigned old = __atomic_load_n(at, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(at, &old, old >= last ? 0 : old + 1, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
+  return old;
+}
 inline unsigned long long atomicMax(unsigned long long* at, unsigned long long value) {
+  plimsoll::exec::cuda_emulation::races::atomic(at);
   unsigned long long old = __atomic_load_n(at, __ATOMIC_RELAXED);
   while (old < value && !__atomic_compare_exchange_n(at, &old, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
   return old;

@@ -3,12 +3,18 @@
 
 #include <ucontext.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <numeric>
+#include <random>
 #include <vector>
+
+#include "tests/exec/cuda/emulation/races.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>
@@ -31,9 +37,13 @@ struct Barrier {
   unsigned arrived = 0, generation = 0;
 };
 
+// What lanes of a warp meet at. All must come for the same reason.
+enum class Meeting { memory, exchange };
+
 struct Warp {
   Barrier barrier;
-  unsigned lanes = 0;
+  Meeting meeting = Meeting::memory;
+  unsigned lanes = 0, number = 0;
   // Two mailboxes that alternate: a lane may post for the next collective while another still reads the current one.
   std::byte mail[2][kWarp * kLaneStride];
 };
@@ -112,6 +122,11 @@ void release(Barrier& barrier) {
   ++barrier.generation;
 }
 
+void release_block(Block& block) {
+  races::block_met();
+  release(block.barrier);
+}
+
 void fiber_main() {
   Block& block = *current;
   Fiber& fiber = *block.running;
@@ -119,7 +134,7 @@ void fiber_main() {
   (*block.body)();
   fiber.done = true;
   --block.live;
-  if (block.live > 0 && block.barrier.arrived == block.live) release(block.barrier);  // exited threads count as arrived
+  if (block.live > 0 && block.barrier.arrived == block.live) release_block(block);  // exited threads count as arrived
   to_scheduler(true);
 }
 
@@ -130,22 +145,28 @@ __attribute__((noipa)) void enter(Block& block, Fiber& fiber) {
   setcontext(&fiber.entry);
 }
 
-void resume(Block& block, Fiber& fiber) {
+void resume(Block& block, Fiber& fiber, unsigned thread) {
   block.running = &fiber;
+  races::resume(thread, {fiber.stack.get(), kStackBytes}, {&fiber, sizeof fiber});
   leave(&block.scheduler_fake_stack, fiber.stack.get(), kStackBytes);
   enter(block, fiber);
   arrive(block.scheduler_fake_stack, nullptr, nullptr);
 }
 
-void wait(Barrier& barrier, unsigned all) {
+void wait(const Barrier& barrier) {
   Fiber& fiber = *current->running;
-  if (++barrier.arrived == all) {
-    release(barrier);
-    return;
-  }
   fiber.waits_for = &barrier;
   fiber.waits_at = barrier.generation;
   to_scheduler(false);
+}
+
+void meet(Meeting meeting) {
+  Warp& warp = *current->running->warp;
+  if (warp.barrier.arrived == 0) warp.meeting = meeting;
+  if (warp.meeting != meeting) fail("lanes of a warp wait at different barriers or collectives");
+  if (++warp.barrier.arrived < warp.lanes) return wait(warp.barrier);
+  if (meeting == Meeting::memory) races::warp_met(warp.number);
+  release(warp.barrier);
 }
 
 __attribute__((noipa)) void prepare(ucontext_t& entry, char* stack) {
@@ -161,7 +182,10 @@ void make_fibers(Block& block, Index grid, Index size, Index at) {
   for (unsigned i = 0; i < threads; ++i) {
     auto fiber = std::make_unique<Fiber>();
     fiber->state = {{i % size.x, i / size.x % size.y, i / size.x / size.y}, at, size, grid, i % kWarp};
-    if (i % kWarp == 0) block.warps.push_back(std::make_unique<Warp>());
+    if (i % kWarp == 0) {
+      block.warps.push_back(std::make_unique<Warp>());
+      block.warps.back()->number = i / kWarp;
+    }
     fiber->warp = block.warps.back().get();
     ++fiber->warp->lanes;
     if (spare_stacks.empty()) spare_stacks.push_back(std::make_unique_for_overwrite<char[]>(kStackBytes));
@@ -173,16 +197,42 @@ void make_fibers(Block& block, Index grid, Index size, Index at) {
   block.live = threads;
 }
 
-// Some blocks run their threads in reverse order, so that code which relies on an order fails.
-void run_block(Block& block, bool backwards) {
-  const std::size_t count = block.fibers.size();
+std::uint64_t first_seed() {
+  const char* text = std::getenv("PLIMSOLL_EMULATION_SEED");
+  return text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
+}
+std::atomic<std::uint64_t> seed = first_seed();
+
+// The order in which a block's threads run: forwards, backwards, or warps at random with their lanes at random. Code
+// that relies on an order fails in one of them.
+std::vector<unsigned> order_of_threads(unsigned threads, Index at) {
+  std::vector<unsigned> order(threads);
+  std::iota(order.begin(), order.end(), 0U);
+  const unsigned parity = (at.x + at.y + at.z) % 2;
+  std::mt19937_64 random(seed * 0x9e3779b97f4a7c15U + at.x + 1000003U * at.y + 1000000007U * at.z);
+  if (parity == 1) std::reverse(order.begin(), order.end());
+  if (random() % 2 == 0) return order;
+  for (unsigned begin = 0; begin < threads; begin += kWarp)
+    std::shuffle(order.begin() + begin, order.begin() + std::min(begin + kWarp, threads), random);
+  std::vector<unsigned> warps((threads + kWarp - 1) / kWarp), mixed;
+  std::iota(warps.begin(), warps.end(), 0U);
+  std::shuffle(warps.begin(), warps.end(), random);
+  for (const unsigned warp : warps) {
+    const unsigned begin = warp * kWarp, end = std::min(begin + kWarp, threads);
+    mixed.insert(mixed.end(), order.begin() + begin, order.begin() + end);
+  }
+  return mixed;
+}
+
+// Runs every thread to its next barrier, in the order of the block.
+void run_block(Block& block, const std::vector<unsigned>& order) {
   while (block.live > 0) {
     bool moved = false;
-    for (std::size_t i = 0; i < count; ++i) {
-      Fiber& fiber = *block.fibers[backwards ? count - 1 - i : i];
+    for (const unsigned i : order) {
+      Fiber& fiber = *block.fibers[i];
       if (fiber.done || (fiber.waits_for != nullptr && fiber.waits_for->generation == fiber.waits_at)) continue;
       fiber.waits_for = nullptr;
-      resume(block, fiber);
+      resume(block, fiber, i);
       moved = true;
     }
     if (!moved) fail("deadlock: not all threads of a block or warp reach a barrier or collective");
@@ -198,6 +248,7 @@ void run_grid(Index grid, Index size, std::size_t shared_bytes, const std::funct
   const unsigned threads = size.x * size.y * size.z;
   if (threads == 0 || threads > 1024 || grid.x == 0 || grid.y == 0 || grid.z == 0)
     fail("a launch of no or too many threads");
+  races::begin_grid();
   for (unsigned z = 0; z < grid.z; ++z) {
     for (unsigned y = 0; y < grid.y; ++y) {
       for (unsigned x = 0; x < grid.x; ++x) {
@@ -206,35 +257,41 @@ void run_grid(Index grid, Index size, std::size_t shared_bytes, const std::funct
         block.shared.assign((shared_bytes + 7) / 8, ~std::uint64_t{0});
         make_fibers(block, grid, size, {x, y, z});
         current = &block;
-        run_block(block, (x + y + z) % 2 == 1);
+        races::begin_block((z * grid.y + y) * grid.x + x, threads, {block.shared.data(), block.shared.size() * 8});
+        run_block(block, order_of_threads(threads, {x, y, z}));
         current = nullptr;
         for (auto& fiber : block.fibers) spare_stacks.push_back(std::move(fiber->stack));
       }
     }
   }
+  races::end_grid();
 }
+
+void set_seed(std::uint64_t of_schedules) { seed = of_schedules; }
 
 void* dynamic_shared() { return current->shared.data(); }
 
-void block_barrier() { wait(current->barrier, current->live); }
-
-void warp_barrier() {
-  Warp& warp = *current->running->warp;
-  wait(warp.barrier, warp.lanes);
+void block_barrier() {
+  Block& block = *current;
+  if (++block.barrier.arrived < block.live) return wait(block.barrier);
+  release_block(block);
 }
+
+void warp_barrier() { meet(Meeting::memory); }
 
 const std::byte* exchange(const void* own, std::size_t bytes) {
   if (bytes > kLaneStride) fail("a lane gives too much");
   Fiber& fiber = *current->running;
   std::byte* mail = fiber.warp->mail[fiber.collectives++ % 2];
   std::memcpy(mail + fiber.state.lane * kLaneStride, own, bytes);
-  warp_barrier();
+  meet(Meeting::exchange);
   return mail;
 }
 
 void copy_later(void* shared, const void* global, std::size_t bytes) {
   if (reinterpret_cast<std::uintptr_t>(shared) % 16 != 0 || reinterpret_cast<std::uintptr_t>(global) % 16 != 0)
     fail("an asynchronous copy is not aligned to 16 bytes");
+  races::access(shared, 16, true);  // it may arrive at once, or when it is waited for
   current->running->open.push_back({shared, global, bytes});
 }
 
@@ -249,6 +306,8 @@ void wait_for_copies(unsigned groups_left) {
   for (; fiber.groups.size() > groups_left; fiber.groups.pop_front()) {
     for (const PendingCopy& copy : fiber.groups.front()) {
       auto* to = static_cast<char*>(copy.to);
+      races::access(copy.from, copy.bytes, false);
+      races::access(to, 16, true);
       std::memcpy(to, copy.from, copy.bytes);
       std::memset(to + copy.bytes, 0, 16 - copy.bytes);
     }

@@ -2,7 +2,7 @@
 // CUDA's execution model on the CPU, so that kernels are tested without a GPU: a block's threads are fibers that run in
 // turn until they wait for each other. It is slow but exact. A collective that not all threads reach is reported
 // instead of hanging. Threads run in a different order in every block. Copies that a kernel does not wait for do not
-// arrive. The sanitizers see every access. It cannot show speed, nor races of the memory model.
+// arrive. The sanitizers see every access. Races are found from the barriers alone (races.h). It cannot show speed.
 #pragma once
 
 #include <cstddef>
@@ -24,13 +24,15 @@ struct ThreadState {
 
 /// Runs a kernel to its end, calling `body` once per thread. Aborts with a message on deadlock.
 void run_grid(Index grid, Index block, std::size_t shared_bytes, const std::function<void()>& body);
+/// Chooses other orders of the threads from the next launch on; PLIMSOLL_EMULATION_SEED states the first (default 1).
+void set_seed(std::uint64_t of_schedules);
 /// Returns the dynamic shared memory of the block, which is filled with NaN at its start.
 [[nodiscard]] void* dynamic_shared();
 
 void block_barrier();
-void warp_barrier();
+void warp_barrier();  // __syncwarp()
 /// Every lane of the warp passes `bytes`. Returns memory with lane i's bytes at [i * stride], valid until the lane's
-/// next collective. All lanes must pass the same number of bytes.
+/// next collective. All lanes must pass the same number of bytes. Lanes meet here, but memory is not ordered.
 constexpr std::size_t kLaneStride = 64;
 [[nodiscard]] const std::byte* exchange(const void* own, std::size_t bytes);
 

@@ -55,7 +55,7 @@ inline void emulated_ldmatrix(std::uint32_t (&r)[4], const void* row) {
     }
     r[matrix] = halves[0] | halves[1] << 16;
   }
-  cuda_emulation::warp_barrier();  // .sync: no thread writes to these rows before all have read them
+  (void)cuda_emulation::exchange(row, 1);  // .sync: no thread goes on before all have read their rows
 }
 inline void ldmatrix_x4(std::uint32_t (&r)[4], const void* row) { emulated_ldmatrix<false>(r, row); }
 inline void ldmatrix_x4_trans(std::uint32_t (&r)[4], const void* row) { emulated_ldmatrix<true>(r, row); }
@@ -70,6 +70,9 @@ void cp_async_wait() {
 }
 
 inline uint4 load_streaming(const void* global) { return *static_cast<const uint4*>(global); }
+
+inline uint4 load_16(const void* global) { return *static_cast<const uint4*>(global); }
+inline void store_16(void* global, const uint4& v) { *static_cast<uint4*>(global) = v; }
 
 inline void store_release_system(std::uint32_t* flag, std::uint32_t value) {
   __atomic_store_n(flag, value, __ATOMIC_RELEASE);
