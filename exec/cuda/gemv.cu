@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with few rows of x, whose time is that of reading the weights. A warp takes a few rows of W. Its lanes
-// advance along k in steps of 16 bytes, with several steps in flight; the lanes' sums are added at the end.
+// advance along k in steps of 16 bytes; the lanes' sums are added at the end. The loads of the next steps are issued
+// before the current ones are used: memory answers after some 800 ns, and every warp must have enough on its way.
 #include "exec/cuda/device.cuh"
 #include "exec/cuda/kernels.h"
 #include "exec/cuda/launch.cuh"
@@ -26,8 +27,12 @@ struct Weights<T, 1> {
   __device__ __forceinline__ void values(float (&out)[1]) const { out[0] = to_float(raw); }
 };
 
-// Steps along k that a warp loads before it uses the first.
-constexpr int kInFlight = 4;
+// Rows of W per warp, and steps along k that it loads ahead. 8 loads of 16 bytes are in flight for one row of x, 16 for
+// two to four rows; with eight the sums leave registers for 8.
+template <int M>
+constexpr int kRowsOfW = M <= 2 ? 2 : 4;
+template <int M>
+constexpr int kDepth = M == 2 ? 8 : (M == 8 ? 2 : 4);
 
 template <class T, int M, int R, int N>
 struct Sums {
@@ -50,12 +55,21 @@ struct Sums {
   }
 };
 
+template <class T, int R, int N, int Depth>
+__device__ __forceinline__ void fetch(Weights<T, N> (&to)[Depth][R], const T* const (&w)[R], std::int64_t at) {
+#pragma unroll
+  for (int i = 0; i < Depth; ++i) {
+#pragma unroll
+    for (int r = 0; r < R; ++r) to[i][r].fetch(w[r] + at + i * kWarpSize * N);
+  }
+}
+
 // Handles up to M rows of x, R rows of W per warp and N numbers per load. Rows beyond m or n repeat the last row and
 // are not written.
 template <class T, class Y, int M, int R, int N>
 __global__ void __launch_bounds__(kWarps* kWarpSize) gemv_kernel(GemvArguments a) {
   static_assert(M * R <= kWarpSize);
-  constexpr int kStep = kWarpSize * N;
+  constexpr int kStep = kWarpSize * N, kAhead = kDepth<M>;
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const std::int64_t first = (std::int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarpSize) * R;
   if (first >= a.n) return;
@@ -68,15 +82,21 @@ __global__ void __launch_bounds__(kWarps* kWarpSize) gemv_kernel(GemvArguments a
 
   Sums<T, M, R, N> sums;
   std::int64_t at = std::int64_t{lane} * N;
-  for (; at + (kInFlight - 1) * kStep < a.k; at += kInFlight * kStep) {
-    Weights<T, N> fetched[kInFlight][R];
+  const std::int64_t turns = a.k / (kAhead * kStep);
+  if (turns > 0) {
+    Weights<T, N> now[kAhead][R], next[kAhead][R];
+    fetch(next, w, at);
+    for (std::int64_t turn = 1; turn <= turns; ++turn) {
 #pragma unroll
-    for (int i = 0; i < kInFlight; ++i) {
+      for (int i = 0; i < kAhead; ++i) {
 #pragma unroll
-      for (int r = 0; r < R; ++r) fetched[i][r].fetch(w[r] + at + i * kStep);
+        for (int r = 0; r < R; ++r) now[i][r] = next[i][r];
+      }
+      if (turn < turns) fetch(next, w, at + kAhead * kStep);
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) sums.add(now[i], x, at + i * kStep);
+      at += kAhead * kStep;
     }
-#pragma unroll
-    for (int i = 0; i < kInFlight; ++i) sums.add(fetched[i], x, at + i * kStep);
   }
   for (; at < a.k; at += kStep) {
     Weights<T, N> fetched[R];
@@ -100,7 +120,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize) gemv_kernel(GemvArguments a
 
 template <class T, class Y, int M, int N>
 void start(const GemvArguments& a, cudaStream_t stream) {
-  constexpr int R = M <= 2 ? 2 : 4;
+  constexpr int R = kRowsOfW<M>;
   const std::int64_t blocks = (a.n + kWarps * R - 1) / (kWarps * R);
   launch(gemv_kernel<T, Y, M, R, N>, static_cast<unsigned>(blocks), kWarps * kWarpSize, 0, stream, a);
 }
