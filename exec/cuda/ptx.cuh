@@ -83,6 +83,20 @@ __device__ __forceinline__ uint4 load_streaming(const void* global) {
   return v;
 }
 
+/// One access of 16 bytes where the compiler cannot know that a pointer is one to device memory.
+__device__ __forceinline__ uint4 load_16(const void* global) {
+  uint4 v;
+  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(global)
+               : "memory");
+  return v;
+}
+__device__ __forceinline__ void store_16(void* global, const uint4& v) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(global), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+               : "memory");
+}
+
 /// Flags between GPUs: everything written before a release is visible after an acquire that reads its value.
 __device__ __forceinline__ void store_release_system(std::uint32_t* flag, std::uint32_t value) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");

@@ -11,28 +11,60 @@ namespace {
 constexpr int kThreads = 256;
 constexpr unsigned kTurnsBetweenLooks = 256;  // polls of a peer's flag between two reads of the host's abort word
 
-// ---- ranks on one device
-// ---------------------------------------------------------------------------------------------
+// ---- ranks on one device -------------------------------------------------------------------------------------------
 
-template <class T, int N>
-__device__ __forceinline__ void sum_piece(const RankPointers& from, int ranks, std::int64_t at, float (&sum)[N]) {
-  for (int rank = 0; rank < ranks; ++rank) {
-    float values[N];
-    load(static_cast<const T*>(from.of[rank]) + at, values);
+// Sums over the ranks what lies `offset` bytes behind each rank's pointer: 16 bytes, aligned. Several ranks' loads are
+// in flight at once, because memory behind NVLink answers after some microseconds.
+template <class T>
+__device__ __forceinline__ void sum_16(const RankPointers& from, int ranks, std::int64_t offset,
+                                       float (&sum)[kPack<T>]) {
+  constexpr int kAtOnce = 8;
+  for (int first = 0; first < ranks; first += kAtOnce) {
+    uint4 pieces[kAtOnce];
 #pragma unroll
-    for (int j = 0; j < N; ++j) sum[j] += values[j];
+    for (int i = 0; i < kAtOnce; ++i) {
+      if (first + i < ranks) pieces[i] = load_16(static_cast<const unsigned char*>(from.of[first + i]) + offset);
+    }
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      if (first + i >= ranks) continue;
+      float values[kPack<T>];
+      unpack(pieces[i], values);
+#pragma unroll
+      for (int j = 0; j < kPack<T>; ++j) sum[j] += values[j];
+    }
   }
 }
 
-template <class T, int N>
-__global__ void sum_kernel(RankPointers buffers, int ranks, std::int64_t pieces, std::int64_t first) {
+__device__ __forceinline__ uint4 pack(const float (&values)[4]) {
+  return make_uint4(__float_as_uint(values[0]), __float_as_uint(values[1]), __float_as_uint(values[2]),
+                    __float_as_uint(values[3]));
+}
+__device__ __forceinline__ uint4 pack(const float (&values)[8]) {
+  return make_uint4(pack_bf16(values[0], values[1]), pack_bf16(values[2], values[3]), pack_bf16(values[4], values[5]),
+                    pack_bf16(values[6], values[7]));
+}
+
+template <class T>
+__global__ void sum_kernel(const __grid_constant__ RankPointers buffers, int ranks, std::int64_t pieces) {
   for (std::int64_t p = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; p < pieces;
        p += std::int64_t{gridDim.x} * blockDim.x) {
-    const std::int64_t at = first + p * N;
-    float sum[N] = {};
-    sum_piece<T>(buffers, ranks, at, sum);
-    for (int rank = 0; rank < ranks; ++rank) store(static_cast<T*>(buffers.of[rank]) + at, sum);
+    float sum[kPack<T>] = {};
+    sum_16<T>(buffers, ranks, p * 16, sum);
+    const uint4 packed = pack(sum);
+    for (int rank = 0; rank < ranks; ++rank) store_16(static_cast<unsigned char*>(buffers.of[rank]) + p * 16, packed);
   }
+}
+
+// The elements behind the last whole piece, one a thread.
+template <class T>
+__global__ void sum_rest_kernel(const __grid_constant__ RankPointers buffers, int ranks, std::int64_t rest,
+                                std::int64_t first) {
+  if (threadIdx.x >= rest) return;
+  const std::int64_t at = first + threadIdx.x;
+  float sum = 0;
+  for (int rank = 0; rank < ranks; ++rank) sum += to_float(static_cast<const T*>(buffers.of[rank])[at]);
+  for (int rank = 0; rank < ranks; ++rank) static_cast<T*>(buffers.of[rank])[at] = from_float<T>(sum);
 }
 
 template <class T>
@@ -41,14 +73,12 @@ void start_sum(const RankPointers& buffers, int ranks, std::int64_t elements, cu
   const std::int64_t pieces = elements / kPack<T>, rest = elements % kPack<T>;
   if (pieces > 0) {
     const std::int64_t blocks = min((pieces + kThreads - 1) / kThreads, kMaxBlocks);
-    launch(sum_kernel<T, kPack<T>>, static_cast<unsigned>(blocks), kThreads, 0, stream, buffers, ranks, pieces,
-           std::int64_t{0});
+    launch(sum_kernel<T>, static_cast<unsigned>(blocks), kThreads, 0, stream, buffers, ranks, pieces);
   }
-  if (rest > 0) launch(sum_kernel<T, 1>, 1, kWarpSize, 0, stream, buffers, ranks, rest, pieces * kPack<T>);
+  if (rest > 0) launch(sum_rest_kernel<T>, 1, kWarpSize, 0, stream, buffers, ranks, rest, pieces * kPack<T>);
 }
 
-// ---- ranks on GPUs that access each other's memory: each reads the shares of all others
-// ------------------------------
+// ---- ranks on GPUs that access each other's memory: each reads the shares of all others ----------------------------
 
 // Block b of every rank sums the same slice. It copies its rank's slice to the staging memory, sets a flag for block b
 // of all ranks, waits for their flags, and adds the slices.
@@ -57,18 +87,15 @@ void start_sum(const RankPointers& buffers, int ranks, std::int64_t elements, cu
 // far has seen every rank's flag of the call in between, and that rank's kernel of the call before had ended by then.
 // Every call has kPeerBlocks blocks, so that all slices alternate together.
 template <class T>
-__global__ void __launch_bounds__(kThreads) peer_kernel(PeerPart part, T* data, std::int64_t elements) {
+__global__ void __launch_bounds__(kThreads)
+    peer_kernel(const __grid_constant__ PeerPart part, T* data, std::int64_t elements) {
   constexpr int N = kPack<T>;
   const std::int64_t pieces = elements / N, each = (pieces + kPeerBlocks - 1) / kPeerBlocks;
   const std::int64_t begin = min(pieces, each * blockIdx.x), end = min(pieces, begin + each);
   const std::uint32_t call = part.calls[blockIdx.x] + 1;
   const std::int64_t half = call % 2 * part.capacity;
-  RankPointers from;
-  for (int rank = 0; rank < part.ranks; ++rank)
-    from.of[rank] = static_cast<unsigned char*>(part.staging.of[rank]) + half;
-
-  auto* own = static_cast<uint4*>(from.of[part.rank]);
-  for (std::int64_t p = begin + threadIdx.x; p < end; p += kThreads) own[p] = reinterpret_cast<const uint4*>(data)[p];
+  auto* own = static_cast<unsigned char*>(part.staging.of[part.rank]) + half;
+  for (std::int64_t p = begin + threadIdx.x; p < end; p += kThreads) store_16(own + p * 16, load_16(data + p * N));
   __threadfence_system();
   __syncthreads();
   if (threadIdx.x < static_cast<unsigned>(part.ranks)) {
@@ -85,8 +112,8 @@ __global__ void __launch_bounds__(kThreads) peer_kernel(PeerPart part, T* data, 
   __syncthreads();
   for (std::int64_t p = begin + threadIdx.x; p < end; p += kThreads) {
     float sum[N] = {};
-    sum_piece<T>(from, part.ranks, p * N, sum);
-    store(data + p * N, sum);
+    sum_16<T>(part.staging, part.ranks, half + p * 16, sum);
+    store_16(data + p * N, pack(sum));
   }
   if (threadIdx.x == 0) part.calls[blockIdx.x] = call;
 }
