@@ -130,15 +130,16 @@ std::size_t thread_local_bytes() {
 
 bool is_shared(const void* at) {
   static const std::size_t kBytes = thread_local_bytes();
-  const auto below = reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer()) - reinterpret_cast<std::uintptr_t>(at);
+  const auto end = reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());
+  const std::uintptr_t below = end - reinterpret_cast<std::uintptr_t>(at);
   return lies_in(detector.shared, at) || below - 1 < kBytes;
 }
 
 [[noreturn]] void report(const char* what, const Access& before, bool many, const void* at) {
   const Detector& d = detector;
   std::fprintf(stderr,
-               "CUDA emulation: race in %s memory: %s by thread %u of block %u%s, not ordered with thread %u of block %u "
-               "(addr2line -e PROGRAM 0x%zx)\n",
+               "CUDA emulation: race in %s memory: %s by thread %u of block %u%s, not ordered with thread %u of block "
+               "%u (addr2line -e PROGRAM 0x%zx)\n",
                is_shared(at) ? "shared" : "device", what, before.thread, before.block, many ? " and others" : "",
                d.thread, d.block,
                static_cast<std::size_t>(static_cast<const char*>(d.code) - &__executable_start));
