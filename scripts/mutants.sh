@@ -52,8 +52,8 @@ for name in "${names[@]}"; do
   else
     result="survived"
     for (( seed = 1; seed <= kSeeds; ++seed )); do
-      if ! PLIMSOLL_EMULATION_SEED=$seed timeout "$kSeconds" "$work/mutant" --gtest_filter="$tests" --gtest_fail_fast \
-             > "$work/run.log" 2>&1; then
+      if ! { PLIMSOLL_EMULATION_SEED=$seed timeout "$kSeconds" "$work/mutant" --gtest_filter="$tests" --gtest_fail_fast \
+               > "$work/run.log" 2>&1; } 2>/dev/null; then
         result="killed by $(grep -E '^CUDA emulation:|^\[  FAILED|: Failure' "$work/run.log" | head -n 1 | cut -c1-90)"
         break
       fi

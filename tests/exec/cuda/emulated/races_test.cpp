@@ -98,8 +98,8 @@ void add_up(bool fence_before, bool fence_after) {
   EXPECT_EQ(arrived, 0U);
 }
 TEST(Races, fences_around_an_atomic_order_blocks) { add_up(true, true); }
-TEST(RacesDeathTest, a_fence_is_missing_before_the_atomic) { EXPECT_DEATH(add_up(false, true), "race in device memory"); }
-TEST(RacesDeathTest, a_fence_is_missing_after_the_atomic) { EXPECT_DEATH(add_up(true, false), "race in device memory"); }
+TEST(RacesDeathTest, no_fence_before_the_atomic) { EXPECT_DEATH(add_up(false, true), "race in device memory"); }
+TEST(RacesDeathTest, no_fence_after_the_atomic) { EXPECT_DEATH(add_up(true, false), "race in device memory"); }
 
 TEST(RacesDeathTest, two_blocks_write_one_number) {
   unsigned number = 0;

@@ -141,8 +141,7 @@ bool is_shared(const void* at) {
                "CUDA emulation: race in %s memory: %s by thread %u of block %u%s, not ordered with thread %u of block "
                "%u (addr2line -e PROGRAM 0x%zx)\n",
                is_shared(at) ? "shared" : "device", what, before.thread, before.block, many ? " and others" : "",
-               d.thread, d.block,
-               static_cast<std::size_t>(static_cast<const char*>(d.code) - &__executable_start));
+               d.thread, d.block, static_cast<std::size_t>(static_cast<const char*>(d.code) - &__executable_start));
   std::abort();
 }
 
@@ -263,12 +262,12 @@ void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
 void __tsan_vptr_update(void**, void*) {}
 void __tsan_vptr_read(void**) {}
-#define PLIMSOLL_ACCESS(bytes)                                                        \
-  void __tsan_read##bytes(void* at) { races::access(at, bytes, false, __builtin_return_address(0)); }              \
-  void __tsan_write##bytes(void* at) { races::access(at, bytes, true, __builtin_return_address(0)); }              \
-  void __tsan_unaligned_read##bytes(void* at) { races::access(at, bytes, false, __builtin_return_address(0)); }    \
-  void __tsan_unaligned_write##bytes(void* at) { races::access(at, bytes, true, __builtin_return_address(0)); }    \
-  void __tsan_volatile_read##bytes(void* at) { races::access(at, bytes, false, __builtin_return_address(0)); }     \
+#define PLIMSOLL_ACCESS(bytes)                                                                                  \
+  void __tsan_read##bytes(void* at) { races::access(at, bytes, false, __builtin_return_address(0)); }           \
+  void __tsan_write##bytes(void* at) { races::access(at, bytes, true, __builtin_return_address(0)); }           \
+  void __tsan_unaligned_read##bytes(void* at) { races::access(at, bytes, false, __builtin_return_address(0)); } \
+  void __tsan_unaligned_write##bytes(void* at) { races::access(at, bytes, true, __builtin_return_address(0)); } \
+  void __tsan_volatile_read##bytes(void* at) { races::access(at, bytes, false, __builtin_return_address(0)); }  \
   void __tsan_volatile_write##bytes(void* at) { races::access(at, bytes, true, __builtin_return_address(0)); }
 PLIMSOLL_ACCESS(1)
 PLIMSOLL_ACCESS(2)
@@ -280,14 +279,14 @@ void __tsan_read_range(void* at, std::size_t bytes) { races::access(at, bytes, f
 void __tsan_write_range(void* at, std::size_t bytes) { races::access(at, bytes, true, __builtin_return_address(0)); }
 
 // Atomic operations race with nothing; what they order between blocks is told by atomic(). As strict as can be.
-#define PLIMSOLL_ATOMIC_ADD(bits, name, builtin)                                                                  \
+#define PLIMSOLL_ATOMIC_ADD(bits, name, builtin)                                                                   \
   std::uint##bits##_t __tsan_atomic##bits##_##name(volatile std::uint##bits##_t* at, std::uint##bits##_t v, int) { \
     return builtin(at, v, __ATOMIC_SEQ_CST);                                                                       \
   }
-#define PLIMSOLL_ATOMIC_COMPARE(bits, name)                                                                  \
+#define PLIMSOLL_ATOMIC_COMPARE(bits, name)                                                                   \
   int __tsan_atomic##bits##_compare_exchange_##name(volatile std::uint##bits##_t* at, std::uint##bits##_t* e, \
                                                     std::uint##bits##_t v, int, int) {                        \
-    return __atomic_compare_exchange_n(at, e, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                   \
+    return __atomic_compare_exchange_n(at, e, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                  \
   }
 #define PLIMSOLL_ATOMIC(bits)                                                                      \
   std::uint##bits##_t __tsan_atomic##bits##_load(const volatile std::uint##bits##_t* at, int) {    \
