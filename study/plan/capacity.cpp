@@ -18,9 +18,8 @@
 namespace plimsoll::study::plan {
 namespace {
 
-// Of the best confirmed one: what fails there is surely less, or not surely more.
-constexpr double kSurelyLess = 0.97, kSurelyMore = 1.02;
-constexpr double kConfirmed = 0.02;  // of a load, where a confirming bracket ends
+constexpr double kSurelyMore = 1.02;  // of the best confirmed one: what fails there is not surely more
+constexpr double kConfirmed = 0.02;   // of a load, where a confirming bracket ends
 constexpr std::size_t kConfirmingRuns = 4, kWave = 3;
 // What brackets of some replications find is a little too large, since it takes long for the worst to come: it is held
 // against one run that is much longer, and lowered by steps until that passes.
@@ -257,7 +256,8 @@ class Rounds {
     std::optional<sched::PointMetrics> at_passing;
     std::vector<double> loads;
     CapacityStart start;
-    /// Brackets of a part of a fleet, or of a closed loop that has not left its first waves behind, may end too low.
+    /// Brackets of a part of a fleet, of a closed loop that has not left its first waves behind, or that differ much
+    /// may end too low.
     bool looks_up = false;
     [[nodiscard]] bool is_kept(double load) const { return start.kept != nullptr && load == start.asked_for; }
   };
@@ -272,12 +272,15 @@ class Rounds {
               .at_passing = found.at_passing,
               .loads = {},
               .start = start,
-              .looks_up = whole || sampled_of(candidate) > 0};
+              .looks_up = whole || sampled_of(candidate) > 0 || found.load.half_width > kLowered * found.load.mean};
     for (int step = 0; step < kSteps; ++step) {
       const double lower = d.found * kLowered * step;
       d.loads.push_back(whole ? std::max(1.0, d.found - std::max<double>(step, std::round(lower))) : d.found - lower);
     }
-    const bool is_near = start.asked_for > d.loads.back() && start.asked_for <= (1 + kLowered) * d.found;
+    if (d.looks_up)  // beside the load that was found: it settles both ends at once
+      d.loads.push_back(whole ? d.found + std::max(1.0, std::round(d.found * kLowered)) : d.found * (1 + kLowered));
+    const double lowest = *std::min_element(d.loads.begin(), d.loads.end());
+    const bool is_near = start.asked_for > lowest && start.asked_for <= (1 + kLowered) * d.found;
     if (is_near || (start.kept != nullptr && start.asked_for > d.found)) {
       std::erase_if(d.loads,
                     [&](double l) { return std::abs(l - start.asked_for) <= kTellsApart / 2 * start.asked_for; });
@@ -331,7 +334,7 @@ class Rounds {
       out.at_failing = metrics;
       return false;
     }
-    if (load == d.found && d.looks_up && load == d.loads.front()) out.failing.reset();  // only brackets failed
+    if (d.looks_up && load == d.loads.front()) out.failing.reset();  // only brackets failed
     // The mean of the brackets stays, and their ends where they are about it.
     if (load == d.found && out.failing && *out.failing <= load) return true;
     if (load != d.found) out.load.mean = load;

@@ -32,6 +32,8 @@ struct CapacityPlan {
 
 /// Of a load: closer ones cannot be told apart.
 inline constexpr double kTellsApart = 0.01;
+/// What carries less than this share of another confirmed capacity surely carries less.
+inline constexpr double kSurelyLess = 0.97;
 
 /// Where the search for one capacity begins.
 struct CapacityStart {

@@ -56,11 +56,13 @@ void fill_entry(const Question& question, Answer& answer, std::size_t candidate,
   entry.capacity = std::move(capacity);
 }
 
-// Overlapping intervals are ties.
+// Overlapping intervals are ties, unless long runs told the two apart.
 void settle_overlapping(const Question& question, Answer& answer, std::vector<std::size_t>& leaders) {
   const bool less = is_minimised(question.search.objective);
   const auto overlaps = [&](std::size_t a, std::size_t b) {
     const Estimate &mine = answer.entries[a].objective, &best = answer.entries[b].objective;
+    const double worth = less ? best.mean / mine.mean : mine.mean / best.mean;
+    if (worth < kSurelyLess) return false;
     return less ? mine.low() <= best.high() + kTellsApart * best.mean
                 : mine.high() >= best.low() - kTellsApart * best.mean;
   };
