@@ -7,6 +7,7 @@
 
 #include "study/output/metrics_record.h"
 #include "study/plan/judgement.h"
+#include "study/plan/rate_bound.h"
 #include "study/run/resolve.h"
 #include "study/run/run_control.h"
 #include "study/run/simulate_point.h"
@@ -119,6 +120,14 @@ bool is_far_off(const PointSpec& spec, const sched::PointMetrics& metrics) {
                      [](const Check& c) { return c.kind != CheckKind::queue && !c.at_least && c.ratio() > kFarOff; });
 }
 
+// Where retries may turn time-outs into a collapse, longer runs see longer waits: they need not settle it.
+double most_requests(const PointSpec& spec) {
+  constexpr double kMostWithRetries = 400'000;
+  const bool tries_again = spec.limits.timeout.count() > 0 && spec.limits.retries > 0;
+  const auto most = static_cast<double>(kMaxRun);
+  return tries_again ? std::clamp(static_cast<double>(spec.workload.requests), kMostWithRetries, most) : most;
+}
+
 // How many requests this run should have had; 0: it is long enough.
 double requests_wanted(const PointSpec& spec, const Trial& trial, const sched::PointMetrics& m) {
   using sched::Steadiness;
@@ -159,6 +168,14 @@ std::optional<std::int64_t> most_at_once(const PointSpec& spec, const sched::Poi
   return most;
 }
 
+// Whether full batches could not serve what is offered: no longer run need show it.
+bool is_hopeless(const Candidate& candidate, const Trial& trial) {
+  if (trial.length_scale != 1 || trial.step_scale != 1) return false;
+  const double load = trial.load > 0 ? trial.load : load::load_value(candidate.spec.workload.load);
+  const std::optional<double> most = RateBound().most(candidate);
+  return most && load * trial.load_scale > *most;
+}
+
 std::optional<TrialRun> simulate_once(const PointSpec& spec, bool stepwise, const sim::RunOptions& options) {
   ResolvedPoint point = resolve_spec(spec);
   // Memory and degrees are those of the candidate, which exists; only a variation's workload can be at fault.
@@ -182,6 +199,7 @@ std::optional<TrialRun> simulate_trial(const Candidate& candidate, const Trial& 
     }
     return run;
   };
+  const double most = most_requests(spec);
   sim::RunOptions these = options;
   for (int run = 1;; ++run) {
     these.keep_requests = options.keep_requests && spec.workload.requests <= kMaxRows;
@@ -190,8 +208,9 @@ std::optional<TrialRun> simulate_trial(const Candidate& candidate, const Trial& 
     const sched::PointMetrics& m = found->metrics;
     const double wanted = requests_wanted(spec, trial, m);
     const auto sent = static_cast<double>(m.requests_completed + m.requests_rejected + m.requests_timed_out);
-    if (wanted <= sent || sent >= static_cast<double>(kMaxRun)) return finished(std::move(found));
-    auto longer = with_requests(spec, static_cast<std::int64_t>(std::min(wanted, static_cast<double>(kMaxRun))));
+    if (wanted <= sent || sent >= most || (run == 1 && is_hopeless(candidate, trial)))
+      return finished(std::move(found));
+    auto longer = with_requests(spec, static_cast<std::int64_t>(std::min(wanted, most)));
     if (!longer) return finished(std::move(found));
     spec = std::move(*longer);
   }
