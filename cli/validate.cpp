@@ -18,6 +18,7 @@
 #include "cli/options.h"
 #include "cli/run_commands.h"
 #include "cli/verb_parts.h"
+#include "study/file/study.h"
 #include "study/output/html_page.h"
 #include "study/output/write_file.h"
 #include "validation/compare.h"
@@ -51,6 +52,8 @@ Usage validate_usage() {
       "hardware", po::value<std::string>()->value_name("NAME"),
       "the same for the hardware: an instance, or \"ACCELERATOR x COUNT\"")(
       "engine", po::value<std::string>()->value_name("NAME"), "the same for the engine")(
+      "study", po::value<std::string>()->value_name("STUDY"),
+      "the study whose run wrote FILE: it states what rows do not, such as traces, scripts and settings")(
       "leave-one-out",
       "predict every configuration by a fit of its engine that did not see it (jumpstart: half a minute)")(
       "leave-group-out", po::value<std::string>()->value_name("KIND"),
@@ -186,6 +189,7 @@ void warn_of_rows_without_prediction(const std::vector<validation::Comparison>& 
     for (const char* const option : {"model", "hardware", "engine"})
       if (c.reason.starts_with(option) && c.reason.ends_with("not stated"))
         hint = fmt::format("; --{} NAME states it", option);
+    if (c.reason.ends_with("but not which")) hint = "; --study FILE names the study that was run";
     ++figures[c.reason + hint];
   }
   for (const auto& [why, count] : figures)
@@ -300,12 +304,20 @@ int run_validate(const Arguments& arguments, Console& console) {
   const std::shared_ptr<const configs::Catalogue> catalogue = open_catalogue(*parsed);
   std::deque<Tables> kept;
   const bool leaves_out = parsed->values.count("leave-one-out") > 0 || parsed->values.count("leave-group-out") > 0;
+  const std::string study_file = text_option(*parsed, "study");
+  if (!study_file.empty() && (jumpstart || leaves_out))
+    throw InputError("--study: belongs to the points.csv of a run, without --leave-one-out or --leave-group-out");
+  const validation::CompareSettings settings{
+      .jobs = parsed->common.jobs, .control = &control, .set = parsed->common.set};
   std::vector<validation::Comparison> comparisons;
   try {
-    comparisons =
-        leaves_out ? leave_out(tables, *parsed, catalogue, control, console, kept)
-                   : validation::compare(tables, catalogue,
-                                         {.jobs = parsed->common.jobs, .control = &control, .set = parsed->common.set});
+    if (leaves_out)
+      comparisons = leave_out(tables, *parsed, catalogue, control, console, kept);
+    else if (!study_file.empty())
+      comparisons = validation::compare_with_study(tables.front(),
+                                                   study::Study(study_file, parsed->common.set, catalogue), settings);
+    else
+      comparisons = validation::compare(tables, catalogue, settings);
   } catch (const calibration::ServingCancelled&) {
     console.warn("interrupted: nothing is compared");
     return kInterrupted;

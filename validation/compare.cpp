@@ -230,6 +230,28 @@ std::vector<Comparison> compare(const std::vector<MeasuredTable>& tables,
   return out;
 }
 
+std::vector<Comparison> compare_with_study(const MeasuredTable& table, const study::Study& study,
+                                           const CompareSettings& settings) {
+  const std::vector<MeasuredPoint>& rows = table.points;
+  if (rows.size() != study.point_count())
+    throw InputError(rows.front().where, fmt::format("the file has {} points, the study {}: they are not of one run",
+                                                     rows.size(), study.point_count()));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::string_view kind = load::load_kind(study.point(i).workload.load);
+    if (!rows[i].load_kind.empty() && rows[i].load_kind != kind)
+      throw InputError(rows[i].where, fmt::format("load_kind: found '{}', point {} of the study has '{}'",
+                                                  rows[i].load_kind, i, kind));
+  }
+  std::vector<Comparison> out;
+  study::RunSettings run;
+  run.bands = true;
+  run.jobs = settings.jobs;
+  run.control = settings.control;
+  for (const study::PointResult& point : study::run_study(study, run).points)
+    append_comparisons(table, rows.at(point.index), point, out);  // cancelled: not all
+  return out;
+}
+
 std::vector<Comparison> match(const MeasuredTable& table, const std::vector<study::PointResult>& points) {
   std::vector<Comparison> out;
   for (const MeasuredPoint& row : table.points)

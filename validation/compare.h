@@ -15,6 +15,10 @@
 #include "validation/error_summary.h"
 #include "validation/measured_points.h"
 
+namespace plimsoll::study {
+class Study;
+}
+
 namespace plimsoll::validation {
 
 /// One compared figure. `predicted` is absent where the point cannot exist in the model (then `reason` says why) or
@@ -51,6 +55,11 @@ struct CompareSettings {
 [[nodiscard]] std::vector<Comparison> compare(const std::vector<MeasuredTable>& tables,
                                               std::shared_ptr<const configs::Catalogue> catalogue,
                                               const CompareSettings& settings);
+
+/// The same for the points.csv of a study that was run: its rows are the study's points, in order. So loads, settings
+/// and lengths that a row does not state are known. Throws InputError where the rows are not those of the study.
+[[nodiscard]] std::vector<Comparison> compare_with_study(const MeasuredTable& table, const study::Study& study,
+                                                         const CompareSettings& settings);
 
 /// The same for points that have been simulated already: every row of the table with the point of its TP degree,
 /// replicas and load value; rows without a point are left out.

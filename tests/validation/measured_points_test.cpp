@@ -6,6 +6,8 @@
 
 #include <regex>
 
+#include "study/file/study.h"
+#include "study/run/run_study.h"
 #include "tests/scratch.h"
 #include "validation/compare.h"
 #include "validation/report.h"
@@ -223,6 +225,31 @@ TEST_F(MeasuredPoints, ImportsOfEveryLoadAreReported) {
 }
 
 // relative_error = predicted / measured - 1; the mean is of absolute values, the bias of signed ones.
+// A row states neither a script nor a trace, nor how many sequences may run: the study does.
+TEST_F(MeasuredPoints, RowsOfAStudyArePredictedAsItsPoints) {
+  const auto catalogue = std::make_shared<configs::Catalogue>();
+  const study::Study study(configs::Document::from_text(
+                               "{engine: {constant: {prefill: 0 s, decode: 10 ms}}, scheduler: {policy: vllm_v1},\n"
+                               "workload: {load: {script: 'A:4+3@1 B:4+9@1'}}, sweep: {scheduler.max_running: [1, 2]}}",
+                               "study"),
+                           "study", {}, catalogue);
+  const std::string head =
+      "model,hardware,engine,input_tokens,output_tokens,load_kind,load_value,requests_completed,"
+      "output_tokens_per_s\n";
+  const std::string row = ",,constant,4,6,script,,2,";
+  const MeasuredTable table = read(head + row + "100\n" + row + "120\n");
+  const std::vector<Comparison> found = compare_with_study(table, study, {});
+  const std::vector<study::PointResult> points = study::run_study(study, {}).points;
+  ASSERT_EQ(found.size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(found[i].predicted, points[i].metrics->output_tokens_per_s) << i;
+    EXPECT_EQ(found[i].measured, i == 0 ? 100 : 120);
+  }
+  EXPECT_THROW((void)compare_with_study(read(head + row + "100\n"), study, {}), InputError);
+  const std::string other = ",,constant,4,6,poisson,1,2,100\n";
+  EXPECT_THROW((void)compare_with_study(read(head + other + other), study, {}), InputError);
+}
+
 TEST(ErrorSummaries, AreMeansOfAbsoluteAndSignedErrors) {
   std::vector<Comparison> all(4);
   all[0].measured = 100;
