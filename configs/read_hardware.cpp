@@ -201,10 +201,41 @@ void read_own_kernels(const Node& node, model::Accelerator& a) {
   }
 }
 
+constexpr std::array<std::string_view, 6> kPeakTypes = {"fp32", "fp16", "bf16", "fp8", "int8", "fp4"};
+
+// `bandwidth` and `peak` are short for the keys that they stand for, in files and in studies.
+bool is_short(const Node& root) { return root.has("bandwidth") || root.has("peak"); }
+
+// The keys in their long form. With `both_16_bit`, a 16-bit peak alone is that of both types.
+Document in_full(const Node& root, bool both_16_bit) {
+  Document file = Document::from_text("{calibrated: false}", root.where().file);
+  const auto set = [&file](const std::string& key, const Node& value) {
+    if (key != "calibrated" && file.root().has(key)) value.fail(fmt::format("{} is stated twice", key));
+    file.set(key, value);
+  };
+  for (const Item& item : root.items()) {
+    if (item.key != "peak") {
+      set(item.key == "bandwidth" ? "memory_bandwidth" : item.key, item.value);
+    } else if (item.value.is_map()) {
+      item.value.require_known_keys(kPeakTypes);
+      for (const Item& type : item.value.items()) set(type.key, type.value);
+    } else {
+      set("bf16", item.value);
+    }
+  }
+  const bool one_figure = root.has("peak") && !root.at("peak").is_map();
+  if (!both_16_bit && !one_figure) return file;
+  for (const auto& [given, other] : {std::pair{"bf16", "fp16"}, std::pair{"fp16", "bf16"}})
+    if (file.root().has(given) && !file.root().has(other)) file.set(other, file.root().at(given));
+  return file;
+}
+
 }  // namespace
 
 model::Accelerator read_accelerator_alone(const Node& root, const std::string& id) {
-  static constexpr std::array<std::string_view, 22> kKeys = {"name",
+  static constexpr std::array<std::string_view, 24> kKeys = {"bandwidth",
+                                                             "peak",
+                                                             "name",
                                                              "aliases",
                                                              "vendor",
                                                              "form",
@@ -228,6 +259,7 @@ model::Accelerator read_accelerator_alone(const Node& root, const std::string& i
                                                              "source"};
   static constexpr std::array<std::string_view, 3> kNeeded = {"memory", "memory_bandwidth", "source"};
   root.require_known_keys(kKeys);
+  if (is_short(root)) return read_accelerator_alone(in_full(root, false).root(), id);
   const bool has_peak = root.has("fp32") || root.has("fp16") || root.has("bf16");
   root.require_keys(kNeeded, has_peak ? "" : "a peak, one of fp16, bf16, fp32");
   model::Accelerator a;
@@ -262,29 +294,16 @@ void read_estimates(const Node& root, model::Accelerator& a) {
   read_efficiency(root.at("efficiency"), a);
 }
 
-// Reads {name: …, memory: …, bandwidth: …, peak: {fp16: …}} from a study. The keys of a catalogue file are accepted
-// too.
+// Reads {name: …, memory: …, bandwidth: …, peak: {fp16: …}} from a study: the keys of a catalogue file but those of
+// measurements.
 model::Accelerator read_inline_accelerator(const Node& node) {
-  static constexpr std::array<std::string_view, 13> kKeys = {
-      "name",  "vendor",           "memory",    "memory_visible", "bandwidth",  "memory_bandwidth",
-      "peak",  "last_level_cache", "host_link", "interconnect",   "efficiency", "note",
-      "source"};
-  static constexpr std::array<std::string_view, 6> kTypes = {"fp32", "fp16", "bf16", "fp8", "int8", "fp4"};
-  std::vector<std::string_view> allowed(kKeys.begin(), kKeys.end());
-  allowed.insert(allowed.end(), kTypes.begin(), kTypes.end());
-  node.require_known_keys(allowed);
-  Document file = Document::from_text("{calibrated: false}", node.where().file);
-  for (const Item& item : node.items()) {
-    if (item.key == "peak" && item.value.is_map()) {
-      item.value.require_known_keys(kTypes);
-      for (const Item& type : item.value.items()) file.set(type.key, type.value);
-    } else {
-      file.set(item.key == "bandwidth" ? "memory_bandwidth" : item.key == "peak" ? "bf16" : item.key, item.value);
-    }
-  }
+  static constexpr std::array<std::string_view, 19> kKeys = {
+      "name",       "vendor", "memory", "memory_visible", "bandwidth", "memory_bandwidth", "peak",      "fp32",
+      "fp16",       "bf16",   "fp8",    "int8",           "fp4",       "last_level_cache", "host_link", "interconnect",
+      "efficiency", "note",   "source"};
+  node.require_known_keys(kKeys);
   // One 16-bit peak is that of both types, as on the accelerators that compute in both.
-  for (const auto& [given, other] : {std::pair{"bf16", "fp16"}, std::pair{"fp16", "bf16"}})
-    if (file.root().has(given) && !file.root().has(other)) file.set(other, file.root().at(given));
+  Document file = in_full(node, true);
   if (!node.has("source")) file.set("source", "stated in the study", node.where());
   std::vector<std::string_view> missing;
   const bool has_peak = file.root().has("fp32") || file.root().has("fp16") || file.root().has("bf16");

@@ -40,6 +40,22 @@ TEST_F(Overlay, AddsFilesAndSaysSoInTheList) {
   EXPECT_THAT(listed("accelerators", "h100-sxm"), Not(HasSubstr("[")));
 }
 
+// A file may be written as a study states an accelerator. Files mean the types that they name and no others.
+TEST_F(Overlay, FilesTakeTheShortKeysOfStudies) {
+  const std::string rest = "memory: 96 GB\nbandwidth: 3 TB/s\nsource: a datasheet\n";
+  scratch_.write("accelerators/one.yaml", "peak: 500 TFLOP/s\n" + rest);
+  scratch_.write("accelerators/some.yaml", "peak: {fp16: 100 TFLOP/s, int8: 200 TFLOP/s}\n" + rest);
+  scratch_.write("accelerators/twice.yaml", "fp16: 1 TFLOP/s\npeak: {fp16: 100 TFLOP/s}\n" + rest);
+  catalogue_.add_overlay(scratch_.path());
+  const auto one = catalogue_.accelerator("one"), some = catalogue_.accelerator("some");
+  EXPECT_EQ(one->memory_bandwidth.value, 3e12);
+  EXPECT_EQ(one->fp16.value, 500e12);
+  EXPECT_EQ(one->bf16.value, 500e12);
+  EXPECT_EQ(some->int8.value, 200e12);
+  EXPECT_EQ(some->bf16.value, 0);
+  EXPECT_THROW((void)catalogue_.accelerator("twice"), InputError);
+}
+
 // A user's T4 with other figures replaces the shipped one, under its aliases too; the rest of the catalogue stays.
 TEST_F(Overlay, OverridesWhatShips) {
   scratch_.write("accelerators/t4.yaml", kOwnGpu);
