@@ -23,12 +23,13 @@ using configs::Document;
 struct Option {
   std::string_view name, value, help;
 };
-constexpr std::array<Option, 16> kOptions = {{
+constexpr std::array<Option, 17> kOptions = {{
     {"model", "NAME", "a model of the catalogue, or a Hugging Face config.json"},
     {"hardware", "NAME", "GPUs such as 8xh100, or an instance type such as p5.48xlarge"},
     {"engine", "NAME", "an engine profile; a product's name (vllm) is its newest one (default: vllm)"},
     {"dtype", "TYPE", "type of the weights: bf16, fp16, fp8, int4 ..."},
     {"tp", "N", "GPUs per replica (default: all GPUs divided by --replicas; plan searches)"},
+    {"pp", "N", "pipeline stages per replica (default: 1)"},
     {"replicas", "N", "copies of the model (default: 1; plan searches)"},
     {"rate", "R", "requests per second, arriving at random (Poisson): 4, 4/s, 240/min"},
     {"users", "N", "users that send their next request when the last one is answered"},
@@ -239,6 +240,7 @@ class Builder {
 
   void deployment() {
     add("tp", "deployment.tp", "tp", "GPUs per replica");
+    add("pp", "deployment.pp", "pp", "pipeline stages per replica");
     add("replicas", "deployment.replicas", "replicas", "copies of the model");
   }
 
@@ -350,12 +352,16 @@ class Builder {
       return;
     }
     insert("1");
-    const study::PointSpec spec = study::Study(document_of(finish()), kCommandLine, {}, catalogue_).point(0);
-    std::int32_t tp = std::max(1, spec.hardware.count / std::max(1, spec.deployment.replicas));
+    const study::Study study(document_of(finish()), kCommandLine, {}, catalogue_);
+    const study::PointSpec spec = study.point(0);
+    std::int32_t stages = 1;
+    for (std::size_t i = 0; i < study.point_count(); ++i) stages = std::max(stages, study.point(i).deployment.pp);
+    std::int32_t tp = std::max(1, spec.hardware.count / stages / std::max(1, spec.deployment.replicas));
     while (tp > 1 && spec.shape && (spec.hardware.count % tp != 0 || !model::tp_problem(*spec.shape, tp).empty())) --tp;
     stated_.values[place].yaml = fmt::format("{}", tp);
     if (spec.hardware.count > 1) {
-      stated_.notes.push_back(fmt::format("--tp not stated: using {} of {} GPUs per replica", tp, spec.hardware.count));
+      stated_.notes.push_back(fmt::format("--tp not stated: using {} of {} GPUs per replica{}", tp * stages,
+                                          spec.hardware.count, stages > 1 ? fmt::format(", tp {}", tp) : ""));
     }
   }
 
@@ -431,6 +437,7 @@ void make_room(Document& document, const std::string& path) {
   if (path == "hardware") document.remove("search.instances");
   if (path == "dtype") document.remove("search.dtype");
   if (path == "deployment.tp") document.remove("search.tp");
+  if (path == "deployment.pp") document.remove("search.pp");
   if (path == "deployment.replicas")
     remove_all({"search.replicas", "search.replicas_per_instance", "search.instance_count"});
   if (path.starts_with("workload.load."))

@@ -104,6 +104,8 @@ TEST_F(StatedStudyTest, ADegreeThatIsNotStatedLeavesGpusToTheOtherReplicas) {
               HasSubstr("4 of 8 GPUs per replica"));
   EXPECT_THAT(run("simulate --model llama-3.1-8b --replicas 4 --rate 4 --hardware p5.48xlarge --requests 10").output,
               HasSubstr("2 of 8 GPUs per replica"));
+  EXPECT_THAT(run("simulate --model llama-3.1-8b --pp 2 --rate 4 --hardware p5.48xlarge --requests 10").output,
+              HasSubstr("8 of 8 GPUs per replica, tp 4"));
 }
 
 TEST_F(StatedStudyTest, OptionsReplaceValuesOfAFileAndOfItsSweep) {
