@@ -18,8 +18,7 @@
 namespace plimsoll::study::plan {
 namespace {
 
-constexpr double kSurelyMore = 1.02;  // of the best confirmed one: what fails there is not surely more
-constexpr double kConfirmed = 0.02;   // of a load, where a confirming bracket ends
+constexpr double kConfirmed = 0.02;  // of a load, where a confirming bracket ends
 constexpr std::size_t kConfirmingRuns = 4, kWave = 3;
 // What brackets of some replications find is a little too large, since it takes long for the worst to come: it is held
 // against one run that is much longer, and lowered by steps until that passes.
@@ -311,9 +310,32 @@ class Rounds {
       return true;
     }
     if (step + 2 < d.loads.size()) return false;
+    if (search_below(d, out)) return true;
     out.confirmed = false;  // none passes: the lowest that failed is an upper bound
     out.load.mean = std::min(out.load.mean, out.failing.value_or(out.load.mean));
     return true;
+  }
+
+  // Short runs may be far off, where what a limit allows is rare or comes late.
+  bool search_below(const Descent& d, Capacity& out) {
+    constexpr double kFurther = 0.8;
+    const auto rounded = [this](double load) { return whole_loads(limits_) ? std::floor(load) : load; };
+    double failing = d.loads.back(), passing = 0;
+    const auto ask = [&](double load) {
+      trials_.one(long_trial(d, load));
+      (take(d, load, out) ? passing : failing) = load;
+    };
+    for (int step = 0; step < kSteps && passing == 0; ++step) {
+      const double load = rounded(kFurther * failing);
+      if (!(load > 0)) return false;
+      ask(load);
+    }
+    while (passing > 0 && failing > (1 + kLowered) * passing) {
+      const double load = rounded((failing + passing) / 2);
+      if (load <= passing) break;
+      ask(load);
+    }
+    return passing > 0;
   }
 
   // Where a long run keeps a load that a shorter one failed at, the next that fails is further up.
@@ -426,147 +448,6 @@ CapacityStart start_from(const PointSpec& spec, double load, double run_load, co
   const double lives = run.duration_s / *run.latency.mean - 1;
   if (!(lives >= kScreeningLives / 2)) return {load, 0};
   return {load, static_cast<double>(run.requests_completed) / run_load * 1.05 * kConfirmingLives / lives};
-}
-
-namespace {
-
-// The capacities of those that may carry most: one that fails just below another is left out, and dearer ones that do
-// not carry more than another are ties.
-class Largest {
- public:
-  Largest(const Question& question, Trials& trials, std::map<std::size_t, Capacity>& first, bool for_its_rent)
-      : question_(question), trials_(trials), first_(first), for_its_rent_(for_its_rent) {}
-
-  // Those that cannot be told from the best by one confirming run each at a few loads, best first. `first` takes up
-  // what they find.
-  std::vector<std::size_t> narrowed() {
-    std::vector<std::size_t> order;
-    for (const auto& [candidate, capacity] : first_) order.push_back(candidate);
-    sort_by_worth(order);
-    if (order.size() < 2 || first_[order.front()].is_open()) return order;
-    const CapacityPlan plan{.confirms = true,
-                            .stride = 1 + 2 * kConfirmed,
-                            .tolerance = kTellsApart,
-                            .worth_following = kSurelyLess,
-                            .alike = kSurelyMore,
-                            .for_its_rent = for_its_rent_,
-                            .part = 0};
-    const std::vector<Capacity> found = find_capacities(question_, trials_, order, starts_of(order), plan);
-    for (std::size_t i = 0; i < order.size(); ++i) take(first_[order[i]], found[i]);
-    sort_by_worth(order);
-    std::erase_if(order, [&](std::size_t c) { return worth(c) <= kSurelyLess * worth(order.front()); });
-    return order;
-  }
-
-  // A tie is for the cheaper one: the cheapest that is confirmed to carry as much for its share as any that is. One
-  // that long runs disprove is no measure for the others.
-  std::map<std::size_t, Capacity> confirmed() {
-    std::vector<std::size_t> alike = narrowed();
-    const auto rent = [this](std::size_t c) { return question_.candidates[c].rent; };
-    std::stable_sort(alike.begin(), alike.end(), [&](std::size_t a, std::size_t b) { return rent(a) < rent(b); });
-    std::map<std::size_t, Capacity> out;
-    if (const auto rival = larger_rival(alike)) out[*rival] = confirm(*rival);
-    std::optional<std::size_t> leader, lesser;
-    for (const std::size_t c : alike) {
-      if (lesser && rent(c) == rent(*lesser)) continue;  // that one carried most for this price
-      if (out.count(c) == 0) out[c] = confirm(c);
-      const auto is_less = [&](const auto& other) {
-        return proven(c, out.at(c)) < kSurelyLess * proven(other.first, other.second);
-      };
-      if (proven(c, out.at(c)) == 0) continue;
-      if (std::none_of(out.begin(), out.end(), is_less)) {
-        leader = c;
-        break;
-      }
-      lesser = c;
-    }
-    if (!leader) return out;
-    for (const std::size_t c : alike) {
-      const auto at = out.find(c);
-      if (at == out.end()) {
-        out[c] = tied(c, *leader, out.at(*leader));
-      } else if (proven(c, at->second) == 0) {
-        first_[c] = std::move(at->second);
-        out.erase(at);
-      }
-    }
-    return out;
-  }
-
- private:
-  [[nodiscard]] double share(std::size_t c) const { return for_its_rent_ ? question_.candidates[c].rent : 1; }
-  [[nodiscard]] double worth(std::size_t c) const { return first_.at(c).load.mean / share(c); }
-
-  [[nodiscard]] double proven(std::size_t c, const Capacity& capacity) const {
-    return capacity.confirmed ? capacity.load.mean / share(c) : 0;
-  }
-
-  // A part of a large fleet may carry less for its share than all of it does, which a small one does not show: the
-  // largest of those that ran in part, where the cheapest ran as it is.
-  [[nodiscard]] std::optional<std::size_t> larger_rival(const std::vector<std::size_t>& by_rent) const {
-    const auto spec = [this](std::size_t c) -> const PointSpec& { return question_.candidates[c].spec; };
-    if (by_rent.empty() || sampled_replicas(spec(by_rent.front()), 0) > 0) return {};
-    const auto largest = std::max_element(by_rent.begin(), by_rent.end(), [&](std::size_t a, std::size_t b) {
-      return spec(a).deployment.replicas < spec(b).deployment.replicas;
-    });
-    return sampled_replicas(spec(*largest), 0) > 0 ? std::optional(*largest) : std::nullopt;
-  }
-
-  void sort_by_worth(std::vector<std::size_t>& order) const {
-    std::stable_sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) { return worth(a) > worth(b); });
-  }
-
-  // All begin where the first does, so that those which differ in nothing that binds share their runs.
-  [[nodiscard]] std::vector<CapacityStart> starts_of(const std::vector<std::size_t>& order) const {
-    std::vector<CapacityStart> starts(order.size(), confirming_start(question_, first_.at(order.front())));
-    for (std::size_t i = 0; i < order.size(); ++i) starts[i].load *= share(order[i]) / share(order.front());
-    return starts;
-  }
-
-  static void take(Capacity& mine, const Capacity& found) {
-    if (found.passing > 0) {
-      mine = found;
-    } else if (found.failing) {
-      mine.failing = std::min(mine.failing.value_or(*found.failing), *found.failing);
-      mine.load.mean = std::min(mine.load.mean, *found.failing);
-    }
-  }
-
-  [[nodiscard]] Capacity confirm(std::size_t c) {
-    if (!first_[c].is_open())
-      return find_capacities(question_, trials_, {c}, {confirming_start(question_, first_[c])}, confirming_brackets())
-          .front();
-    Capacity open = first_[c];  // nothing limits the load
-    open.confirmed = true;
-    return open;
-  }
-
-  // By one run each at loads about that of the best: no capacity that is confirmed.
-  [[nodiscard]] Capacity tied(std::size_t c, std::size_t leader, const Capacity& best) const {
-    Capacity out = first_.at(c);
-    const double load = best.load.mean / share(leader) * share(c);
-    out.load = best.load;
-    out.load.mean = whole_loads(question_.spec) ? std::max(1.0, std::floor(load)) : load;
-    out.load.half_width = std::max(out.load.half_width, (1 - kSurelyLess) * out.load.mean);
-    return out;
-  }
-
-  const Question& question_;
-  Trials& trials_;
-  std::map<std::size_t, Capacity>& first_;
-  bool for_its_rent_;
-};
-
-}  // namespace
-
-std::vector<std::size_t> narrow_largest(const Question& question, Trials& trials,
-                                        std::map<std::size_t, Capacity>& first, bool for_its_rent) {
-  return Largest(question, trials, first, for_its_rent).narrowed();
-}
-
-std::map<std::size_t, Capacity> confirm_largest(const Question& question, Trials& trials,
-                                                std::map<std::size_t, Capacity>& first, bool for_its_rent) {
-  return Largest(question, trials, first, for_its_rent).confirmed();
 }
 
 sched::PointMetrics long_run(const Question& question, Trials& trials, std::size_t candidate,

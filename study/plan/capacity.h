@@ -81,5 +81,8 @@ struct CapacityStart {
 /// A start at `load`, given what a run of at least kScreeningLives at some load found.
 [[nodiscard]] CapacityStart start_from(const PointSpec& spec, double load, double run_load,
                                        const sched::PointMetrics& run);
+/// Near a load that is known: four replications, then long runs.
+[[nodiscard]] CapacityPlan confirming_brackets();
+[[nodiscard]] CapacityStart confirming_start(const Question& question, const Capacity& first);
 
 }  // namespace plimsoll::study::plan

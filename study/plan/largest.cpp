@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which of many deployments carries most, or most for its price: short runs choose, long runs confirm.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "load/load_kind.h"
+#include "study/plan/capacity.h"
+#include "study/plan/ranking.h"
+#include "study/plan/trial.h"
+
+namespace plimsoll::study::plan {
+namespace {
+
+constexpr double kSurelyMore = 1.02;  // of the best confirmed one: what fails there is not surely more
+
+// The capacities of those that may carry most: one that fails just below another is left out, and dearer ones that do
+// not carry more than another are ties.
+class Largest {
+ public:
+  Largest(const Question& question, Trials& trials, std::map<std::size_t, Capacity>& first, bool for_its_rent)
+      : question_(question), trials_(trials), first_(first), for_its_rent_(for_its_rent) {}
+
+  // Those that cannot be told from the best by one confirming run each at a few loads, best first. `first` takes up
+  // what they find.
+  std::vector<std::size_t> narrowed() {
+    std::vector<std::size_t> order;
+    for (const auto& [candidate, capacity] : first_) order.push_back(candidate);
+    sort_by_worth(order);
+    if (order.size() < 2 || first_[order.front()].is_open()) return order;
+    const CapacityPlan plan{.confirms = true,
+                            .stride = confirming_brackets().stride,
+                            .tolerance = kTellsApart,
+                            .worth_following = kSurelyLess,
+                            .alike = kSurelyMore,
+                            .for_its_rent = for_its_rent_,
+                            .part = 0};
+    const std::vector<Capacity> found = find_capacities(question_, trials_, order, starts_of(order), plan);
+    for (std::size_t i = 0; i < order.size(); ++i) take(first_[order[i]], found[i]);
+    sort_by_worth(order);
+    std::erase_if(order, [&](std::size_t c) { return worth(c) <= kSurelyLess * worth(order.front()); });
+    return order;
+  }
+
+  // A tie is for the cheaper one: the cheapest that is confirmed to carry as much for its share as any that is. One
+  // that long runs disprove is no measure for the others.
+  std::map<std::size_t, Capacity> confirmed() {
+    std::vector<std::size_t> alike = narrowed();
+    const auto rent = [this](std::size_t c) { return question_.candidates[c].rent; };
+    std::stable_sort(alike.begin(), alike.end(), [&](std::size_t a, std::size_t b) { return rent(a) < rent(b); });
+    std::map<std::size_t, Capacity> out;
+    if (const auto rival = larger_rival(alike)) {
+      out[*rival] = confirm(*rival);
+      if (std::find(alike.begin(), alike.end(), *rival) == alike.end()) alike.push_back(*rival);
+      std::stable_sort(alike.begin(), alike.end(), [&](std::size_t a, std::size_t b) { return rent(a) < rent(b); });
+    }
+    std::optional<std::size_t> leader, lesser;
+    for (const std::size_t c : alike) {
+      if (lesser && rent(c) == rent(*lesser)) continue;  // that one carried most for this price
+      if (out.count(c) == 0) out[c] = confirm(c);
+      const auto is_less = [&](const auto& other) {
+        return proven(c, out.at(c)) < kSurelyLess * proven(other.first, other.second);
+      };
+      if (proven(c, out.at(c)) == 0) continue;
+      if (std::none_of(out.begin(), out.end(), is_less)) {
+        leader = c;
+        break;
+      }
+      lesser = c;
+    }
+    if (!leader) return out;
+    for (const std::size_t c : alike) {
+      const auto at = out.find(c);
+      if (at == out.end()) {  // a cheaper one carries less than another of its price that is less
+        if (rent(c) >= rent(*leader)) out[c] = tied(c, *leader, out.at(*leader));
+      } else if (proven(c, at->second) == 0) {
+        first_[c] = std::move(at->second);
+        out.erase(at);
+      }
+    }
+    return out;
+  }
+
+ private:
+  [[nodiscard]] double share(std::size_t c) const { return for_its_rent_ ? question_.candidates[c].rent : 1; }
+  [[nodiscard]] double worth(std::size_t c) const { return first_.at(c).load.mean / share(c); }
+
+  [[nodiscard]] double proven(std::size_t c, const Capacity& capacity) const {
+    return capacity.confirmed ? capacity.load.mean / share(c) : 0;
+  }
+
+  // A part of a large fleet may carry less for its share than all of it does, which a small one does not show: the
+  // largest of these families that ran in part, where the cheapest ran as it is.
+  [[nodiscard]] std::optional<std::size_t> larger_rival(const std::vector<std::size_t>& by_rent) const {
+    const auto spec = [this](std::size_t c) -> const PointSpec& { return question_.candidates[c].spec; };
+    if (by_rent.empty() || sampled_replicas(spec(by_rent.front()), 0) > 0) return {};
+    const auto family = [this](std::size_t c) { return question_.candidates[c].family; };
+    std::size_t largest = by_rent.front();
+    for (const auto& [candidate, capacity] : first_) {
+      const bool is_kin = std::any_of(by_rent.begin(), by_rent.end(),
+                                      [&, c = candidate](std::size_t other) { return family(other) == family(c); });
+      if (is_kin && spec(candidate).deployment.replicas > spec(largest).deployment.replicas) largest = candidate;
+    }
+    return sampled_replicas(spec(largest), 0) > 0 ? std::optional(largest) : std::nullopt;
+  }
+
+  void sort_by_worth(std::vector<std::size_t>& order) const {
+    std::stable_sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) { return worth(a) > worth(b); });
+  }
+
+  // All begin where the first does, so that those which differ in nothing that binds share their runs.
+  [[nodiscard]] std::vector<CapacityStart> starts_of(const std::vector<std::size_t>& order) const {
+    std::vector<CapacityStart> starts(order.size(), confirming_start(question_, first_.at(order.front())));
+    for (std::size_t i = 0; i < order.size(); ++i) starts[i].load *= share(order[i]) / share(order.front());
+    return starts;
+  }
+
+  static void take(Capacity& mine, const Capacity& found) {
+    if (found.passing > 0) {
+      mine = found;
+    } else if (found.failing) {
+      mine.failing = std::min(mine.failing.value_or(*found.failing), *found.failing);
+      mine.load.mean = std::min(mine.load.mean, *found.failing);
+    }
+  }
+
+  [[nodiscard]] Capacity confirm(std::size_t c) {
+    if (!first_[c].is_open())
+      return find_capacities(question_, trials_, {c}, {confirming_start(question_, first_[c])}, confirming_brackets())
+          .front();
+    Capacity open = first_[c];  // nothing limits the load
+    open.confirmed = true;
+    return open;
+  }
+
+  // By one run each at loads about that of the best: no capacity that is confirmed.
+  [[nodiscard]] Capacity tied(std::size_t c, std::size_t leader, const Capacity& best) const {
+    Capacity out = first_.at(c);
+    const double load = best.load.mean / share(leader) * share(c);
+    out.load = best.load;
+    out.load.mean =
+        load::is_whole(load::kind_of(question_.spec.workload.load).quantity) ? std::max(1.0, std::floor(load)) : load;
+    out.load.half_width = std::max(out.load.half_width, (1 - kSurelyLess) * out.load.mean);
+    return out;
+  }
+
+  const Question& question_;
+  Trials& trials_;
+  std::map<std::size_t, Capacity>& first_;
+  bool for_its_rent_;
+};
+
+}  // namespace
+
+std::vector<std::size_t> narrow_largest(const Question& question, Trials& trials,
+                                        std::map<std::size_t, Capacity>& first, bool for_its_rent) {
+  return Largest(question, trials, first, for_its_rent).narrowed();
+}
+
+std::map<std::size_t, Capacity> confirm_largest(const Question& question, Trials& trials,
+                                                std::map<std::size_t, Capacity>& first, bool for_its_rent) {
+  return Largest(question, trials, first, for_its_rent).confirmed();
+}
+
+}  // namespace plimsoll::study::plan
