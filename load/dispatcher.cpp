@@ -133,6 +133,8 @@ sched::OfferedLoad Dispatcher::offered() const {
   sched::OfferedLoad out;
   out.last_sent_s = 1e-9 * static_cast<double>(clients_->last_sent());
   out.settles_s = life_ ? 1e-9 * static_cast<double>(settling_time(*run_.scenario.life)) : 0;
+  out.timeout_s = run_.scenario.limits.timeout.count();
+  out.tries_again = run_.scenario.limits.retries > 0;
   if (const auto* closed = std::get_if<ClosedLoop>(&load)) {
     out.kind = Kind::closed;
     out.clients = closed->concurrency;

@@ -18,6 +18,7 @@ constexpr std::size_t kFrom = kInstants / 3,
 constexpr std::int64_t kMinCount = 100;             // requests that can tell anything
 constexpr double kServiceTimes = 5;                 // a load must last, for a backlog to be called a growing one
 constexpr double kSigmas = 3, kLengthSigmas = 2;
+constexpr double kRecoveries = 20;     // from episodes of time-outs
 constexpr double kSmallGrowth = 0.01;  // of what is offered; less is no matter
 // The time average of (B - mean B)^2 of a Brownian path B on [0, 1] has the distribution of the Cramer-von Mises
 // statistic; one in a thousand of its values is below this (Anderson and Darling 1952).
@@ -167,10 +168,70 @@ struct Evidence {
   [[nodiscard]] double latency() const { return quotient(latency_s, requests - shed); }
   [[nodiscard]] double length() const { return quotient(length_s, runs); }
   [[nodiscard]] double rate_mean() const { return quotient(rate, runs); }
+  [[nodiscard]] double output_mean() const { return quotient(output, requests - shed); }
   [[nodiscard]] double output_scv() const {
     const double n = requests - shed, mean = quotient(output, n);
     return mean > 0 ? std::max(0.0, output_squares / n / (mean * mean) - 1) : 0;
   }
+};
+
+/// How near the waits of a load come to its clients' time-out. Attempts that time out are served for nothing, and those
+/// that are tried again add to the load: a deployment below its capacity collapses once enough do, and stays so.
+class Patience {
+ public:
+  Patience(std::span<const JudgedRun> runs, double output_mean) : output_mean_(output_mean) {
+    for (const JudgedRun& run : runs) {
+      if (!(run.load.timeout_s > 0)) continue;
+      timeout_s_ = run.load.timeout_s;
+      tries_again_ = run.load.tries_again;
+      each_ = run.each;
+      add(run);
+    }
+  }
+
+  [[nodiscard]] double timeout_s() const { return timeout_s_; }
+  [[nodiscard]] bool tries_again() const { return tries_again_; }
+  /// Episodes in which requests were served after a time-out alone, each of them over by the end.
+  [[nodiscard]] double recoveries() const { return recoveries_; }
+
+  /// The longest latency of an attempt, of a request of mean length, in a run that is kSpeaksFor times as long. The
+  /// waits of a queue below its capacity have an exponential tail.
+  [[nodiscard]] double longest_to_come() {
+    if (latencies_.empty()) return 0;
+    const auto at = [this](double q) {
+      const auto place = static_cast<std::ptrdiff_t>(q * static_cast<double>(latencies_.size() - 1));
+      std::nth_element(latencies_.begin(), latencies_.begin() + place, latencies_.end());
+      return latencies_[static_cast<std::size_t>(place)];
+    };
+    const double high = at(0.99), scale = (high - at(0.9)) / std::log(10.0);
+    const double beyond = kSpeaksFor * 0.01 * each_ * static_cast<double>(latencies_.size());
+    return std::max(at(1), high + scale * std::log(std::max(1.0, beyond)));
+  }
+
+ private:
+  void add(const JudgedRun& run) {
+    std::array<bool, kInstants + 1> late{};
+    const double length = run.load.last_sent_s - run.start_s;
+    for (const Served& request : run.served) {
+      latencies_.push_back(of_mean_length(request));
+      if (!(request.ttft > timeout_s_) || !(length > 0)) continue;
+      const double sent = (request.end - request.latency - run.start_s) / length;
+      late.at(static_cast<std::size_t>(std::clamp(sent, 0.0, 1.0) * static_cast<double>(kInstants))) = true;
+    }
+    for (std::size_t k = 1; k < late.size(); ++k) recoveries_ += late.at(k - 1) && !late.at(k) ? 1 : 0;
+  }
+
+  // A long answer takes its time whatever the load. Of a short one the first step may be an untypical one.
+  [[nodiscard]] double of_mean_length(const Served& request) const {
+    const double others = std::max(request.output, static_cast<std::int32_t>(output_mean_ / 4)) - 1.0;
+    const double decoding = request.latency - request.ttft;
+    return request.ttft + (others >= 1 ? decoding * std::max(1.0, output_mean_ - 1) / others : decoding);
+  }
+
+  double output_mean_ = 0, timeout_s_ = 0, recoveries_ = 0;
+  double each_ = 1;  // requests that a kept one stands for
+  bool tries_again_ = false;
+  std::vector<double> latencies_;
 };
 
 std::string text(const char* format, double a, double b = 0, double c = 0) {
@@ -190,8 +251,8 @@ std::int64_t rounded_up(double requests) {
 
 class Judgement {
  public:
-  Judgement(const Evidence& evidence, double queue_mean_s)
-      : e_(evidence), service_s_(std::max(0.0, e_.latency() - queue_mean_s)) {}
+  Judgement(const Evidence& evidence, Patience& patience, double queue_mean_s)
+      : e_(evidence), patience_(patience), service_s_(std::max(0.0, e_.latency() - queue_mean_s)) {}
 
   [[nodiscard]] SteadyState closed_loop() const {
     if (sheds_surely()) return sheds();
@@ -203,8 +264,8 @@ class Judgement {
                        kRoundsNeeded * e_.clients + rate * e_.warmup_s);
     }
     if (e_.length() < 3 * e_.settles_s) return fleet_is_slow(rate);
-    if (sheds_much()) return too_few(rate);
-    return {};
+    if (sheds_much()) return may_shed_much();
+    return may_collapse() ? near_timeout() : SteadyState{};
   }
 
   [[nodiscard]] SteadyState open_loop() const {
@@ -218,12 +279,18 @@ class Judgement {
     if (grows()) return still_fills(rate);
     const double lives = quotient(e_.length(), e_.latency());
     if (e_.latency() > 0 && lives < kLivesNeeded) return short_time(rate);
-    if (sheds_much()) return too_few(rate);
-    return shows_its_rate() || (!e_.replay && is_calm()) ? SteadyState{} : too_few(rate);
+    if (sheds_much()) return may_shed_much();
+    if (patience_.timeout_s() > 0 ? !waits_stay_short() : !shows_its_rate() && !is_at_rest()) return too_few(rate);
+    return may_collapse() ? near_timeout() : SteadyState{};
   }
 
  private:
-  [[nodiscard]] bool sheds_much() const { return e_.shed > (1 - kShareServed) * e_.requests; }
+  // What is lost while replicas fail or start is lost by episodes.
+  [[nodiscard]] double shed_margin() const {
+    const double episodes = e_.settles_s > 0 ? std::min(e_.shed, quotient(e_.length_s, e_.settles_s)) : e_.shed;
+    return e_.shed > 0 ? kLengthSigmas / std::sqrt(std::max(1.0, episodes)) : 0;
+  }
+  [[nodiscard]] bool sheds_much() const { return e_.shed * (1 + shed_margin()) > (1 - kShareServed) * e_.requests; }
   // The count of refusals is taken as a Poisson variable: two standard deviations above the limit leave little doubt.
   [[nodiscard]] bool sheds_surely() const {
     return e_.shed - 2 * std::sqrt(e_.shed) > (1 - kShareServed) * e_.requests;
@@ -280,7 +347,31 @@ class Judgement {
 
   // A backlog beyond capacity is a random walk, and wanders further.
   [[nodiscard]] bool is_calm() const {
-    return quotient(e_.variance, e_.runs) < kCalmPath * e_.gap_scv * quotient(e_.offered, e_.runs) - 0.5;
+    return quotient(e_.variance, e_.runs) < calm_path() * chance_scv() * quotient(e_.offered, e_.runs) - 0.5;
+  }
+
+  // Clients that give up make a wrong answer dear: half as much is one in a million.
+  [[nodiscard]] double calm_path() const { return patience_.timeout_s() > 0 ? kCalmPath / 2 : kCalmPath; }
+
+  // Of a request's share in a random walk, at least.
+  [[nodiscard]] double chance_scv() const { return e_.gap_scv > 0 ? e_.gap_scv : e_.output_scv(); }
+
+  [[nodiscard]] bool is_at_rest() const { return !e_.replay && is_calm(); }
+
+  // Clients that give up do not forgive a load just beyond capacity: once the backlog has grown to their time-out,
+  // what is served is served too late.
+  [[nodiscard]] bool waits_stay_short() const {
+    if (is_at_rest()) return true;
+    if (!shows_its_rate()) return false;
+    const double grown = e_.replay ? e_.backlog_end - service_s_ * e_.rate
+                                   : std::max(0.0, e_.growth) + kLengthSigmas * wander(e_.offered);
+    return e_.latency() + kSpeaksFor * std::max(0.0, quotient(grown, e_.rate)) < patience_.timeout_s();
+  }
+
+  // Unless it has been seen to recover each time.
+  [[nodiscard]] bool may_collapse() const {
+    if (!patience_.tries_again() || !(patience_.timeout_s() > 0)) return false;
+    return patience_.recoveries() < kRecoveries && patience_.longest_to_come() >= patience_.timeout_s();
   }
 
   [[nodiscard]] double now() const { return quotient(e_.requests + e_.unfit, e_.runs); }
@@ -326,15 +417,33 @@ class Judgement {
     // The uncertainty of the served share falls with the root of the number of requests; solved for the number at which
     // it is below the margin.
     const double to_show = std::pow(spread / (1 - kShareServed - share), 2);
-    const double calm = e_.gap_scv > 0 && !e_.replay
-                            ? 1.3 * (quotient(e_.variance, e_.runs) + 0.5) / (kCalmPath * e_.gap_scv)
+    const double calm = chance_scv() > 0 && !e_.replay
+                            ? 1.3 * (quotient(e_.variance, e_.runs) + 0.5) / (calm_path() * chance_scv())
                             : to_show;
     const double drain = e_.replay ? 1.2 * e_.backlog_end / (1 - kShareServed) : 0;
     constexpr double kWindow = 1.5;  // all requests for those in the window
     return too_short("too few requests to tell a backlog that grows from chance",
-                     std::max({kWindow * std::min(to_show, calm), needed_in_time(rate), drain}));
+                     std::max({kWindow * (patience_.timeout_s() > 0 ? calm : std::min(to_show, calm)),
+                               needed_in_time(rate), drain}));
   }
 
+  [[nodiscard]] SteadyState may_shed_much() const {
+    constexpr double kAtLeast = 1.5;
+    const double share = quotient(e_.shed, e_.requests), room = std::max(1 - kShareServed - share, 0.001);
+    const double longer = std::pow(shed_margin() * share / room, 2);
+    return too_short(
+        text("%.2g %% of the requests are refused or time out: too few to tell whether 3 %% do", 100 * share),
+        std::clamp(longer, kAtLeast, kSpeaksFor) * now());
+  }
+  [[nodiscard]] SteadyState near_timeout() const {
+    constexpr double kAgain = 4;
+    const double needed =
+        patience_.recoveries() > 0 ? std::min(kSpeaksFor, 1.2 * kRecoveries / patience_.recoveries()) : kAgain;
+    return too_short(
+        text("a longer run has waits beyond the time-out of %.3g s, which retries can turn into a collapse",
+             patience_.timeout_s()),
+        needed * now());
+  }
   [[nodiscard]] SteadyState sheds() const {
     const double percent = 100 * quotient(e_.shed, e_.requests);
     return {.verdict = Steadiness::unstable,
@@ -355,6 +464,7 @@ class Judgement {
   }
 
   const Evidence& e_;
+  Patience& patience_;
   double service_s_ = 0;
 };
 
@@ -363,7 +473,8 @@ class Judgement {
 SteadyState judge_steady_state(std::span<const JudgedRun> runs, double queue_mean_s) {
   Evidence evidence;
   for (const JudgedRun& run : runs) evidence.add(run);
-  const Judgement judgement(evidence, queue_mean_s);
+  Patience patience(runs, evidence.output_mean());
+  const Judgement judgement(evidence, patience, queue_mean_s);
   if (evidence.closed) return judgement.closed_loop();
   if (evidence.open) return judgement.open_loop();
   return {};

@@ -25,6 +25,8 @@ struct OfferedLoad {
   double gap_scv = 1;        // of an open load: variance over squared mean of the gaps between requests
   std::int64_t clients = 0;  // of a closed loop
   double settles_s = 0;      // in which a fleet that comes and goes follows its load; 0: a fixed one
+  double timeout_s = 0;      // after which clients give up an attempt; 0: they wait
+  bool tries_again = false;  // clients send again what timed out
 };
 
 enum class Steadiness : std::uint8_t { stable, unstable, too_short };
@@ -54,6 +56,8 @@ struct JudgedRun {
 /// A load must last so many mean latencies before what it saw is a steady state, and every client of a closed loop must
 /// have sent so many requests.
 inline constexpr double kLivesNeeded = 10, kRoundsNeeded = 10;
+/// Where time-outs may start a collapse, a run speaks for one that is so many times as long.
+inline constexpr double kSpeaksFor = 20;
 /// Below this share of what is offered a deployment does not carry the load.
 inline constexpr double kShareServed = 0.97;
 
