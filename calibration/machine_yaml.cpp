@@ -11,8 +11,8 @@ namespace plimsoll::calibration {
 
 namespace {
 
-constexpr std::array<const char*, model::kOpClasses> kClassNames = {"gemm", "moe_gemm", "prefill_attention",
-                                                                    "decode_attention", "pointwise"};
+constexpr std::array<const char*, model::kOpClasses> kClassKeys = {"gemm", "moe_gemm", "prefill_attention",
+                                                                   "decode_attention", "pointwise"};
 
 std::string numbers(const std::vector<double>& values, const char* form) {
   std::string text;
@@ -36,7 +36,7 @@ std::string accelerator_yaml(const model::Accelerator& a, const std::string& pad
                       a.memory_bandwidth.value / 1e9);
   text += pad + "efficiency:\n";
   for (std::size_t i = 0; i < model::kOpClasses; ++i)
-    text += fmt::format("{}  {}: {}", pad, kClassNames[i], coefficients_yaml(a.coefficients[i], pad + "  "));
+    text += fmt::format("{}  {}: {}", pad, kClassKeys[i], coefficients_yaml(a.coefficients[i], pad + "  "));
   if (!a.pointwise_kinds.empty()) text += pad + "  pointwise_kinds:\n";
   for (const auto& [kind, c] : a.pointwise_kinds)
     text += fmt::format("{}    {}: {}", pad, kind, coefficients_yaml(c, pad + "    "));

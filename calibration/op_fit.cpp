@@ -25,7 +25,7 @@ constexpr double kMinT0 = 1e-8;
 // log of (compute efficiency, memory efficiency, t0), and p itself.
 using Parameters = Eigen::Vector4d;
 
-struct Problem {
+struct OpProblem {
   OpClass op_class;
   std::span<const OpSample> samples;
   double peak, bandwidth;
@@ -38,7 +38,7 @@ struct Problem {
 };
 
 // Prices an op as model/op_cost.cpp and model/decode_curve.cpp do, without the residual.
-double roofline(const Problem& problem, const Parameters& x, const model::Op& op) {
+double roofline(const OpProblem& problem, const Parameters& x, const model::Op& op) {
   const double compute = op.flops / (problem.peak * std::exp(x[0]));
   const double byte_time = 1 / (problem.bandwidth * std::exp(x[1]));
   const double t0 = std::exp(x[2]);
@@ -47,7 +47,7 @@ double roofline(const Problem& problem, const Parameters& x, const model::Op& op
   return t0 + model::p_norm(compute, (op.weight_bytes + op.kv_bytes + op.other_bytes) * byte_time, x[3]).value;
 }
 
-Eigen::VectorXd residuals(const Problem& problem, const Parameters& x) {
+Eigen::VectorXd residuals(const OpProblem& problem, const Parameters& x) {
   Eigen::VectorXd r(static_cast<Eigen::Index>(problem.samples.size()));
   for (Eigen::Index i = 0; i < r.size(); ++i) {
     const OpSample& sample = problem.samples[static_cast<std::size_t>(i)];
@@ -66,7 +66,7 @@ Parameters clamped(Parameters x) {
 }
 
 // Levenberg-Marquardt with a numeric Jacobian: four parameters, a few hundred samples.
-Parameters minimise(const Problem& problem, Parameters x) {
+Parameters minimise(const OpProblem& problem, Parameters x) {
   double damping = 1e-2;
   Eigen::VectorXd r = residuals(problem, x);
   for (int iteration = 0; iteration < 200; ++iteration) {
@@ -102,7 +102,7 @@ Parameters minimise(const Problem& problem, Parameters x) {
 }
 
 // Tries several starts, because it is not known in advance whether samples are compute-bound or memory-bound.
-Parameters fit_roofline(const Problem& problem) {
+Parameters fit_roofline(const OpProblem& problem) {
   double shortest = std::numeric_limits<double>::infinity();
   for (const OpSample& sample : problem.samples) shortest = std::min(shortest, sample.seconds);
   Parameters best = Parameters::Zero();
@@ -162,7 +162,7 @@ void fill_gaps(std::vector<double>& values, const std::vector<bool>& known, cons
 }
 
 // Builds the residual table. Samples at the same grid point are averaged.
-std::shared_ptr<model::ResidualTable> residual_table(const Problem& problem, const Parameters& parameters) {
+std::shared_ptr<model::ResidualTable> residual_table(const OpProblem& problem, const Parameters& parameters) {
   std::map<std::pair<double, double>, std::pair<double, int>> cells;
   auto table = std::make_shared<model::ResidualTable>();
   for (const OpSample& sample : problem.samples) {
@@ -194,7 +194,7 @@ std::shared_ptr<model::ResidualTable> residual_table(const Problem& problem, con
 }
 
 // Weights the samples as in the fit.
-double mean_error(const Problem& problem, const Parameters& parameters, const model::ResidualTable* table) {
+double mean_error(const OpProblem& problem, const Parameters& parameters, const model::ResidualTable* table) {
   double sum = 0, weights = 0;
   for (const OpSample& sample : problem.samples) {
     double time = roofline(problem, parameters, sample.op);
@@ -236,7 +236,7 @@ OpFit fit_op_class(OpClass op_class, std::span<const OpSample> samples, FlopsPer
   // Pointwise ops of several kinds share one curve; what they differ by is noise to it.
   const bool mixed = std::any_of(samples.begin(), samples.end(),
                                  [&](const OpSample& s) { return s.op.kind != samples.front().op.kind; });
-  const Problem problem{op_class, samples, peak.value, bandwidth.value, mixed, longest};
+  const OpProblem problem{op_class, samples, peak.value, bandwidth.value, mixed, longest};
   const Parameters x = fit_roofline(problem);
   OpFit fit;
   fit.samples = static_cast<std::int64_t>(samples.size());

@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kMaxLength{1000}, kMaxRecording{30'000};  // of a device
 constexpr Tok kPrompt = 128;  // of the first row; the others have one token
-constexpr std::int64_t kMaxRows = 1024;
+constexpr std::int64_t kMaxWarmRows = 1024;
 constexpr std::int64_t kUnstatedRows = 64;  // if the study states no limit; runs seldom reach a product's default
 constexpr std::int64_t kMaxPrefill = 2048;
 
@@ -45,7 +45,7 @@ class WarmUp {
 
  private:
   [[nodiscard]] std::int64_t wanted_rows() const {
-    std::int64_t rows = std::min(kMaxRows, sched::resolve_limits(scenario_.policy).max_running);
+    std::int64_t rows = std::min(kMaxWarmRows, sched::resolve_limits(scenario_.policy).max_running);
     if (!records_ && !scenario_.policy.max_running) rows = std::min(rows, kUnstatedRows);
     if (const auto* closed = std::get_if<load::ClosedLoop>(&scenario_.workload.load))
       rows = std::min<std::int64_t>(rows, closed->concurrency);

@@ -106,7 +106,7 @@ Scheme scheme_of(const model::LlmShape& shape) {
 }
 
 // The part of a fused q, k, v (or gate, up) tensor that a kind corresponds to, as matrix or bias.
-enum class Part : unsigned char { first, second, third };
+enum class TensorPart : unsigned char { first, second, third };
 
 class Finder {
  public:
@@ -132,21 +132,21 @@ class Finder {
       case TensorKind::input_norm_bias: whole(names_.input_norm, ".bias"); break;
       case TensorKind::mlp_norm: whole(names_.mlp_norm, ".weight"); break;
       case TensorKind::mlp_norm_bias: whole(names_.mlp_norm, ".bias"); break;
-      case TensorKind::q: qkv(names_.q, Part::first, ".weight"); break;
-      case TensorKind::k: qkv(names_.k, Part::second, ".weight"); break;
-      case TensorKind::v: qkv(names_.v, Part::third, ".weight"); break;
-      case TensorKind::q_bias: qkv(names_.q, Part::first, ".bias"); break;
-      case TensorKind::k_bias: qkv(names_.k, Part::second, ".bias"); break;
-      case TensorKind::v_bias: qkv(names_.v, Part::third, ".bias"); break;
+      case TensorKind::q: qkv(names_.q, TensorPart::first, ".weight"); break;
+      case TensorKind::k: qkv(names_.k, TensorPart::second, ".weight"); break;
+      case TensorKind::v: qkv(names_.v, TensorPart::third, ".weight"); break;
+      case TensorKind::q_bias: qkv(names_.q, TensorPart::first, ".bias"); break;
+      case TensorKind::k_bias: qkv(names_.k, TensorPart::second, ".bias"); break;
+      case TensorKind::v_bias: qkv(names_.v, TensorPart::third, ".bias"); break;
       case TensorKind::q_norm: whole("self_attn.q_norm", ".weight"); break;
       case TensorKind::k_norm: whole("self_attn.k_norm", ".weight"); break;
       case TensorKind::attention_out: whole(names_.out, ".weight"); break;
       case TensorKind::attention_out_bias: whole(names_.out, ".bias"); break;
-      case TensorKind::gate: gate_up(names_.gate, Part::first, ".weight"); break;
-      case TensorKind::up: gate_up(names_.up, Part::second, ".weight"); break;
+      case TensorKind::gate: gate_up(names_.gate, TensorPart::first, ".weight"); break;
+      case TensorKind::up: gate_up(names_.up, TensorPart::second, ".weight"); break;
       case TensorKind::down: whole(names_.down, ".weight"); break;
-      case TensorKind::gate_bias: gate_up(names_.gate, Part::first, ".bias"); break;
-      case TensorKind::up_bias: gate_up(names_.up, Part::second, ".bias"); break;
+      case TensorKind::gate_bias: gate_up(names_.gate, TensorPart::first, ".bias"); break;
+      case TensorKind::up_bias: gate_up(names_.up, TensorPart::second, ".bias"); break;
       case TensorKind::down_bias: whole(names_.down, ".bias"); break;
       case TensorKind::router: whole("block_sparse_moe.gate|mlp.gate", ".weight"); break;
       case TensorKind::expert_gate: expert("w1", "gate_proj", "gate_up_proj", 0, 2); break;
@@ -188,7 +188,7 @@ class Finder {
     slice("lm_head", end, own_.rows, 0);
   }
 
-  void qkv(std::string_view separate, Part part, std::string_view end) {
+  void qkv(std::string_view separate, TensorPart part, std::string_view end) {
     if (!separate.empty()) whole(separate, end);
     if (names_.fused_qkv.empty()) return;
     const std::int64_t d = s_.head_dim, heads = s_.heads, kv_heads = s_.kv_heads;
@@ -197,21 +197,21 @@ class Finder {
       // Key and value heads follow each group of query heads: [q … q k v] for each KV head. A single KV head makes one
       // group; as many KV heads as query heads make groups of one.
       const std::int64_t queries = heads / kv_heads * d;
-      const std::int64_t base = part == Part::first ? 0 : part == Part::second ? queries : queries + d;
+      const std::int64_t base = part == TensorPart::first ? 0 : part == TensorPart::second ? queries : queries + d;
       places_.push_back({fmt::format("{}{}{}", before_, names_.fused_qkv, end), shape_with(rows), base,
-                         part == Part::first ? queries : d, queries + 2 * d});
+                         part == TensorPart::first ? queries : d, queries + 2 * d});
       return;
     }
     slice(names_.fused_qkv, end, rows,
-          part == Part::first    ? 0
-          : part == Part::second ? heads * d
-                                 : (heads + kv_heads) * d);
+          part == TensorPart::first    ? 0
+          : part == TensorPart::second ? heads * d
+                                       : (heads + kv_heads) * d);
   }
 
-  void gate_up(std::string_view separate, Part part, std::string_view end) {
+  void gate_up(std::string_view separate, TensorPart part, std::string_view end) {
     if (!separate.empty()) whole(separate, end);
     if (!names_.fused_gate_up.empty())
-      slice(names_.fused_gate_up, end, 2 * own_.rows, part == Part::first ? 0 : own_.rows);
+      slice(names_.fused_gate_up, end, 2 * own_.rows, part == TensorPart::first ? 0 : own_.rows);
   }
 
   // Mixtral's w1, w2, w3, the usual names, or all experts in one tensor [experts, parts * rows, columns].
