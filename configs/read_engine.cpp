@@ -19,11 +19,24 @@ Seconds time_or_zero(const Node& node, std::string_view key) {
 }
 
 void read_host(const Node& node, model::EngineProfile& e) {
-  static constexpr std::array<std::string_view, 17> kKeys = {
-      "step",          "op",        "layer",   "layer_tp",    "layer_rank",
-      "sequence",      "token",     "prefill", "prompt_rank", "rank_growth",
-      "serial_output", "front_end", "intake",  "overlap",     "overlap_exponent",
-      "cuda_graphs",   "stream"};
+  static constexpr std::array<std::string_view, 18> kKeys = {"step",
+                                                             "op",
+                                                             "layer",
+                                                             "layer_tp",
+                                                             "layer_rank",
+                                                             "sequence",
+                                                             "token",
+                                                             "prefill",
+                                                             "prompt_rank",
+                                                             "rank_growth",
+                                                             "serial_output",
+                                                             "front_end",
+                                                             "intake",
+                                                             "overlap",
+                                                             "overlap_exponent",
+                                                             "cuda_graphs",
+                                                             "stream",
+                                                             "op_by_accelerator"};
   static constexpr std::array<std::string_view, 3> kOverlaps = {"none", "p_norm", "full"};
   node.require_known_keys(kKeys);
   e.host_step = time_or_zero(node, "step");
@@ -46,8 +59,9 @@ void read_host(const Node& node, model::EngineProfile& e) {
 }
 
 model::KernelScale read_scale(const Node& node) {
-  static constexpr std::array<std::string_view, 2> kKeys = {"compute_scale", "memory_scale"};
+  static constexpr std::array<std::string_view, 3> kKeys = {"compute_scale", "memory_scale", "source"};
   node.require_known_keys(kKeys);
+  (void)node.at("source").as_string();
   model::KernelScale scale;
   if (const auto found = node.find("compute_scale")) scale.compute = found->as_number(0.01, 10);
   if (const auto found = node.find("memory_scale")) scale.memory = found->as_number(0.01, 10);
@@ -57,7 +71,8 @@ model::KernelScale read_scale(const Node& node) {
 void read_products(const Node& node, model::EngineProfile& e) {
   for (const Item& item : node.items()) {
     const auto type = model::dtype_from_name(item.key);
-    if (!type) throw InputError(item.key_where, "expected a type of weights, as in nvfp4");
+    if (!type || model::bytes_per_element(*type) >= 2)
+      throw InputError(item.key_where, "expected a type of weights of 8 or 4 bits, as in nvfp4");
     e.product_scales.emplace(*type, read_scale(item.value));
   }
 }

@@ -83,10 +83,8 @@ void OpPricer::use_measured(double wide) {
     if (!products->dtype.empty()) products->kernel = find_products(products->dtype);
     if (products->kernel == nullptr) continue;
     const KernelTable& table = products->kernel->table();
-    const auto own = inputs_.engine->product_scales.find(inputs_.weight_dtype);
-    const bool has_own = products == &narrow_ && own != inputs_.engine->product_scales.end();
     products->prices = scaled(table.coefficients, table.cold_efficiency, wide, fitted_peak(products->dtype, wide),
-                              has_own ? own->second : KernelScale{});
+                              products == &narrow_ ? own_products() : KernelScale{});
   }
   if (narrow_.kernel != nullptr && inputs_.weight_dtype == DType::fp8)
     fused_ = inputs_.engine->fused_quantisation.count();
@@ -112,7 +110,7 @@ void OpPricer::use_wide_products(double wide) {
   if (wide_.kernel == nullptr || bytes_per_element(inputs_.weight_dtype) > 2) return;
   const KernelTable& table = wide_.kernel->table();
   narrow_ = wide_;
-  narrow_.prices = scaled(table.coefficients, table.cold_efficiency, wide, std::max(wide, peak));
+  narrow_.prices = scaled(table.coefficients, table.cold_efficiency, wide, std::max(wide, peak), own_products());
 }
 
 void OpPricer::use_attention(const KernelFile& file, double wide) {
@@ -231,7 +229,7 @@ double OpPricer::measured_ratio(const Op& op, const Products& products) const {
 
 TimeParts OpPricer::price_product(const Op& op) const {
   const Products& products = op.quantised ? narrow_ : wide_;
-  if (products.kernel == nullptr) return price_class(op, prices(OpClass::gemm));
+  if (products.kernel == nullptr) return price_class(op, products.prices);
   TimeParts parts = price_roofline(op, products.prices, measured_ratio(op, products));
   if (!op.quantised || fused_ == 0) return parts;
   const double time = parts.total();

@@ -109,6 +109,9 @@ OpPricer::OpPricer(const CostInputs& inputs) : inputs_(inputs) {
     pointwise_[i] = own == accelerator.pointwise_kinds.end() ? prices(OpClass::pointwise) : priced(own->second);
   }
   wide_.prices = narrow_.prices = prices(OpClass::gemm);
+  const OpCoefficients& gemm = accelerator.coefficients[static_cast<std::size_t>(OpClass::gemm)];
+  narrow_.prices = scaled(gemm, 1, wide, narrow, own_products());
+  narrow_.prices.residual = gemm.residual.get();
   // Launched one by one, kernels leave a gap; within a captured graph it is shorter. Without a measurement of graphs
   // both are taken to be the same.
   const double eager_gap = accelerator.kernel_gap.count();
@@ -135,10 +138,17 @@ ClassPrices OpPricer::scaled(const OpCoefficients& c, double cold_efficiency, do
           nullptr};
 }
 
-// Norms of the residual stream; those of latents and of queries and keys follow no all-reduce.
-bool is_behind_all_reduce(const Op& op) {
-  return op.id == OpId::input_norm || op.id == OpId::mlp_norm || op.id == OpId::post_attention_norm ||
-         op.id == OpId::post_mlp_norm;
+KernelScale OpPricer::own_products() const {
+  const auto own = inputs_.engine->product_scales.find(inputs_.weight_dtype);
+  return own == inputs_.engine->product_scales.end() ? KernelScale{} : own->second;
+}
+
+// Norms of the residual stream; those of latents and of queries and keys follow no all-reduce. Where a layer has norms
+// before and behind attention and MLP, only those behind do: the sum with the residual comes between.
+bool OpPricer::is_behind_all_reduce(const Op& op) const {
+  const bool sandwich = norms_per_layer(*inputs_.shape) == 4;
+  if (op.id == OpId::input_norm || op.id == OpId::mlp_norm) return !sandwich;
+  return op.id == OpId::post_attention_norm || op.id == OpId::post_mlp_norm;
 }
 
 TimeParts OpPricer::price_pointwise(const Op& op, LaunchMode mode) const {

@@ -97,6 +97,9 @@ class OpPricer {
   void use_measured(double wide);
   [[nodiscard]] bool has_units_of_type() const;
   void use_wide_products(double wide);
+  [[nodiscard]] bool is_behind_all_reduce(const Op& op) const;
+  /// The engine's factors on products in the weights' type.
+  [[nodiscard]] KernelScale own_products() const;
   [[nodiscard]] const MeasuredKernel* find_products(const std::string& dtype) const;
   void use_attention(const KernelFile& file, double wide);
   void use_experts(const KernelFile& file, double wide);

@@ -70,6 +70,28 @@ TEST(FusedNorm, CostsItsTrafficAlone) {
   EXPECT_EQ(decode_seconds(d), alone);
 }
 
+// With norms before and behind attention and MLP, only those behind follow an all-reduce: as many as without the
+// others.
+TEST(FusedNorm, LeavesTheNormsBeforeASandwichAlone) {
+  Deployment d = llama(2);
+  d.interconnect.all_reduce = {{.ranks = 2,
+                                .segments = {{Seconds(5e-6), BytesPerSecond(1e11)}},
+                                .kernel = "own",
+                                .points = {},
+                                .fuses_norm = true}};
+  const auto saved = [&] {
+    d.engine.all_reduce_kernel = "other";
+    d.interconnect.all_reduce.front().fuses_norm = false;
+    const double before = decode_seconds(d);
+    d.interconnect.all_reduce.front().fuses_norm = true;
+    d.engine.all_reduce_kernel = "own";
+    return before - decode_seconds(d);
+  };
+  const double two = saved();
+  d.shape.norms = 4;
+  EXPECT_NEAR(saved(), two, kRounding);
+}
+
 TEST(AllReduceKernel, CanDifferByLink) {
   EngineProfile engine;
   engine.all_reduce_kernel = "everywhere";
@@ -125,6 +147,19 @@ TEST_F(EngineKernels, ScalesOfATypeApplyToItsProductsAlone) {
   EXPECT_EQ(product(false), wide);
   d_.weight_dtype = DType::fp16;
   EXPECT_EQ(product(true), (d_.engine.product_scales.clear(), product(true)));
+}
+
+// int4 has no table here: its products take the 16-bit kernel, and without any tables the roofline.
+TEST_F(EngineKernels, ScalesOfATypeApplyWithoutItsTablesToo) {
+  d_.weight_dtype = DType::int4;
+  for (const bool tables : {true, false}) {
+    if (!tables) d_.accelerator.kernels = nullptr;
+    d_.engine.product_scales.clear();
+    const double before = product(true), wide = product(false);
+    d_.engine.product_scales[DType::int4] = {.compute = 0.5, .memory = 0.5};
+    EXPECT_GT(product(true), 1.2 * before) << tables;
+    EXPECT_EQ(product(false), wide) << tables;
+  }
 }
 
 TEST_F(EngineKernels, OwnKernelsGoFirstWhereTheyHaveTheType) {
