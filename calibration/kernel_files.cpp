@@ -191,13 +191,12 @@ std::vector<std::string> sharing_accelerators(const FittedAccelerator& fitted, c
 // The written files refer to the kernels of servers that bring their own: these are copied beside them, unchanged.
 void add_own_kernels(const std::vector<std::string>& accelerators, const configs::Catalogue& catalogue,
                      std::vector<std::pair<std::string, std::string>>& files) {
-  constexpr std::string_view kFile = "    file: ";
   std::set<std::string> names;
   for (const std::string& id : accelerators) {
-    const Lines lines = lines_of(catalogue_file(catalogue, "accelerators", id));
-    const auto [first, last] = block_of(lines, "own_kernels");
-    for (std::size_t i = first; i < last; ++i)
-      if (lines[i].starts_with(kFile)) names.insert("accelerators/" + lines[i].substr(kFile.size()));
+    const configs::Document document = configs::Document::from_text(catalogue_file(catalogue, "accelerators", id), id);
+    const std::optional<configs::Node> own = document.root().find("own_kernels");
+    if (!own) continue;
+    for (const configs::Item& item : own->items()) names.insert("accelerators/" + item.value.at("file").as_string());
   }
   for (const std::string& name : names) files.emplace_back(name, content_of(catalogue.root() + "/" + name));
 }

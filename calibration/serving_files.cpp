@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 
 #include "calibration/serving_fit.h"
 #include "model/error.h"
@@ -21,6 +22,12 @@ constexpr PcieShape kPcieShapes[] = {{2, 6.22, 23.2, 0.518}, {4, 11.06, 23.16, 0
 
 std::string kind_of(const std::string& file) { return file.substr(0, file.find('/')); }
 std::string id_of(const std::string& file) { return file.substr(file.find('/') + 1); }
+
+std::optional<configs::Node> node_at(const configs::Node& root, const std::string& path) {
+  const std::size_t point = path.find('.');
+  const std::optional<configs::Node> found = root.find(path.substr(0, point));
+  return !found || point == std::string::npos ? found : node_at(*found, path.substr(point + 1));
+}
 
 }  // namespace
 
@@ -65,6 +72,11 @@ ServingFiles::ServingFiles(const ServingModel& model, const configs::Catalogue& 
   load("engines/" + model.engine);
   for (const ServingNumber& n : model.numbers) load(n.file);
   load(model.scanned.file);
+  if (model.taken.empty()) return;
+  const std::string other = "engines/" + model.other_version;
+  const configs::Document from = configs::Document::from_file(catalogue.root() + "/" + other + ".yaml");
+  for (const std::string& path : model.taken)
+    if (const auto value = node_at(from.root(), path)) base_.at("engines/" + model.engine).set(path, *value);
 }
 
 // Sets the numbers in the catalogue's own files and reads these, so the fit and the simulator use the same reader.

@@ -69,6 +69,10 @@ struct FittedRun {
   const study::PointSpec* spec = nullptr;
 };
 
+/// Returns "0.12.0" for "vllm 0.12.0 fp8": the last word that begins with a digit and has a point; empty: there is
+/// none.
+[[nodiscard]] std::string version_of(const std::string& source);
+
 /// Returns YAML: the versions that the runs name, and a group for each family of models and pair of types, with the
 /// smallest and the largest value of every quantity.
 [[nodiscard]] std::string ranges_text(const std::vector<FittedRun>& runs);

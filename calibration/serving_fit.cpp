@@ -27,8 +27,9 @@ constexpr double kMissing = 1;  // log error of a figure that the model predicts
 struct Cell {
   const validation::MeasuredTable* table = nullptr;
   const validation::MeasuredPoint* row = nullptr;
-  bool fitted = false;  // belongs to a fitted table
-  bool fits = true;     // all concurrent sequences fit the KV pool, so first tokens do not wait for memory
+  bool fitted = false;             // belongs to a fitted table
+  bool fits = true;                // all concurrent sequences fit the KV pool, so first tokens do not wait for memory
+  bool tells_first_tokens = true;  // they neither wait for memory nor for what is not modelled
   study::PointSpec spec;
 };
 
@@ -40,6 +41,13 @@ struct Fold {
   model::TimeUncertainty uncertainty;
 };
 using Folds = std::map<std::size_t, Fold>;  // kNoFold: cells that belong to no fold
+
+// Measured output tokens a second of a closed loop, by Little's law.
+double answered(const validation::MeasuredPoint& row) {
+  if (!row.ttft_mean_s || !row.tpot_mean_s) return 0;
+  const double output = validation::mean_output(row);
+  return row.load_value * output / (*row.ttft_mean_s + output * *row.tpot_mean_s);
+}
 
 // The fold of every cell.
 using Folding = std::vector<std::size_t>;
@@ -177,6 +185,10 @@ void ServingProblem::State::note_what_fits() {
     const sched::KvConfig& kv = resolved.scenario->kv;
     const double tokens = cell.row->load_value * static_cast<double>(cell.row->input_tokens + cell.row->output_tokens);
     cell.fits = tokens <= static_cast<double>(kv.blocks) * static_cast<double>(kv.block_tokens);
+    const std::pair lengths(cell.row->input_tokens, cell.row->output_tokens);
+    const bool held_back = std::find(model.held_back.begin(), model.held_back.end(), lengths) != model.held_back.end();
+    const bool backlog = model.backlog_from > 0 && answered(*cell.row) > model.backlog_from;
+    cell.tells_first_tokens = cell.fits && !held_back && !backlog;
   }
 }
 
@@ -189,8 +201,9 @@ std::vector<double> ServingProblem::State::residuals(const Indices& which,
     validation::append_comparisons(*cell.table, *cell.row, points[i], figures);
     for (const validation::Comparison& c : figures) {
       const auto scale = model.scales.find(c.metric);
-      // First tokens of runs beyond the pool measure the queue for memory, not the speed of prefill.
-      if (scale == model.scales.end() || (c.metric == "ttft_mean_s" && !cell.fits)) continue;
+      // First tokens of runs beyond the pool measure the queue for memory, not the speed of prefill. Bands count all
+      // others, also those that wait for what is not modelled.
+      if (scale == model.scales.end() || (c.metric == "ttft_mean_s" && !cell.tells_first_tokens)) continue;
       out.push_back((c.predicted ? std::log(*c.predicted / c.measured) : kMissing) / scale->second);
     }
   }
@@ -274,8 +287,8 @@ std::string ServingProblem::State::group_of(const Cell& cell, model::Beyond kind
     case model::Beyond::tp: return fmt::format("{}", cell.row->tp);
     case model::Beyond::length: return fmt::format("{}", cell.row->input_tokens);
     case model::Beyond::batch: return fmt::format("{}", cell.row->load_value / cell.row->replicas);
+    case model::Beyond::version: return version_of(cell.row->source);
     case model::Beyond::type:
-    case model::Beyond::version:
     case model::Beyond::pipeline: return {};
   }
   return {};
@@ -383,12 +396,29 @@ ServingFit ServingProblem::leave_out_by(const ServingFit& start,
   return state_->leave_out(start, state_->folding_by([&](const Cell& cell) { return group(*cell.row); }), what);
 }
 
+ServingFit ServingProblem::leave_half_out(const ServingFit& start) const {
+  std::set<std::string> names;
+  for (const Cell& cell : state_->cells)
+    if (cell.fitted) names.insert(configuration_of(*cell.row));
+  const auto half = [&](const Cell& cell) -> std::string {
+    const auto found = names.find(configuration_of(*cell.row));
+    if (found == names.end()) return {};
+    return std::distance(names.begin(), found) % 2 == 0 ? "even" : "odd";
+  };
+  return state_->leave_out(start, state_->folding_by(half), "halves of the configurations");
+}
+
+bool ServingProblem::has_groups(model::Beyond kind) const {
+  std::set<std::string> names;
+  for (const Cell& cell : state_->cells)
+    if (cell.fitted) names.insert(state_->group_of(cell, kind));
+  return names.size() > 1;
+}
+
 std::optional<ServingFit> ServingProblem::leave_group_out(const ServingFit& start, model::Beyond kind) const {
+  if (!has_groups(kind)) return {};  // nothing would remain to fit
   const State& s = *state_;
   const Folding folding = s.folding_by([&](const Cell& cell) { return s.group_of(cell, kind); });
-  // A single group cannot be left out: nothing would remain to fit.
-  const auto in_other_fold = [&](std::size_t fold) { return fold != kNoFold && fold != 0; };
-  if (std::none_of(folding.begin(), folding.end(), in_other_fold)) return {};
   return s.leave_out(start, folding,
                      fmt::format("groups by {}", model::kBeyondNames.at(static_cast<std::size_t>(kind))));
 }

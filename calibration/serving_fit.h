@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "calibration/fit_solver.h"
@@ -33,8 +34,12 @@ struct ServingNumber {
 /// The numbers to fit for an engine's profile, the data, and the method.
 struct ServingModel {
   std::string engine;  // "tgi-1.1"
-  std::string data;    // "jumpstart", "h100"
   std::vector<ServingNumber> numbers;
+  /// Another version of the product, whose runs tell how far off a fit is for a version that it did not see; empty:
+  /// none.
+  std::string other_version;
+  /// Keys of the profile that are not fitted but those of `other_version`, which was measured without a front end.
+  std::vector<std::string> taken;
   /// A number with stepwise effect (how many sequences fit), for which a list of values is tried. Its `number.prior` is
   /// the start.
   ServingNumber scanned;
@@ -42,6 +47,11 @@ struct ServingModel {
   std::map<std::string, double>
       scales;                       // by metric: the log error that counts as one; metrics not listed are not fitted
   std::vector<std::string> tables;  // tables to fit; all others are only predicted
+  /// Input and output tokens of runs whose first tokens say nothing about the engine: their servers held them back.
+  std::vector<std::pair<std::int64_t, std::int64_t>> held_back;
+  /// First tokens of runs with more output tokens a second than this are not fitted: they wait for a front end that
+  /// sends out every token, which is not modelled. 0: there are none.
+  double backlog_from = 0;
   std::string accelerator_note,
       link_note;  // remarks on values in the accelerator's and the link's file that are not fitted
 };
@@ -72,8 +82,8 @@ struct ServingFit {
   std::vector<validation::Comparison> comparisons;  // of all tables, in order
   std::vector<bool> fitted;                         // for each comparison: it was part of the fit
   std::vector<bool> in_fitted_table;                // for each comparison: its row belongs to a table of the fit
-  std::set<const validation::MeasuredPoint*>
-      beyond_pool;                     // rows whose users' sequences do not all fit the KV pool at once
+  /// Rows whose users' sequences do not all fit the KV pool at once.
+  std::set<const validation::MeasuredPoint*> beyond_pool;
   model::TimeUncertainty uncertainty;  // after leave_one_out(): from the left-out runs
 };
 
@@ -100,7 +110,8 @@ struct BandMiss {
 [[nodiscard]] double coverage_of(const std::vector<validation::Comparison>& comparisons);
 
 /// Returns the figures that tell a fit's error: those of fitted tables, but first tokens only if they did not wait for
-/// memory. The pointers are valid as long as the fit.
+/// memory.
+/// The pointers are valid as long as the fit.
 [[nodiscard]] std::vector<const validation::Comparison*> fitted_errors(const ServingFit& fit);
 
 struct ServingSettings {
@@ -132,10 +143,15 @@ class ServingProblem {
   [[nodiscard]] ServingFit leave_out_by(const ServingFit& start,
                                         const std::function<std::string(const validation::MeasuredPoint&)>& group,
                                         const std::string& what) const;
+  /// As leave_one_out(), but in two folds: every other configuration, in order of their names, is left out.
+  [[nodiscard]] ServingFit leave_half_out(const ServingFit& start) const;
   /// As leave_one_out(), but excludes a whole group of that kind at a time: every run of one model, accelerator, TP
-  /// degree, prompt length or number of users. Runs in none of the fitted groups are predicted by the fit of
-  /// everything. Returns nullopt if all runs belong to one group, or if the kind does not group runs.
+  /// degree, prompt length, number of users or version that its source names. Runs in none of the fitted groups are
+  /// predicted by the fit of everything. Returns nullopt if all runs belong to one group, or if the kind does not group
+  /// runs.
   [[nodiscard]] std::optional<ServingFit> leave_group_out(const ServingFit& start, model::Beyond kind) const;
+  /// Whether the fitted runs are of several groups of that kind.
+  [[nodiscard]] bool has_groups(model::Beyond kind) const;
   /// Returns the catalogue's files with a fit's values and, after leave_one_out(), its uncertainty, by path below the
   /// catalogue's root.
   [[nodiscard]] std::map<std::string, std::string> files(const ServingFit& fit, const Provenance& provenance) const;
@@ -154,6 +170,13 @@ class ServingProblem {
 
 /// Returns the kinds of groups.
 [[nodiscard]] const std::vector<model::Beyond>& group_kinds();
+
+/// Predicts the rows of the model's engine by the fit of its other version, which saw none of them. No bands. Nothing
+/// if the model names no other version.
+[[nodiscard]] std::optional<ServingFit> by_other_version(const ServingModel& model,
+                                                         const std::vector<validation::MeasuredTable>& tables,
+                                                         const std::shared_ptr<const configs::Catalogue>& catalogue,
+                                                         const ServingSettings& settings);
 
 /// Returns the errors of left-out groups by kind. If an engine's own runs have a single group of a kind (one model, one
 /// accelerator), the errors come from the other engines whose runs have several; `source` names them. `fit` must be a

@@ -22,7 +22,6 @@ ServingModel tgi() {
   const std::string engine = "engines/tgi-1.1", a10g = "accelerators/a10g", link = "interconnects/pcie-g5";
   ServingModel m;
   m.engine = "tgi-1.1";
-  m.data = "jumpstart";
   m.numbers = {number(engine, "host.op", "us", 40, 0.5),
                number(engine, "host.step", "ms", 1.5, 0.7),
                number(engine, "host.sequence", "us", 100, 0.7),
@@ -47,39 +46,95 @@ ServingModel tgi() {
   return m;
 }
 
-// Servers of 2025 on H100. Decode steps replay CUDA graphs, and the scheduler prepares the next step while the device
-// works. The remaining host time is a constant per step, a little per sequence, and more per prompt. Kernels come from
-// the accelerator's tables, measured with one server; those of another differ by a factor. Priors are those of the
-// profiles before any data.
-ServingModel on_h100(const std::string& id, double step_ms, double sequence_us, double prefill_ms,
-                     double front_end_ms) {
-  const std::string engine = "engines/" + id;
-  ServingModel m;
-  m.engine = id;
-  // vLLM and TensorRT-LLM take as long without Dynamo (serving-h200-b200): the time is the engine's own.
-  const bool own = id != "sglang-0.5";
-  m.data = "h100";
-  m.numbers = {number(engine, "host.step", "ms", step_ms, 0.7),
-               number(engine, "host.sequence", "us", sequence_us, 0.7),
-               number(engine, "host.prefill", "ms", prefill_ms, 0.7),
-               number(engine, own ? "host.front_end" : "front_ends.dynamo.delay", "ms", front_end_ms, 0.7),
+// Servers of 2025. Decode steps replay CUDA graphs, and the scheduler prepares the next step while the device works.
+// The remaining host time is a constant per step, a little per sequence, and more per prompt. Kernels come from the
+// accelerator's tables, measured with one server; those of another differ by a factor. Priors are those of the profiles
+// before any data.
+struct Priors {
+  double step_ms, sequence_us, prefill_ms, front_end_ms;
+};
+
+void add_common(ServingModel& m, const Priors& priors) {
+  const std::string engine = "engines/" + m.engine;
+  m.numbers = {number(engine, "host.prefill", "ms", priors.prefill_ms, 0.7),
                number(engine, "host.rank_growth", "", 0.04, 0.7),
                number(engine, "kernels.compute_scale", "", 1, 0.15, 0.4, 1.6),
                number(engine, "kernels.memory_scale", "", 1, 0.15, 0.4, 1.6)};
   m.scales = {{"ttft_mean_s", 0.15}, {"tpot_mean_s", 0.05}};
+}
+
+// Runs without a front end tell an engine's own times.
+ServingModel without_front_end(const std::string& id, const Priors& priors) {
+  ServingModel m;
+  m.engine = id;
+  add_common(m, priors);
+  const std::string engine = "engines/" + id;
+  m.numbers.push_back(number(engine, "host.step", "ms", priors.step_ms, 0.7));
+  m.numbers.push_back(number(engine, "host.sequence", "us", priors.sequence_us, 0.7));
+  m.numbers.push_back(number(engine, "host.front_end", "ms", priors.front_end_ms, 0.7));
+  m.tables = {"serving-h200-b200"};
+  return m;
+}
+
+// Runs behind Dynamo tell what it adds to the times of the version that was measured without it.
+ServingModel behind_dynamo(const std::string& id, const std::string& other, const Priors& priors) {
+  ServingModel m;
+  m.engine = id;
+  m.other_version = other;
+  m.taken = {"host.step", "host.sequence", "host.front_end", "host.intake"};
+  add_common(m, priors);
+  const std::string engine = "engines/" + id;
+  m.numbers.push_back(number(engine, "front_ends.dynamo.delay", "ms", 10, 1));
+  m.numbers.push_back(number(engine, "front_ends.dynamo.step", "ms", 0.5, 1));
+  m.numbers.push_back(number(engine, "front_ends.dynamo.sequence", "us", 10, 1));
   m.tables = {"serving-h100"};
-  // Its front end (Dynamo's) admits one request at a time; the other servers show no such queue. Prior: parsing,
-  // tokenizing and handing over about a thousand tokens.
-  if (id == "trtllm-1.0") m.numbers.push_back(number(engine, "front_ends.dynamo.intake", "ms", 5, 1));
+  return m;
+}
+
+// 4-bit products run in kernels of another library than the measured ones.
+ServingModel vllm_0_10() {
+  ServingModel m = without_front_end("vllm-0.10", {1, 30, 0.2, 30});
+  m.other_version = "vllm-0.12";
+  m.numbers.push_back(number("engines/vllm-0.10", "kernels.products.nvfp4.memory_scale", "", 1, 0.3, 0.2, 1.6));
+  return m;
+}
+
+// Runs with 1024 tokens in and out show first tokens 19 steps late on every accelerator, TP degree and batch: their
+// servers sent 20 tokens at a time.
+ServingModel trtllm_1_1() {
+  ServingModel m = without_front_end("trtllm-1.1", {0.3, 12, 0.1, 20});
+  m.other_version = "trtllm-1.0";
+  m.held_back = {{1024, 1024}};
+  m.numbers.push_back(number("engines/trtllm-1.1", "kernels.fused_quantisation", "us", 4, 0.5));
+  m.numbers.push_back(number("engines/trtllm-1.1", "kernels.products.nvfp4.memory_scale", "", 1, 0.3, 0.2, 1.6));
+  return m;
+}
+
+// Dynamo admits one request at a time to this engine; behind the other servers there is no such queue. Prior: parsing,
+// tokenizing and handing over about a thousand tokens.
+ServingModel trtllm_1_0() {
+  ServingModel m = behind_dynamo("trtllm-1.0", "trtllm-1.1", {0.3, 12, 0.1, 20});
+  m.taken.emplace_back("kernels.products");
+  m.backlog_from = 7000;  // from about there, first tokens take a third of the latency while TPOT stays the same
+  m.numbers.push_back(number("engines/trtllm-1.0", "front_ends.dynamo.intake", "ms", 5, 1));
+  m.numbers.push_back(number("engines/trtllm-1.0", "kernels.fused_quantisation", "us", 4, 0.5));
+  return m;
+}
+
+// One profile for all versions: those on H100 ran behind Dynamo, those on H200 did not.
+ServingModel sglang_0_5() {
+  ServingModel m = without_front_end("sglang-0.5", {1, 5, 0.2, 20});
+  m.tables = {"serving-h100", "serving-h200-b200"};
+  m.numbers.push_back(number("engines/sglang-0.5", "front_ends.dynamo.delay", "ms", 60, 0.7));
   return m;
 }
 
 }  // namespace
 
 const std::vector<ServingModel>& serving_models() {
-  static const std::vector<ServingModel> kModels = {tgi(), on_h100("vllm-0.12", 1, 30, 0.2, 30),
-                                                    on_h100("sglang-0.5", 1, 5, 0.2, 60),
-                                                    on_h100("trtllm-1.0", 0.3, 12, 0.1, 20)};
+  static const std::vector<ServingModel> kModels = {
+      tgi(),        vllm_0_10(),  behind_dynamo("vllm-0.12", "vllm-0.10", {1, 30, 0.2, 30}),
+      sglang_0_5(), trtllm_1_0(), trtllm_1_1()};
   return kModels;
 }
 
@@ -93,8 +148,11 @@ const ServingModel& serving_model(const std::string& engine) {
 }
 
 std::vector<validation::MeasuredTable> serving_tables(const ServingModel& model) {
-  if (model.data == "jumpstart") return validation::jumpstart_tables();
-  return {validation::read_measured(validation::published_folder() + "/serving-" + model.data + ".csv")};
+  if (model.tables.front().starts_with("jumpstart")) return validation::jumpstart_tables();
+  std::vector<validation::MeasuredTable> tables;
+  for (const std::string& name : model.tables)
+    tables.push_back(validation::read_measured(validation::published_folder() + "/" + name + ".csv"));
+  return tables;
 }
 
 bool holds_table(const std::vector<validation::MeasuredTable>& tables, const std::string& name) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <sstream>
 #include <tuple>
 
 #include "model/llm_shape.h"
@@ -45,8 +46,11 @@ void add_run(CalibratedRange& group, const FittedRun& run) {
   widen(group.parameters, model::weight_count(*run.spec->shape));
   widen(group.tp, row.tp);
   widen(group.batch, std::max(1.0, row.load_value / row.replicas));  // nothing is known about replicas without a user
-  widen(group.input, static_cast<double>(row.input_tokens));
-  widen(group.output, static_cast<double>(row.output_tokens));
+  for (const auto& [interval, tokens] :
+       {std::pair(&group.input, row.input_tokens), {&group.output, row.output_tokens}}) {
+    widen(*interval, static_cast<double>(validation::shortest(tokens, row)));
+    widen(*interval, static_cast<double>(tokens));
+  }
   group.context = std::max(group.context, static_cast<double>(row.input_tokens + row.output_tokens));
 }
 
@@ -63,13 +67,17 @@ std::string group_text(const CalibratedRange& g) {
       interval_text(g.batch), interval_text(g.input), interval_text(g.output), g.context);
 }
 
-// Returns "0.12.0" for "vllm 0.12.0".
-std::string version_of(const std::string& source) {
-  const std::string last = source.substr(source.rfind(' ') + 1);
-  return !last.empty() && last.front() >= '0' && last.front() <= '9' ? last : std::string();
-}
-
 }  // namespace
+
+std::string version_of(const std::string& source) {
+  std::string version;
+  for (std::istringstream words(source); words >> std::ws && !words.eof();) {
+    std::string word;
+    words >> word;
+    if (word.front() >= '0' && word.front() <= '9' && word.find('.') != std::string::npos) version = word;
+  }
+  return version;
+}
 
 std::string ranges_text(const std::vector<FittedRun>& runs) {
   std::vector<CalibratedRange> groups;

@@ -83,10 +83,13 @@ int calibrate_engine(const Parsed& parsed, Console& console, const std::string& 
     const ServingFit out = problem.leave_one_out(in);
     const auto fitted = [&](const Comparison& c) { return is_fitted_table(model, c.table); };
     const calibration::Provenance provenance{
-        .what = fmt::format("fitted {} by 'plimsoll calibrate --engine {}': {} numbers to {} figures of {}", date,
-                            model.engine, in.values.size(),
-                            std::count_if(out.comparisons.begin(), out.comparisons.end(), fitted),
-                            fmt::join(model.tables, ", ")),
+        .what = fmt::format(
+            "fitted {} by 'plimsoll calibrate --engine {}': {} numbers to {} figures of {}{}", date, model.engine,
+            in.values.size(), std::count_if(out.comparisons.begin(), out.comparisons.end(), fitted),
+            fmt::join(model.tables, " and "),
+            model.taken.empty()
+                ? std::string()
+                : fmt::format("; {} are those of {}", fmt::join(model.taken, ", "), model.other_version)),
         .errors = fmt::format("absolute errors in the fit: {}; leaving one configuration out at a time: {}",
                               errors_text(in, model, fitted), errors_text(out, model, fitted)),
         .ranges = problem.fitted_ranges(),

@@ -57,11 +57,15 @@ Usage validate_usage() {
       "leave-one-out",
       "predict every configuration by a fit of its engine that did not see it (jumpstart: half a minute)")(
       "leave-group-out", po::value<std::string>()->value_name("KIND"),
-      "the same, leaving out a whole model, accelerator, tp, length or batch at a time; prints the coverage of the "
-      "bands")("calibration", po::value<std::string>()->value_name("DIR"),
-               "use the accelerators and links that calibrate --from wrote, not the catalogue's");
+      "the same, leaving out a whole model, accelerator, tp, length, batch or version at a time; prints the coverage "
+      "of "
+      "the bands")("leave-half-out", "the same in two halves: every other configuration is left out")(
+      "calibration", po::value<std::string>()->value_name("DIR"),
+      "use the accelerators and links that calibrate --from wrote, not the catalogue's");
   return usage;
 }
+
+constexpr const char* kLeaveOut[] = {"leave-one-out", "leave-half-out", "leave-group-out"};
 
 // Every figure is judged by itself: a good mean over all would hide a bad one.
 bool exceeds(const std::vector<validation::Comparison>& comparisons, double limit) {
@@ -203,6 +207,7 @@ std::vector<validation::Comparison> leave_out(const Tables& given, const Parsed&
                                               const std::shared_ptr<const configs::Catalogue>& catalogue,
                                               study::RunControl& control, Console& console, std::deque<Tables>& kept) {
   const std::optional<model::Beyond> kind = group_option(parsed);
+  const bool halves = parsed.values.count("leave-half-out") > 0;
   const calibration::ServingSettings settings{.jobs = parsed.common.jobs,
                                               .control = &control,
                                               .progress = [&](const std::string& text) { console.note(text); }};
@@ -213,8 +218,11 @@ std::vector<validation::Comparison> leave_out(const Tables& given, const Parsed&
     const calibration::ServingProblem problem(model, kept.emplace_back(calibration::with_fitted_tables(given, model)),
                                               catalogue, settings);
     const calibration::ServingFit all_rows = problem.fit();
-    std::optional<calibration::ServingFit> left_out =
-        kind ? problem.leave_group_out(all_rows, *kind) : problem.leave_one_out(all_rows);
+    std::optional<calibration::ServingFit> left_out = halves ? problem.leave_half_out(all_rows)
+                                                      : kind ? problem.leave_group_out(all_rows, *kind)
+                                                             : problem.leave_one_out(all_rows);
+    if (!left_out && kind == model::Beyond::version)
+      left_out = calibration::by_other_version(model, kept.back(), catalogue, settings);
     if (!left_out) {
       console.note(fmt::format("{}: all fitted runs are of one group: none can be left out", model.engine));
       continue;
@@ -222,8 +230,9 @@ std::vector<validation::Comparison> leave_out(const Tables& given, const Parsed&
     calibration::ServingFit& fit = *left_out;
     std::erase_if(fit.comparisons,
                   [&](const validation::Comparison& c) { return !calibration::holds_table(given, c.table); });
-    console.note(fmt::format("{}: 90 % bands hold {:.0f} % of the left-out figures: {}", model.engine,
-                             100 * calibration::coverage_of(fit.comparisons), coverage_text(fit.comparisons)));
+    if (const std::string coverage = coverage_text(fit.comparisons); !coverage.empty())
+      console.note(fmt::format("{}: 90 % bands hold {:.0f} % of the left-out figures: {}", model.engine,
+                               100 * calibration::coverage_of(fit.comparisons), coverage));
     std::move(fit.comparisons.begin(), fit.comparisons.end(), std::back_inserter(all));
   }
   if (all.empty())
@@ -303,10 +312,11 @@ int run_validate(const Arguments& arguments, Console& console) {
   const RunCommands commands(control, console.is_jsonl());
   const std::shared_ptr<const configs::Catalogue> catalogue = open_catalogue(*parsed);
   std::deque<Tables> kept;
-  const bool leaves_out = parsed->values.count("leave-one-out") > 0 || parsed->values.count("leave-group-out") > 0;
+  const bool leaves_out = std::any_of(std::begin(kLeaveOut), std::end(kLeaveOut),
+                                      [&](const char* option) { return parsed->values.count(option) > 0; });
   const std::string study_file = text_option(*parsed, "study");
   if (!study_file.empty() && (jumpstart || leaves_out))
-    throw InputError("--study: belongs to the points.csv of a run, without --leave-one-out or --leave-group-out");
+    throw InputError("--study: belongs to the points.csv of a run, without an option that leaves runs out");
   const validation::CompareSettings settings{
       .jobs = parsed->common.jobs, .control = &control, .set = parsed->common.set};
   std::vector<validation::Comparison> comparisons;

@@ -107,10 +107,13 @@ TimeUncertainty widest(const model::EngineProfile& engine) {
   return out;
 }
 
-// Runs that leave out a model leave out a type with it, and another version changes as much as another model may.
+// Runs that leave out a model leave out a type with it. Another version whose runs were not compared changes as much as
+// another model may.
 TimeUncertainty beyond(const model::EngineProfile& engine, model::Beyond kind) {
+  auto found = engine.uncertainty_beyond.find(kind);
   const bool like_a_model = kind == model::Beyond::type || kind == model::Beyond::version;
-  const auto found = engine.uncertainty_beyond.find(like_a_model ? model::Beyond::model : kind);
+  if (found == engine.uncertainty_beyond.end() && like_a_model)
+    found = engine.uncertainty_beyond.find(model::Beyond::model);
   return found != engine.uncertainty_beyond.end() ? found->second : widest(engine);
 }
 

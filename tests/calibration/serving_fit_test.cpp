@@ -97,6 +97,25 @@ TEST(ServingFit, FewNumbersAreFitted) {
     EXPECT_LE(m.numbers.size() + (m.scan.empty() ? 0 : 1), 12U) << m.engine;
 }
 
+// Whatever a profile of the catalogue says it was fitted to, the program can fit it again.
+TEST(ServingFit, TheProgramFitsEveryFittedProfile) {
+  const auto all = catalogue();
+  for (const configs::Listing& listing : all->list("engines")) {
+    const auto profile = all->engine(listing.name)->profile;
+    if (!profile->calibrated || !profile->like.empty() || profile->ranges.empty()) continue;
+    const ServingModel& model = serving_model(listing.name);
+    EXPECT_TRUE(has_engine(serving_tables(model), model.engine)) << listing.name;
+    if (model.other_version.empty()) continue;
+    EXPECT_EQ(serving_model(model.other_version).other_version, model.engine);
+  }
+}
+
+TEST(ServingFit, AVersionIsANumberWithAPointInTheSource) {
+  EXPECT_EQ(version_of("vllm 0.12.0"), "0.12.0");
+  EXPECT_EQ(version_of("SGLang 0.5.6.post2 fp8_block"), "0.5.6.post2");
+  EXPECT_EQ(version_of("JumpStart post, Llama 2 7B by number of instances"), "");
+}
+
 // TGI's profile is fitted to three of the five JumpStart tables.
 TEST(ServingFit, OwnTablesArePredictedByTheFitOfThePublishedOnes) {
   const std::vector<validation::MeasuredTable> published = validation::jumpstart_tables();
