@@ -182,6 +182,7 @@ TEST_F(MeasuredPoints, ThePublishedTablesAreWhole) {
   EXPECT_EQ(rows("serving-h100"), 210U);
   EXPECT_EQ(rows("serving-h200-b200"), 259U);
   EXPECT_EQ(rows("trtllm-max-throughput"), 50U);
+  EXPECT_EQ(rows("serving-moe"), 98U);
 }
 
 // A prompt that the model has no room for says nothing of the speed of those that it has.
