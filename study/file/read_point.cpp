@@ -302,7 +302,13 @@ void read_front_end(const Section& study, PointSpec& spec) {
   const auto node = study.find("engine_front_end");
   if (!node) return;
   spec.front_end = static_cast<model::FrontEnd>(node->as_one_of(model::kFrontEndNames));
-  if (spec.front_end == model::FrontEnd::none || spec.engine->front_ends.count(spec.front_end) > 0) return;
+  if (spec.front_end == model::FrontEnd::none) return;
+  if (spec.engine->front_ends.count(spec.front_end) > 0) {
+    if (!spec.engine->like.empty())
+      spec.load_notes.push_back(fmt::format("engine {} was not measured behind {}; what it adds is that of {}",
+                                            spec.engine->id, node->as_string(), spec.engine->like));
+    return;
+  }
   node->fail(fmt::format("found '{}', which engine {} was not measured behind; allowed: none", node->as_string(),
                          spec.engine->id));
 }
