@@ -13,9 +13,9 @@ namespace plimsoll::calibration {
 
 namespace {
 
-constexpr double kMaxBandwidth = 1e15;  // bytes per second; so high that the size does not matter
+constexpr double kMaxBandwidth = 1e15;  // bytes per second; so high that the size has no effect
 
-// Fits latency + bytes / bandwidth with the least squared relative error. Neither is negative.
+// Fits latency + bytes / bandwidth by least squares on relative errors. Neither number may be negative.
 model::AllReduceSegment fit_segment(std::span<const AllReduceSample> samples) {
   Eigen::MatrixXd a(static_cast<Eigen::Index>(samples.size()), 2);
   for (Eigen::Index i = 0; i < a.rows(); ++i) {

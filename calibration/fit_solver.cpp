@@ -48,19 +48,19 @@ class Solver {
     return residuals_(candidates);
   }
 
-  // A number at one of its limits is differenced in the direction away from it.
+  // If a value is at one of its limits, the difference is taken in the direction away from that limit.
   MatrixXd jacobian(const std::vector<double>& values, const std::vector<double>& at) {
     std::vector<std::vector<double>> candidates;
     std::vector<double> steps;
     for (std::size_t i = 0; i < values.size(); ++i) {
       double step = options_.step;
-      // A step over the limit would be cut off and give a derivative of 0.
+      // A step beyond the limit would be cut off and give a derivative of 0.
       if (limited(i, values[i] * std::exp(step)) != values[i] * std::exp(step)) step = -step;
       candidates.push_back(values);
       candidates.back()[i] *= std::exp(step);
       steps.push_back(step);
     }
-    // All columns in one call, which the caller may compute in parallel.
+    // Evaluate all columns in one call, because the caller may compute them in parallel.
     const auto moved = evaluate(candidates);
     MatrixXd j(static_cast<Eigen::Index>(at.size()), static_cast<Eigen::Index>(values.size()));
     for (std::size_t c = 0; c < values.size(); ++c)
@@ -76,7 +76,7 @@ class Solver {
     VectorXd r(static_cast<Eigen::Index>(at.size())), w(r.size());
     for (Eigen::Index i = 0; i < r.size(); ++i) {
       r(i) = at[static_cast<std::size_t>(i)];
-      // The weight of the pseudo-Huber loss: large residuals pull less.
+      // The weight that the pseudo-Huber loss gives to a residual: large residuals pull less.
       w(i) = 1 / std::sqrt(1 + r(i) * r(i));
     }
     MatrixXd normal = j.transpose() * w.asDiagonal() * j;
@@ -95,7 +95,7 @@ class Solver {
       const VectorXd step = damped.ldlt().solve(-gradient);
       std::vector<double> values = best.values;
       for (std::size_t i = 0; i < values.size(); ++i)
-        // At most a factor of e per step: the model is linear only nearby.
+        // Change by at most a factor of e per step, because the model is linear only nearby.
         values[i] = limited(i, values[i] * std::exp(std::clamp(step(static_cast<Eigen::Index>(i)), -1.0, 1.0)));
       std::vector<double> moved = evaluate({values}).front();
       const double loss = fit_loss(numbers_, values, moved);

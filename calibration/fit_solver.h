@@ -13,9 +13,9 @@ namespace plimsoll::calibration {
 /// A number to fit. It is positive and varies on a logarithmic scale.
 struct FitNumber {
   std::string name;
-  double prior = 1;          // its most likely value without data
-  double spread = 0.5;       // standard deviation of its logarithm without data
-  double low = 0, high = 0;  // limits; 0: no limit
+  double prior = 1;          // the most likely value before any data
+  double spread = 0.5;       // standard deviation of its logarithm before any data
+  double low = 0, high = 0;  // limits; 0 for none
 };
 
 /// Returns the residuals of several candidate vectors, all of the same length, so that the caller may compute them in
@@ -25,12 +25,12 @@ using Residuals = std::function<std::vector<std::vector<double>>(const std::vect
 struct FitOptions {
   int iterations = 12;       // upper limit
   double step = 0.02;        // step of the logarithm for differences; large enough to cross the steps of a scheduler
-  double stop_below = 1e-3;  // relative decrease of the loss
+  double stop_below = 1e-3;  // stop when the loss decreases by a smaller fraction
 };
 
 struct FitResult {
   std::vector<double> values;
-  double loss = 0;      // including the priors
+  double loss = 0;      // includes the priors
   int evaluations = 0;  // candidate vectors evaluated
 };
 

@@ -18,7 +18,7 @@ namespace {
 using Rows = std::vector<const KernelMeasurement*>;
 using TableName = std::tuple<model::KernelOp, std::string, std::string, std::string>;
 
-// Rows by accelerator and table, in an order that does not depend on the order of files.
+// Rows by accelerator and table. The order does not depend on the order of the files.
 struct Sorted {
   std::map<std::string, std::map<TableName, Rows>> kernels;
   std::map<std::string, std::vector<const AllReduceMeasurement*>> all_reduces;
@@ -26,7 +26,7 @@ struct Sorted {
 };
 
 std::string origin_of(const std::string& framework, const std::string& version, const std::string& device) {
-  std::string name = framework;  // "VLLM" and "vLLM" are the same
+  std::string name = framework;  // case is ignored: "VLLM" and "vLLM" are the same
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return fmt::format("{} {} on {}", name, version, device);
@@ -42,7 +42,7 @@ Sorted sort_rows(const std::vector<KernelRows>& files, const configs::Catalogue&
   };
   for (const KernelRows& file : files) {
     for (const KernelMeasurement& row : file.kernels) {
-      // A chunk on a cached past is a difference of two prefills and is derived, not fitted.
+      // A chunk on a cached past is not fitted: its time is derived as the difference of two prefills.
       if (row.past > 0 || is_held_out(row, hold_out)) continue;
       const std::string id = id_of(row.device, file.file, row.line);
       sorted.kernels[id][{row.op, row.dtype, row.kv_dtype, row.kernel}].push_back(&row);
@@ -58,7 +58,7 @@ Sorted sort_rows(const std::vector<KernelRows>& files, const configs::Catalogue&
   return sorted;
 }
 
-// Drops sizes whose time is half as long again as both neighbours': the measurement was disturbed. Interpolation fills
+// Drops sizes whose time exceeds that of both neighbours by half: the measurement was disturbed. Interpolation fills
 // the gap.
 void drop_outliers(std::vector<model::AllReducePoint>& points) {
   constexpr double kFar = 1.5;
@@ -71,12 +71,12 @@ void drop_outliers(std::vector<model::AllReducePoint>& points) {
   }
 }
 
-// Curves by kernel and ranks. The 16-bit type has the kernel's plain name, because engines reduce in it; other types
-// append theirs.
+// Returns the curves by kernel and ranks. The curve of the 16-bit type has the kernel's plain name, because engines
+// reduce in that type; other types append their name.
 std::vector<model::AllReduceCurve> curves_of(const std::vector<const AllReduceMeasurement*>& rows) {
   std::map<std::string, std::set<std::string>> types;
   for (const AllReduceMeasurement* row : rows) types[row->kernel].insert(row->dtype);
-  // Without a 16-bit type the first one in alphabetical order takes the plain name.
+  // Without a 16-bit type, the first type in alphabetical order gets the plain name.
   const auto curve_name = [&](const AllReduceMeasurement& row) {
     const std::set<std::string>& of_kernel = types[row.kernel];
     const auto wide = std::find_if(of_kernel.begin(), of_kernel.end(),
@@ -87,7 +87,7 @@ std::vector<model::AllReduceCurve> curves_of(const std::vector<const AllReduceMe
   std::map<std::pair<std::string, std::uint32_t>, std::map<double, std::pair<double, int>>> sums;
   for (const AllReduceMeasurement* row : rows) {
     auto& [sum, count] = sums[{curve_name(*row), row->ranks}][row->bytes];
-    // The geometric mean, so that a disturbed repetition counts less.
+    // Use the geometric mean, so that a disturbed repetition counts less.
     sum += std::log(row->seconds);
     ++count;
   }
@@ -118,13 +118,13 @@ std::string key_part_text(const model::KernelTable& table, const model::KernelKe
 
 bool is_held_out(const KernelMeasurement& row, int hold_out) {
   if (hold_out <= 0) return false;
-  // The configuration as LeaveOut::configuration defines it: attention at any batch size, experts at any skew.
+  // A configuration is what LeaveOut::configuration defines: attention at any batch size, experts at any skew.
   model::KernelKey key = row.key;
   if (row.op == model::KernelOp::moe) key[4] = 0;
   if (row.op == model::KernelOp::prefill_attention || row.op == model::KernelOp::decode_attention) key[0] = 0;
   std::string bytes(model::name(row.op));
   for (const std::uint32_t part : key) bytes += fmt::format(",{}", part);
-  // A hash of the configuration itself: the same choice for every file and order of rows.
+  // Hash the configuration itself: the choice is then the same for every file and order of rows.
   return model::crc32_of(bytes) % static_cast<std::uint32_t>(hold_out) == 0;
 }
 
@@ -176,8 +176,8 @@ std::vector<FittedAccelerator> fit_kernels(const std::vector<KernelRows>& files,
 
 namespace {
 
-// Returns the mean error of one kernel's all-reduces when each size up to 8 MiB between two others is left out, and the
-// number of such sizes.
+// Leaves out each size up to 8 MiB that lies between two others. Returns the mean error of one kernel's all-reduces at
+// these sizes, and their number.
 std::pair<double, std::size_t> sizes_left_out(const std::vector<model::AllReduceCurve>& curves,
                                               const std::string& kernel) {
   constexpr double kMaxBytes = 8 << 20;

@@ -33,8 +33,8 @@ struct CalibrateSettings {
   std::function<void(double done, std::size_t total)> progress;  // may be empty; called from several threads
 };
 
-/// Returns true if `hold_out` excludes the configuration: decided by a hash of the configuration, so the same on every
-/// run.
+/// Returns true if `hold_out` excludes the configuration. A hash of the configuration decides, so the result is the
+/// same in every run.
 [[nodiscard]] bool is_held_out(const KernelMeasurement& row, int hold_out);
 /// The same for one size of a kernel's all-reduces over a number of ranks.
 [[nodiscard]] bool is_held_out(const AllReduceMeasurement& row, int hold_out);
@@ -45,9 +45,9 @@ struct CalibrateSettings {
                                                          const configs::Catalogue& catalogue,
                                                          const CalibrateSettings& settings);
 
-/// Returns the changed files of the catalogue as (path, content): accelerators/ID.kernels, and with the fitted
-/// coefficients, curves and errors the files of the accelerator, of those that share its kernels (their `kernels.file`
-/// names it) and of its link. Kernel files of servers that these refer to (`own_kernels`) come unchanged.
+/// Returns the changed files of the catalogue as (path, content), with fitted coefficients, curves and errors. They are
+/// accelerators/ID.kernels and the files of the accelerator, of its link, and of accelerators that share its kernels
+/// (`kernels.file` names it). Includes kernel files of servers to which these refer (`own_kernels`), unchanged.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> calibrated_files(const FittedAccelerator& fitted,
                                                                                 const configs::Catalogue& catalogue);
 /// Returns an accelerator's file with its coefficients and the name of its kernel file replaced by the fitted ones.

@@ -18,7 +18,7 @@ namespace {
 using model::KernelKey;
 using model::KernelOp;
 
-// The accelerator of a device, and its own link.
+// The accelerator of a device, and its link.
 struct Device {
   std::shared_ptr<const model::Accelerator> accelerator;
   std::shared_ptr<const model::Interconnect> link;
@@ -37,7 +37,7 @@ class Comparer {
   }
 
  private:
-  // Looks a device up once: a table has thousands of rows of the same one.
+  // Looks each device up only once, because a table has thousands of rows for the same device.
   const Device& device(const std::string& name, const std::string& file, std::size_t line) {
     Device& found = devices_[name];
     if (!found.accelerator) {
@@ -48,7 +48,7 @@ class Comparer {
     return found;
   }
 
-  // Returns the table of the row's own kernel, else the closest of its op and type.
+  // Returns the table of the row's own kernel, else the closest one of the same op and type.
   static const model::MeasuredKernel* table_for(const model::KernelFile& file, const KernelMeasurement& row) {
     for (std::size_t i = 0; i < file.entries().size(); ++i) {
       const model::KernelFile::Entry& e = file.entries()[i];
@@ -91,7 +91,7 @@ class Comparer {
       c.predicted =
           model::chunk_time(table.coefficients.t0.count(), c.predicted, time_of(*kernel, a, row.key, row.past));
     }
-    // Seen means fitted: the same shape, kernel and kind of measurement.
+    // Count a row as seen if it was fitted: the same shape, kernel and kind of measurement.
     c.seen = ratios->measured && table.kernel == row.kernel && row.past == 0;
     c.outside =
         ratios->outside || last > table.columns.back() || last < table.columns.front() || table.kernel != row.kernel;
@@ -107,7 +107,7 @@ class Comparer {
     const auto has = [&](auto&& is) {
       return d.link && std::any_of(d.link->all_reduce.begin(), d.link->all_reduce.end(), is);
     };
-    // A type without a curve of its own is compared with the 16-bit one.
+    // A type without its own curve is compared with the 16-bit curve.
     const bool own_type = has([&](const model::AllReduceCurve& c) { return c.kernel == typed; });
     const std::string& wanted = own_type ? typed : row.kernel;
     const auto is_own = [&](const model::AllReduceCurve& c) {
@@ -122,7 +122,7 @@ class Comparer {
     c.predicted = model::all_reduce_time(*d.link, Bytes(row.bytes), ranks,
                                          wanted == "NCCL" ? std::string_view() : std::string_view(wanted))
                       .count();
-    // Until a curve of exactly these ranks covers the size.
+    // Assume that the row is outside until a curve for exactly these ranks covers the size.
     c.outside = true;
     for (const model::AllReduceCurve& curve : d.link->all_reduce) {
       if (!is_own(curve) || curve.ranks != ranks || curve.points.empty()) continue;
@@ -178,7 +178,7 @@ KernelReport compare_kernels(const std::vector<KernelRows>& files, const configs
   return report;
 }
 
-// Averages the errors of unseen shapes separately, because the fit was made on all others.
+// Averages the errors of unseen shapes separately, because the fit used all others.
 std::vector<KernelSummary> summarise(const KernelReport& report) {
   std::map<std::tuple<std::string, std::string, std::string, std::string>, std::vector<const KernelComparison*>> groups;
   for (const KernelComparison& c : report.rows) groups[{c.accelerator, c.op, c.dtype, c.kernel}].push_back(&c);

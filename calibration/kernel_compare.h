@@ -17,7 +17,7 @@ namespace plimsoll::calibration {
 struct KernelComparison {
   std::string accelerator, op, dtype, kernel;  // attention's dtype is "type/KV type"
   double measured = 0, predicted = 0;          // seconds
-  bool seen = false;                           // exactly this shape is in the fit
+  bool seen = false;                           // the fit includes exactly this shape
   bool outside = false;  // outside the fitted shapes, rows or contexts, or predicted from another kernel's table
   bool derived = false;  // a later chunk of a prefill: the difference of two whole prefills
   std::size_t file = 0, line = 0;  // index of the file; line number from 1
@@ -26,8 +26,8 @@ struct KernelComparison {
 struct KernelReport {
   std::vector<std::string> files;
   std::vector<KernelComparison> rows;
-  /// Reasons why rows were not predicted, and their number: other collectives, windows, ops or types that no table of
-  /// the accelerator covers.
+  /// How many rows were not predicted, by reason: other collectives or windows, or ops and types that no table of the
+  /// accelerator covers.
   std::map<std::string, std::size_t> not_predicted;
 };
 
@@ -39,7 +39,7 @@ struct KernelSummary {
   double unseen_mean = 0;  // over shapes that are not in the fit
 };
 
-/// Throws InputError for an unreadable table, a device that the catalogue does not know, or a damaged calibration.
+/// Predicts every row. Throws InputError for an unreadable table, an unknown device, or a damaged calibration.
 [[nodiscard]] KernelReport compare_kernels(const std::vector<KernelRows>& files, const configs::Catalogue& catalogue);
 /// Returns the groups by accelerator, op, type and kernel in alphabetical order.
 [[nodiscard]] std::vector<KernelSummary> summarise(const KernelReport& report);

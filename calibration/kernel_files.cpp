@@ -31,7 +31,7 @@ std::string text_of(const Lines& lines) {
 
 bool is_inside(const std::string& line) { return line.empty() || line[0] == ' ' || line[0] == '-'; }
 
-// Returns the lines [first, last) of a top-level key; both equal `lines.size()` if there is none.
+// Returns the lines [first, last) of a top-level key; both equal `lines.size()` if the key is missing.
 std::pair<std::size_t, std::size_t> block_of(const Lines& lines, const std::string& key) {
   const auto first =
       std::find_if(lines.begin(), lines.end(), [&](const std::string& l) { return l.starts_with(key + ":"); });
@@ -39,7 +39,7 @@ std::pair<std::size_t, std::size_t> block_of(const Lines& lines, const std::stri
   return {static_cast<std::size_t>(first - lines.begin()), static_cast<std::size_t>(last - lines.begin())};
 }
 
-// Replaces the key's lines by `block`. A new key goes before the first existing key of `before`, else to the end.
+// Replaces the key's lines by `block`. A new key goes before the first existing key of `before`, or to the end.
 void replace_block(Lines& lines, const std::string& key, const Lines& block, const std::vector<std::string>& before) {
   auto [first, last] = block_of(lines, key);
   if (first == lines.size()) {
@@ -54,7 +54,7 @@ void replace_block(Lines& lines, const std::string& key, const Lines& block, con
   lines.insert(at, block.begin(), block.end());
 }
 
-// Returns the default table of an op, for types without a table: the 16-bit one with the most points.
+// Returns an op's default table, for types that have none: the 16-bit table with the most points.
 const model::KernelTable* first_table(const FittedAccelerator& fitted, model::KernelOp op) {
   const model::KernelTable* best = nullptr;
   for (const model::KernelTable& t : fitted.tables) {
@@ -91,7 +91,7 @@ void replace_efficiency(Lines& lines, const FittedAccelerator& fitted) {
   }
 }
 
-// Returns "gemm 3.6 %, moe 6.1 %": means over all measurements of an op, of all types and kernels.
+// Returns "gemm 3.6 %, moe 6.1 %": for each op the mean over all measurements of all types and kernels.
 std::string error_list(const FittedAccelerator& fitted, double model::KernelTable::*error) {
   std::string text;
   for (std::size_t i = 0; i < model::kKernelOps; ++i) {
@@ -175,8 +175,8 @@ std::string catalogue_file(const configs::Catalogue& catalogue, const std::strin
   return content_of(catalogue.root() + "/" + kind + "/" + id + ".yaml");
 }
 
-// Returns the accelerator and the boards with the same chip: they refer to its kernels and are calibrated by them.
-// Other accelerators may take its kernels at their own peaks, and stay estimates.
+// Returns the accelerator and the boards with the same chip, which refer to its kernels and are calibrated by them.
+// Other accelerators may use its kernels with their own peaks, but remain estimates.
 std::vector<std::string> sharing_accelerators(const FittedAccelerator& fitted, const configs::Catalogue& catalogue) {
   std::vector<std::string> ids{fitted.id};
   for (const configs::Listing& listing : catalogue.list("accelerators")) {
@@ -188,7 +188,7 @@ std::vector<std::string> sharing_accelerators(const FittedAccelerator& fitted, c
   return ids;
 }
 
-// The written files refer to the kernels of servers that bring their own: these are copied beside them, unchanged.
+// Copies the kernel files of servers that have their own, unchanged, because the written files refer to them.
 void add_own_kernels(const std::vector<std::string>& accelerators, const configs::Catalogue& catalogue,
                      std::vector<std::pair<std::string, std::string>>& files) {
   std::set<std::string> names;

@@ -58,7 +58,7 @@ double cold_efficiency(std::span<const KernelWork> work, std::span<const double>
   return std::clamp(*place, 0.05, 1.0);
 }
 
-// Predicts every log ratio with all measurements of its configuration left out, site by site in the table's order.
+// Predicts every log ratio without the measurements of its own configuration, site by site in the table's order.
 std::vector<float> left_out(const KernelTable& table, LeaveOut what) {
   const KernelInterpolation interpolation(table);
   std::vector<float> out;
@@ -79,7 +79,7 @@ double mean_error(std::span<const float> predicted, std::span<const float> measu
   return count > 0 ? sum / count : 0;
 }
 
-// The starting point of the search for the metric, found on the published tables of five accelerators.
+// Returns the starting point of the metric search, which was found on the published tables of five accelerators.
 model::KernelMetric first_metric(KernelOp op) {
   switch (op) {
     case KernelOp::gemm: return {.scale = {0.5, 0.125, 0}, .nugget = 0.03, .neighbours = 32};
@@ -90,8 +90,8 @@ model::KernelMetric first_metric(KernelOp op) {
   return {};
 }
 
-// Searches the metric by coordinate descent in factors of two. The objective is the error when configurations are left
-// out.
+// Searches the metric by coordinate descent in factors of two. It minimizes the error that results when configurations
+// are left out.
 class MetricSearch {
  public:
   /// Errors are computed against `measured`, even if the table holds cleaned values.
@@ -113,7 +113,7 @@ class MetricSearch {
         trial.nugget = std::clamp(trial.nugget * factor, 1e-3, 3.0);
         try_metric(trial);
       }
-      // A round that gains less than half a per cent is the last.
+      // Stop after a round that gains less than half a per cent.
       if (best_ > 0.995 * before) break;
     }
     // More neighbours make every lookup slower, so they must reduce the error by 5 %.
@@ -128,7 +128,7 @@ class MetricSearch {
     const double from = table_.metric.scale[f];
     if (from == 0) {
       double better = 0;
-      // A feature without influence: try growing scales from a quarter, then one small scale.
+      // The feature has no influence: try growing scales from a quarter, then one small scale.
       for (double next = 0.25; try_scale(f, next); next *= 2) better = next;
       if (better == 0) try_scale(f, 0.0625);
       return;
@@ -142,7 +142,7 @@ class MetricSearch {
     // Neither direction helps: test whether the feature is needed at all.
     try_scale(f, 0);
   }
-  // The feature that steps at the knee. Other ops have no such feature.
+  // Returns the feature that has a step at the knee. Other ops have no such feature.
   [[nodiscard]] static std::size_t step_of(KernelOp op) {
     if (op == KernelOp::gemm) return 3;
     return op == KernelOp::moe ? 7 : model::kFeatures;
@@ -192,7 +192,7 @@ class MetricSearch {
 // measurement i.
 float offset_around(const KernelTable& table, std::span<const float> measured, std::span<const float> expected,
                     std::size_t i) {
-  constexpr std::size_t kReach = 8;  // either side
+  constexpr std::size_t kReach = 8;  // columns on either side
   const std::size_t width = table.columns.size(), column = i % width, row = i - column;
   std::vector<float> offsets;
   for (std::size_t c = column - std::min(column, kReach); c <= std::min(column + kReach, width - 1); ++c) {
@@ -204,19 +204,20 @@ float offset_around(const KernelTable& table, std::span<const float> measured, s
   return *middle;
 }
 
-// Replaces outliers. A measurement that disagrees with all its neighbours (a clock that dropped, a cold start) spoils
+// Replaces outliers. A measurement that disagrees with all its neighbours (the clock dropped, or a cold start) spoils
 // the interpolation from it. Its neighbours are the measurements of the same shape in nearby columns, and those of
-// other shapes in the same column. A shape that differs from other shapes in all its columns is not an outlier.
+// other shapes in the same column. A shape that differs from other shapes in all columns is not an outlier.
 //
-// Outliers are replaced by what their neighbours predict if that improves the prediction of left-out configurations.
-// The outliers have distorted the metric as well, so it is then searched again. Too slow is the more common fault and
-// has the lower threshold. Returns the error out of fit against the original measurements.
+// Outliers are replaced by the prediction of their neighbours if that improves the prediction of left-out
+// configurations. Because outliers also distort the metric, it is then searched again. Times that are too long are more
+// common, so their threshold is lower. Returns the error out of fit against the original measurements.
 double replace_outliers(KernelTable& table, double error) {
   constexpr float kSlow = 0.2F, kFast = 0.3F;  // 22 % above, 26 % below
   constexpr double kWorthIt = 0.9;
   constexpr int kRounds = 3, kPasses = 4;
   const std::vector<float> measured = table.log_ratio, level(measured.size(), 0.0F);
   KernelTable cleaned = table;
+  // Start from the general metric, because the outliers distorted the one that was searched.
   cleaned.metric = first_metric(table.op);
   double best = error;
   for (int round = 0; round < kRounds; ++round) {
@@ -224,15 +225,15 @@ double replace_outliers(KernelTable& table, double error) {
       const std::vector<float> expected = left_out(cleaned, LeaveOut::configuration);
       for (std::size_t i = 0; i < measured.size(); ++i) {
         if (std::isnan(measured[i])) continue;
-        // In the first pass the prediction itself contains outliers. A measurement must then also stick out of its own
-        // row.
+        // In the first pass the prediction itself is affected by outliers, so a measurement must also deviate from its
+        // own row.
         const float likely = expected[i] + offset_around(table, measured, expected, i), off = measured[i] - likely;
         const float sticks_out = pass > 0 ? off : 2 * (measured[i] - offset_around(table, measured, level, i));
         const bool is_outlier = std::min(off, sticks_out) > kSlow || std::max(off, sticks_out) < -kFast;
         cleaned.log_ratio[i] = is_outlier ? likely : measured[i];
       }
     }
-    // The passes above have settled the outliers for this metric; a new metric may see others.
+    // The passes above found the outliers for this metric; with a new metric there may be others.
     const double after = MetricSearch(cleaned, measured).run();
     if (after >= best || after > kWorthIt * error) break;
     best = after;
@@ -260,7 +261,7 @@ LeftOutErrors left_out_errors(const KernelTable& table) {
       if (std::isnan(left) || std::isnan(middle) || std::isnan(right)) continue;
       const double low = std::log(table.columns[i - 1]), high = std::log(table.columns[i + 1]);
       const double fraction = (std::log(table.columns[i]) - low) / (high - low);
-      // Linear in the logarithm of the column, as the table itself interpolates.
+      // Interpolate linearly in the logarithm of the column, as the table does.
       sum += std::abs(std::expm1(static_cast<double>(left) + fraction * static_cast<double>(right - left) -
                                  static_cast<double>(middle)));
       ++count;
@@ -272,7 +273,7 @@ LeftOutErrors left_out_errors(const KernelTable& table) {
 
 namespace {
 
-// All measurements in the table's order: by site, then by column.
+// All measurements in the order of the table: by site, then by column.
 struct Measurements {
   Measured by_site;
   std::vector<KernelWork> work;
@@ -294,8 +295,8 @@ Measurements prepare(std::span<const KernelMeasurement* const> rows, KernelTable
   return m;
 }
 
-// Fits the roofline with a cache of some bytes (0: none), the ratios that it leaves, and the metric that predicts these
-// best.
+// Fits the roofline with a cache of the given size (0 for none), computes the remaining ratios, and searches the metric
+// that predicts them best.
 KernelTable fit_all(KernelTable table, const Measurements& m, FlopsPerSecond peak, BytesPerSecond bandwidth,
                     Bytes cache) {
   const FittedRoofline fitted = fit_roofline(table.op, m.work, m.seconds, peak, bandwidth, cache);
@@ -314,7 +315,7 @@ KernelTable fit_all(KernelTable table, const Measurements& m, FlopsPerSecond pea
     }
     ++site;
   }
-  // The search may replace outliers in the table; errors are always computed against the measurements.
+  // The search may replace outliers in the table, so errors are always computed against the original measurements.
   const std::vector<float> exact = table.log_ratio;
   table.out_of_fit = MetricSearch(table, exact).run();
   // Only products have enough neighbours to distinguish an outlier from an edge.
@@ -347,8 +348,8 @@ KernelTable fit_kernel_table(std::span<const KernelMeasurement* const> rows, con
   table.cold_efficiency = cold_efficiency(measured.work, measured.seconds, accelerator);
   KernelTable plain = fit_all(table, measured, peak, bandwidth, Bytes(0));
   if (table.op != KernelOp::moe || !(accelerator.last_level_cache.value > 0)) return plain;
-  // The cache model must reduce the error by a tenth. It does where the experts of a rank fit the cache (L40S: 96 MB),
-  // and explains nothing elsewhere.
+  // The cache model must reduce the error by a tenth. It does if the experts of a rank fit the cache (L40S: 96 MB), and
+  // explains nothing elsewhere.
   constexpr double kWorthIt = 0.9;
   KernelTable cached = fit_all(std::move(table), measured, peak, bandwidth, accelerator.last_level_cache);
   return cached.out_of_fit < kWorthIt * plain.out_of_fit ? cached : plain;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From measured kernels to a table (model/kernel_table.h): fits the roofline by damped Gauss-Newton on the logarithm of
-// the error, stores the ratios that it leaves, and searches the metric that best predicts left-out configurations.
+// From measured kernels to a table (model/kernel_table.h). Fits the roofline by damped Gauss-Newton on the logarithm of
+// the error, and stores the remaining ratios. Searches the metric that best predicts left-out configurations.
 #pragma once
 
 #include <span>
@@ -12,8 +12,8 @@
 
 namespace plimsoll::calibration {
 
-/// Errors of the table's own predictions: mean |predicted / measured - 1| over its measurements, leaving out one item
-/// at a time.
+/// Errors of the table's predictions when one item at a time is left out: mean |predicted / measured - 1| over its
+/// measurements.
 struct LeftOutErrors {
   double configuration = 0;  // LeaveOut::configuration
   double shape = 0;          // MoE: LeaveOut::shape; else the same
@@ -28,8 +28,8 @@ struct FittedRoofline {
   model::OpCoefficients coefficients;
   model::WarmCache cache;
 };
-/// Fits the roofline alone. seconds[i] is the time of work[i]. With a cache of some bytes (0: none) its speedup is
-/// fitted too.
+/// Fits the roofline alone. seconds[i] is the time of work[i]. With a cache size other than 0, the speedup by the cache
+/// is fitted too.
 [[nodiscard]] FittedRoofline fit_roofline(model::KernelOp op, std::span<const model::KernelWork> work,
                                           std::span<const double> seconds, FlopsPerSecond peak,
                                           BytesPerSecond bandwidth, Bytes cache);

@@ -25,17 +25,17 @@ OpCoefficients coefficients_of(const Unknowns& x) {
   c.t0 = Seconds(std::exp(std::clamp(x[0], -18.4, -4.6)));  // 10 ns to 10 ms
   c.compute_efficiency = logistic(std::clamp(x[1], -6.0, 6.0));
   c.memory_efficiency = logistic(std::clamp(x[2], -6.0, 6.0));
-  c.p = 1 + std::exp(std::clamp(x[3], -5.0, 3.0));  // at most 21; above that, the norm equals the maximum
+  c.p = 1 + std::exp(std::clamp(x[3], -5.0, 3.0));  // at most 21, where the norm already equals the maximum
   return c;
 }
 
 model::WarmCache cache_of(const Unknowns& x, Bytes bytes) {
   if (x.size() <= kSpeedup) return {};
-  return {bytes, 1 + std::exp(std::clamp(x[kSpeedup], -5.0, 3.0))};  // at most 21 times as fast
+  return {bytes, 1 + std::exp(std::clamp(x[kSpeedup], -5.0, 3.0))};  // a speedup of at most 21
 }
 
-// The loss is quadratic for small and linear for large errors, so that wave steps and outliers do not bend the curve:
-// the sum of sqrt(1 + (e / s)^2) - 1.
+// The loss is the sum of sqrt(1 + (e / s)^2) - 1. It is quadratic for small and linear for large errors, so wave steps
+// and outliers do not bend the curve.
 constexpr double kScale = 0.15;
 double loss_of(double error) { return std::sqrt(1 + (error / kScale) * (error / kScale)) - 1; }
 double weight_of(double error) { return 1 / std::sqrt(1 + (error / kScale) * (error / kScale)); }
@@ -46,7 +46,7 @@ struct Problem {
   std::span<const double> seconds;
   FlopsPerSecond peak;
   BytesPerSecond bandwidth;
-  Bytes cache;  // 0: none
+  Bytes cache;  // 0 for none
 
   [[nodiscard]] Eigen::VectorXd errors(const Unknowns& x) const {
     const OpCoefficients c = coefficients_of(x);
@@ -65,7 +65,7 @@ struct Problem {
   }
 };
 
-// Levenberg-Marquardt with weights from the loss and a numeric Jacobian, as there are few unknowns.
+// Levenberg-Marquardt with weights from the loss. The Jacobian is numeric, because there are few unknowns.
 Unknowns minimise(const Problem& problem, Unknowns x) {
   constexpr int kMaxSteps = 60;
   constexpr double kStep = 1e-5;
@@ -86,6 +86,7 @@ Unknowns minimise(const Problem& problem, Unknowns x) {
     const Unknowns next = x - damped.ldlt().solve(gradient);
     const Eigen::VectorXd next_errors = problem.errors(next);
     const double next_loss = problem.loss(next_errors);
+    // A step that does not improve the fit is taken back, and the next one is shorter.
     if (!std::isfinite(next_loss) || next_loss >= loss) {
       damping *= 4;
       continue;
@@ -108,10 +109,11 @@ FittedRoofline fit_roofline(KernelOp op, std::span<const KernelWork> work, std::
   const double fastest = *std::min_element(seconds.begin(), seconds.end());
   Unknowns best;
   double lowest = std::numeric_limits<double>::infinity();
+  // Two starts, at compute efficiencies of 0.5 and 0.82, because the loss may have several minima.
   for (const double compute : {0.0, 1.5}) {
     Unknowns start(cache.value > 0 ? kSpeedup + 1 : kSpeedup);
     start.head<4>() << std::log(fastest), compute, 1.0, 0.5;
-    if (cache.value > 0) start[kSpeedup] = 0.7;  // starts at three times as fast
+    if (cache.value > 0) start[kSpeedup] = 0.7;  // the search starts at a speedup of three
     const Unknowns found = minimise(problem, start);
     const double loss = problem.loss(problem.errors(found));
     if (loss >= lowest) continue;

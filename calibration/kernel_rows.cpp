@@ -29,7 +29,7 @@ std::vector<std::string_view> split(std::string_view line) {
   }
 }
 
-// A row by column names. Fields of these tables contain neither commas nor quotes.
+// A row with access by column name. Fields of these tables contain neither commas nor quotes.
 class Row {
  public:
   Row(const std::string& file, std::size_t line, const std::map<std::string, std::size_t>& places,
@@ -77,7 +77,7 @@ class Row {
   std::vector<std::string_view> fields_;
 };
 
-// Refuses quotes: names are written into YAML files between double quotes.
+// Refuses quotes in names, because names are written into YAML files between double quotes.
 std::string quotable(const Row& row, const std::string& column) {
   const std::string name = row.text_or(column, "");
   const auto breaks = [](char c) { return c == '"' || c == '\\' || std::iscntrl(static_cast<unsigned char>(c)) != 0; };
@@ -106,7 +106,7 @@ void check_dtype(const Row& row, const std::string& column, const std::string& d
   }
 }
 
-// All 16-bit types run the same kernels at the same speed, so they share one name.
+// Returns one name for all 16-bit types: they run the same kernels at the same speed.
 std::string canonical_dtype(const std::string& dtype) {
   return dtype == "float16" || dtype == "half" ? "bfloat16" : dtype;
 }
@@ -179,7 +179,7 @@ void read_attention(const Row& row, KernelRows& rows) {
   const std::uint32_t tokens = row.whole("isl", 1), step = row.whole("step", 0);
   m.column = decode ? tokens + step : tokens;
   m.past = decode ? 0 : step;
-  // Rows that the model has no use for are counted by reason, so that a report can say what was left out.
+  // Count rows that the model cannot use by reason, so that a report can state what was left out.
   std::string unmodelled;
   if (row.has("window_size") && row.whole("window_size", 0) > 0)
     unmodelled = op + " with a window";
@@ -210,7 +210,7 @@ void read_all_reduce(const Row& row, KernelRows& rows) {
 
 using ReadRow = void (*)(const Row&, KernelRows&);
 
-// Recognises the family of a table by the columns that only it has.
+// Recognises the family of a table by columns that only this family has.
 ReadRow reader_for(const std::set<std::string, std::less<>>& names) {
   const auto has = [&](std::initializer_list<std::string_view> wanted) {
     return std::all_of(wanted.begin(), wanted.end(), [&](std::string_view n) { return names.find(n) != names.end(); });

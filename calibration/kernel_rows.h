@@ -14,7 +14,7 @@
 
 namespace plimsoll::calibration {
 
-/// One measured execution of a kernel.
+/// One measured kernel.
 struct KernelMeasurement {
   std::string device, framework, version;  // "NVIDIA H200", "VLLM", "0.24.0"
   model::KernelOp op = model::KernelOp::gemm;
@@ -34,12 +34,12 @@ struct AllReduceMeasurement {
   std::size_t line = 0;
 };
 
-/// Returns the name of a kernel's curve for a type other than the one that engines reduce in: "NCCL int8".
+/// Returns the name of a kernel's curve for a type other than the one in which engines reduce: "NCCL int8".
 [[nodiscard]] inline std::string all_reduce_name(const std::string& kernel, const std::string& dtype) {
   return kernel + " " + dtype;
 }
 
-/// The rows of a file. Rows of kinds that are not modelled (other collectives, windows, beams) are counted by kind.
+/// The rows of a file. Rows that are not modelled (other collectives, windows, beams) are only counted, by kind.
 struct KernelRows {
   std::string file;
   std::vector<KernelMeasurement> kernels;

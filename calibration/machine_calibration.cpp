@@ -24,9 +24,9 @@ constexpr std::size_t kProbeBytes = 256U << 20;  // 8 times the last-level cache
 constexpr std::int64_t kKvBlocks = 6000, kMaxRows = 512, kMaxContext = 2048;
 constexpr double kProbeSeconds = 0.5;
 constexpr double kMaxProbes = 0.8;
-constexpr double kCoarseBelow = 15;  // seconds; below, fewer shapes are measured
-// Shares of the time. The first two are for each (dtype, ranks, model): ops and held-out forwards; the rest of its
-// share builds the engine. The third is for the host.
+constexpr double kCoarseBelow = 15;  // seconds; below this, fewer shapes are measured
+// Shares of the time. The first two apply to each (dtype, ranks, model): ops and held-out forwards; the rest of its
+// share is for building the engine. The third is for the host.
 constexpr double kOpsPart = 0.45, kForwardsPart = 0.2, kHostPart = 0.1;
 
 std::string settings_line(const MachineSettings& s) {
@@ -79,7 +79,7 @@ class MachineCalibrator {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
     if (settings_.most_seconds > 0 && spent.count() > settings_.most_seconds && fraction < 1)
       throw TimeIsUp{spent.count(), fraction};
-    // Recalled samples take no time, so progress reports them separately.
+    // Recalled samples took no time in this run, so progress reports them separately.
     if (recalled) recalled_ += fraction - last_;
     last_ = fraction;
     if (settings_.progress) settings_.progress(what, fraction, recalled_);
@@ -99,7 +99,7 @@ class MachineCalibrator {
       for (double& v : values) v = std::abs(v / middle - 1);
       result_.rates_spread =
           std::max(result_.rates_spread,
-                   sched::quantile(values, kMaxProbes));  // a quantile, so that a short burst does not count
+                   sched::quantile(values, kMaxProbes));  // a quantile, so that a short burst has no effect
       return middle;
     };
     result_.rates = {median_of(&exec::SteadyRates::read_bandwidth), median_of(&exec::SteadyRates::multiply_add)};
@@ -110,7 +110,7 @@ class MachineCalibrator {
     share.ranks = ranks;
     share.dtype = dtype;
     if (on_cpu()) {
-      // All cores together: a share is judged against what the machine gives when all ranks work.
+      // Use all cores together: a share is compared with what the machine achieves when all ranks work.
       const int threads = std::max(result_.cores, ranks);
       share.read_bandwidth = exec::read_bandwidth(threads, kProbeBytes);
       share.multiply_add = exec::fma_peak(threads);
@@ -137,7 +137,7 @@ class MachineCalibrator {
     config.kv_blocks = kKvBlocks;
     config.sequences = 128;
     config.step_rows = kMaxRows;
-    // Whole forwards run as in service. Single ops are traced without graphs: see measure().
+    // Whole forwards run as in service, with graphs on a GPU. Single ops are traced without graphs: see measure().
     config.graphs = !on_cpu();
     return config;
   }
@@ -168,8 +168,8 @@ class MachineCalibrator {
     const std::vector<GridForward> grid = benchmark_grid(bench, tokens);
     if (!on_cpu()) {
       samples.whole.emplace_back(config, measure_whole(*engine, grid, bench));
-      // The ops of a graph cannot be timed one by one, so they run on an engine without graphs. The first engine goes
-      // before: a GPU may not have room for both.
+      // The ops of a graph cannot be timed one by one, so they run on an engine without graphs. Destroy the first
+      // engine before, because a GPU may not have room for both.
       config.graphs = false;
       engine.reset();
       engine.emplace(config, *weights);
@@ -186,7 +186,7 @@ class MachineCalibrator {
     report(label, 1, false);
   }
 
-  // Measures decode forwards of the grid as in service, replayed as one graph. They give the gaps between kernels.
+  // Measures decode forwards as in service, replayed as one graph each. The gaps between kernels are fitted to them.
   std::vector<ForwardSample> measure_whole(exec::Engine& engine, const std::vector<GridForward>& grid,
                                            BenchmarkSettings bench) {
     std::vector<GridForward> decodes;
@@ -202,7 +202,7 @@ class MachineCalibrator {
   SampleStore store_;
   std::optional<exec::SteadyProbe> probe_;
   std::vector<exec::SteadyRates> rates_;
-  std::vector<std::pair<std::string, std::vector<double>>> live_;  // of the models of this share
+  std::vector<std::pair<std::string, std::vector<double>>> live_;  // live loads of this share's models
   MachineCalibration result_;
   double parts_ = 1, done_ = 0, last_ = 0, recalled_ = 0;
 };

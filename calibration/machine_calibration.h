@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `plimsoll calibrate`: measures the executor's own kernels on this machine, fits the cost model to them, and writes
-// the file that `hardware: this-machine` reads (configs/this_machine.h). A part of the measurements is held out.
+// the file that `hardware: this-machine` reads (configs/this_machine.h). Part of the measurements is held out.
 #pragma once
 
 #include <functional>
@@ -25,29 +25,29 @@ struct MachineSettings {
   exec::DeviceKind device = exec::DeviceKind::cpu;
   std::vector<model::DType> dtypes = {model::DType::bf16};
   std::vector<std::int32_t> ranks = {1, 2};
-  double seconds = 60;      // total duration, roughly
-  double most_seconds = 0;  // longer runs throw TimeIsUp, as on a busy machine; 0: no limit
-  std::string samples;      // file that keeps the measurements of an interrupted run; empty: none
+  double seconds = 60;      // approximate total duration
+  double most_seconds = 0;  // a longer run, as on a busy machine, throws TimeIsUp; 0 for no limit
+  std::string samples;      // file that keeps the measurements of an interrupted run; empty if none
   study::RunControl* control = nullptr;
-  /// `recalled`: the part of `fraction` that was recalled from an interrupted run.
+  /// `recalled` is the part of `fraction` that was recalled from an interrupted run.
   std::function<void(const std::string& what, double fraction, double recalled)> progress = {};
 };
 
 /// The fit of one class of ops.
 struct ClassFit {
-  std::string name;  // of the class, or of the kind of pointwise op
+  std::string name;  // the class of ops, or the kind of pointwise op
   OpFit fit;
 };
 
-/// The results for one of `ranks` ranks while all of them work.
+/// The results for one of `ranks` ranks while all of them are working.
 struct ShareCalibration {
   std::int32_t ranks = 1;
   model::DType dtype = model::DType::bf16;
-  double read_bandwidth = 0, multiply_add = 0;  // best of all ranks together, bytes/s and flop/s
+  double read_bandwidth = 0, multiply_add = 0;  // bytes/s and flop/s of all ranks together, best values
   model::Accelerator accelerator;
   model::Interconnect interconnect;
   std::vector<ClassFit> fits;
-  /// (rows of a step, duration in live runs over the sum of its ops); empty on a GPU.
+  /// Pairs: the rows of a step, and its duration in live runs over the sum of its ops. Empty on a GPU.
   std::vector<std::pair<double, double>> live_rows;
   validation::ErrorSummary held_out;  // of whole forwards that were not in the fit
 };
@@ -58,7 +58,7 @@ struct MachineCalibration {
   std::int32_t cores = 1;
   std::vector<ShareCalibration> shares;
   exec::SteadyRates rates;  // means over the calibration's probes; zero on a GPU
-  double rates_spread = 0;  // 80 % of the probes differ from the mean by at most this fraction
+  double rates_spread = 0;  // 80 % of the probes are within this fraction of the mean
   model::EngineProfile engine;
   double seconds = 0;  // duration of the calibration
 };
@@ -80,8 +80,8 @@ struct TimeIsUp {
 /// Returns the report to print: probes, fits, held-out errors.
 [[nodiscard]] std::string machine_report(const MachineCalibration& calibration);
 
-/// Fits the segments of an all-reduce curve to (bytes, seconds). Finds the best split into a small and a large part,
-/// each with latency plus bytes over bandwidth, by least squares on relative errors.
+/// Fits an all-reduce curve to (bytes, seconds): splits the samples into small and large messages. Each part is latency
+/// plus bytes over bandwidth, by least squares on relative errors, and the best split is kept.
 struct AllReduceSample {
   double bytes = 0, seconds = 0;
 };

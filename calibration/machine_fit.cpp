@@ -40,8 +40,8 @@ model::ForwardWork work_of(const GridForward& forward, const model::LlmShape& sh
   return work;
 }
 
-// No op may read faster than the bandwidth or compute faster than the peak. The margin covers interpolation between the
-// fastest ops and rounding in the file.
+// Sets limits: no op may read faster than the bandwidth or compute faster than the peak. The margin covers
+// interpolation between the fastest ops and rounding in the file.
 void set_limits(ShareCalibration& share, const ShareSamples& samples) {
   const double ranks = share.ranks;
   double bandwidth = share.read_bandwidth / ranks, peak = share.multiply_add / ranks;
@@ -77,8 +77,8 @@ void fit_classes(ShareCalibration& share, const ShareSamples& samples) {
   }
 }
 
-// Gives each pointwise kind its own curve and table: an embedding row costs a tenth of a norm row, a sample ten times
-// as much.
+// Gives each kind of pointwise op its own curve and table: an embedding row costs a tenth of a norm row, a sample ten
+// times as much.
 void fit_pointwise_kinds(ShareCalibration& share, const ShareSamples& samples) {
   std::map<std::string, std::vector<OpSample>> kinds;
   for (const OpSample& sample : samples.ops)
@@ -128,9 +128,9 @@ double launches_of(const exec::EngineConfig& config, const GridForward& forward)
   return launches;
 }
 
-// Fits the gap between kernels. A traced op is launched and waited for alone, whereas in a graph the next op starts
-// after a gap. The median over the forwards of (graph - sum of traced ops) / kernels is the gap minus the wait. If it
-// is negative, it is subtracted from every op.
+// Fits the gap between kernels. A traced op is launched and waited for by itself, whereas in a graph the next op starts
+// after a gap. The median over the forwards of (graph - sum of traced ops) / kernels is the gap minus that wait. If the
+// result is negative, it is subtracted from every op.
 void settle_gaps(ShareCalibration& share, ShareSamples& samples) {
   std::vector<double> gaps;
   for (const auto& [config, forwards] : samples.whole) {
@@ -145,6 +145,7 @@ void settle_gaps(ShareCalibration& share, ShareSamples& samples) {
   if (gap >= 0) return;
   constexpr double kMinPart = 0.1;  // a traced op keeps at least this part of its time
   for (OpSample& sample : samples.ops) sample.seconds = std::max(sample.seconds + gap, kMinPart * sample.seconds);
+  // The limits depend on the fastest op, which is now faster, so everything is fitted again.
   share.fits.clear();
   set_limits(share, samples);
   fit_classes(share, samples);

@@ -26,9 +26,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A device whose forwards take a fixed time, during which all cores compute as the executor's do. The rest of a run is
-// host time. With a device that answers at once the control thread would never sleep, and waking it costs more than its
-// work.
+// A device whose forwards take a fixed time, during which all cores compute as they do in the executor. The rest of a
+// run is then host time. With a device that answers immediately the control thread would never sleep, although waking
+// it costs more than its work.
 class PacedDevice final : public exec::ForwardDevice {
  public:
   explicit PacedDevice(int threads) : team_(threads) {}
@@ -55,7 +55,7 @@ class PacedDevice final : public exec::ForwardDevice {
   [[nodiscard]] double take_spent() { return std::chrono::duration<double>(std::exchange(spent_, {})).count(); }
 
  private:
-  static constexpr auto kForward = std::chrono::microseconds(150);  // long enough for the control thread to fall asleep
+  static constexpr auto kForward = std::chrono::microseconds(150);  // long enough for the control thread to go to sleep
   exec::ThreadPool team_;
   std::deque<std::size_t> answers_;
   Clock::duration spent_{};
@@ -82,7 +82,7 @@ HostSample measure(const Load& load, const std::shared_ptr<const configs::Catalo
   const exec::PromptSource prompts(1, 32000);
   HostSample best{0, 0, 0, 0, 1e9};
   static_cast<void>(device.take_spent());
-  for (int repeat = 0; repeat < 3; ++repeat) {  // keep the fastest: neighbours on the machine only slow a run down
+  for (int repeat = 0; repeat < 3; ++repeat) {  // keep the fastest: neighbours can only slow a run down
     const exec::MeasuredRun run = exec::measure_point(scenario, replicas, prompts, {});
     const double seconds = run.run.metrics.duration_s - device.take_spent();
     const auto requests = static_cast<double>(run.run.metrics.requests_completed);
@@ -95,13 +95,14 @@ HostSample measure(const Load& load, const std::shared_ptr<const configs::Catalo
 
 }  // namespace
 
-// Least squares on relative errors with non-negative terms: tries every subset of terms and keeps the best whose
-// solution has no negative term.
+// Least squares on relative errors with non-negative terms: tries every subset of the terms, and keeps the best one
+// whose solution has no negative term.
 std::array<double, 4> fit_host(const std::vector<HostSample>& samples) {
   const auto count = static_cast<Eigen::Index>(samples.size());
   Eigen::MatrixXd a(count, 4);
   for (Eigen::Index i = 0; i < count; ++i) {
     const HostSample& s = samples[static_cast<std::size_t>(i)];
+    // Each row is divided by its measured time, so that the sum of squares is that of relative errors.
     a.row(i) << s.steps / s.seconds, s.rows / s.seconds, s.tokens / s.seconds, s.prompts / s.seconds;
   }
   const Eigen::VectorXd ones = Eigen::VectorXd::Ones(count);

@@ -47,7 +47,7 @@ double run_once(const load::Scenario& scenario, exec::ForwardDevice& device, con
 
 double run_live(const load::Scenario& scenario, exec::ForwardDevice& device, const exec::PromptSource& prompts,
                 bool once) {
-  constexpr double kLong = 4;  // seconds
+  constexpr double kLong = 4;  // seconds; a longer run is not repeated
   std::vector<double> times = {run_once(scenario, device, prompts)};
   // The median of three removes one disturbed run.
   while (!once && times.size() < 3 && times.front() < kLong) times.push_back(run_once(scenario, device, prompts));
@@ -68,13 +68,13 @@ void add_to_table(model::OpCoefficients& c, const std::vector<double>& x, const 
   model::ResidualTable table = *c.residual;
   const std::size_t width = table.y.size();
   for (std::size_t i = 0; i < table.x.size(); ++i)
-    // The tables' x axis is log2(rows) for every class of ops.
+    // For every class of ops, the x axis of the table is log2(rows).
     for (std::size_t j = 0; j < width; ++j) table.log_ratio[i * width + j] += at(x, y, table.x[i]);
   c.residual = std::make_shared<const model::ResidualTable>(std::move(table));
 }
 
-// Raises peaks and bandwidth and lowers efficiencies by the same factor. The times stay equal, and the fastest op gets
-// room below its limit.
+// Raises peaks and bandwidth and lowers efficiencies by the same factor. Times stay equal, but the fastest op can then
+// become faster without exceeding its limit.
 void raise_limits(model::Accelerator& a, double factor) {
   for (FlopsPerSecond* peak : {&a.fp16, &a.bf16, &a.fp32}) peak->value *= factor;
   a.memory_bandwidth.value *= factor;
@@ -97,7 +97,7 @@ const std::vector<LiveLoad>& live_loads() {
 std::vector<double> measure_live(exec::Engine& engine, const configs::Catalogue& catalogue, const std::string& model,
                                  const BenchmarkSettings& settings) {
   const exec::EngineConfig& config = engine.config();
-  configs::ThisMachine machine;  // any machine: only the scheduler's decisions are taken from here
+  configs::ThisMachine machine;  // could be any machine: only the scheduler's decisions are used
   machine.shares.push_back(
       {.ranks = 1, .dtype = config.weight_dtype, .accelerator = catalogue.accelerator("generic-cpu")});
   machine.cores = config.tp;
@@ -151,14 +151,14 @@ void settle_live(ShareCalibration& share,
   const std::vector<LiveLoad>& loads = live_loads();
   std::vector<double> rows, factor(loads.size(), 0.0);
   for (const LiveLoad& load : loads) rows.push_back(std::log2(load.rows));
-  constexpr int kRounds = 4;  // repeated, because a load's steps have other row counts too, whose factors move it
+  constexpr int kRounds = 4;  // iterate: a load has steps of other row counts too, whose factors change its time
   for (int round = 0; round < kRounds; ++round) {
     for (const auto& [model, seconds] : seconds_of_models) {
       const std::vector<double> simulated = simulate_live(share, model, engine, catalogue);
       for (std::size_t i = 0; i < loads.size(); ++i)
         factor[i] += std::log(seconds[i] / simulated[i]) / static_cast<double>(seconds_of_models.size());
     }
-    constexpr double kMaxLogFactor = 0.7;  // log factor; more than a factor of two is not a calibration
+    constexpr double kMaxLogFactor = 0.7;  // more than a factor of two cannot be called a calibration
     for (double& f : factor) f = std::clamp(f, -kMaxLogFactor, kMaxLogFactor);
     // Apply the sum of all rounds to the original tables, so that rounding does not accumulate.
     share.accelerator = measured;

@@ -29,7 +29,7 @@ struct OpProblem {
   OpClass op_class;
   std::span<const OpSample> samples;
   double peak, bandwidth;
-  bool mixed;  // ops of several kinds, which one curve cannot fit: long ones count more
+  bool mixed;  // ops of several kinds, which one curve cannot fit: give long ones more weight
   // Returns the root of a sample's weight.
   [[nodiscard]] double root_weight(const OpSample& sample) const {
     return mixed ? std::sqrt(sample.seconds / longest) : 1.0;
@@ -78,7 +78,7 @@ Parameters minimise(const OpProblem& problem, Parameters x) {
       moved[j] += moved[j] + step > (j == 3 ? kMaxP : 0.0) ? -step : step;
       jacobian.col(j) = (residuals(problem, moved) - r) / (moved[j] - x[j]);
     }
-    // A weak prior pulls p towards 3 in case the samples do not determine it.
+    // A weak prior pulls p towards 3, in case the samples do not determine it.
     Eigen::Matrix4d normal = jacobian.transpose() * jacobian;
     Eigen::Vector4d gradient = jacobian.transpose() * r;
     constexpr double kPull = 1e-3;
@@ -193,7 +193,7 @@ std::shared_ptr<model::ResidualTable> residual_table(const OpProblem& problem, c
   return table;
 }
 
-// Weights the samples as in the fit.
+// Returns the mean error; weights the samples as in the fit.
 double mean_error(const OpProblem& problem, const Parameters& parameters, const model::ResidualTable* table) {
   double sum = 0, weights = 0;
   for (const OpSample& sample : problem.samples) {

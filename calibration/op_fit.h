@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From measured ops to the coefficients of the cost model. Each class of ops gets a p-norm roofline, fitted by least
+// Turns measured ops into coefficients of the cost model. Each class of ops gets a p-norm roofline, fitted by least
 // squares on the logarithm of the time, and a table of the remaining ratios (model/accelerator.h).
 #pragma once
 
@@ -19,11 +19,11 @@ struct OpFit {
   double fit_error = 0;       // the same with the residual table
 };
 
-/// Returns the class in which an op is priced; nothing for all-reduces and sends.
+/// Returns the class that prices an op; nullopt for all-reduces and sends.
 [[nodiscard]] std::optional<model::OpClass> class_of(model::OpKind kind);
 
-/// Fits one class, or one kind of pointwise op. Samples of several kinds share one curve and get no table. `peak` and
-/// `bandwidth` are those of the accelerator. Needs at least one sample.
+/// Fits one class of ops, or one kind of pointwise op. Samples of several kinds share one curve and get no table.
+/// `peak` and `bandwidth` are those of the accelerator. Requires at least one sample.
 [[nodiscard]] OpFit fit_op_class(model::OpClass op_class, std::span<const OpSample> samples, FlopsPerSecond peak,
                                  BytesPerSecond bandwidth);
 

@@ -27,7 +27,7 @@ std::int64_t tokens_of(const GridForward& forward) {
   return tokens;
 }
 
-// A forward whose sequences have separate block tables, so that caches help no more than in service.
+// A forward whose sequences have separate block tables, so that caches help no more than they do in service.
 class Inputs {
  public:
   Inputs(const exec::Engine& engine, const GridForward& forward)
@@ -73,11 +73,11 @@ class Inputs {
   exec::ForwardInput input_;
 };
 
-// Fills the pool. Pages that were never written all map to one page of zeros, which stays in every cache.
+// Writes the whole pool: pages never written all map to one page of zeros, which stays in every cache.
 void fill_pool(exec::Engine& engine) {
   std::vector<std::byte> block(static_cast<std::size_t>(engine.bytes_per_block()));
   std::mt19937_64 generator(2);
-  // Small positive numbers both as f32 and as bf16: the upper half of the exponent is that of 2^-7 … 2^-4.
+  // Use values that are small positive numbers both as f32 and as bf16: the upper byte is that of 2^-7 … 2^-4.
   for (std::size_t i = 0; i < block.size(); ++i)
     block[i] = static_cast<std::byte>(i % 2 == 1 ? 0x3c + generator() % 2 : generator() % 256);
   for (std::int32_t b = 0; b < engine.config().kv_blocks; ++b) engine.write_block(b, block);
@@ -86,8 +86,8 @@ void fill_pool(exec::Engine& engine) {
 using Shape = std::tuple<model::OpKind, std::string_view, std::int64_t, std::int64_t, std::int64_t, double>;
 Shape shape_of(const model::Op& op) { return {op.kind, model::name(op.id), op.m, op.n, op.k, op.context}; }
 
-// Merges the ranks' entries for an op: the mean, but for an all-reduce the shortest time, because the other ranks
-// waited for the last one.
+// Merges the entries of an op over the ranks: the mean time. For an all-reduce it takes the shortest time, because the
+// other ranks waited for the last one.
 std::vector<exec::OpTrace> over_ranks(const std::vector<exec::OpTrace>& traces) {
   std::map<std::tuple<std::int64_t, std::int32_t, Shape>, std::pair<exec::OpTrace, int>> merged;
   for (const exec::OpTrace& trace : traces) {
@@ -119,6 +119,7 @@ bool stopped(const BenchmarkSettings& settings) {
 std::vector<GridForward> benchmark_grid(const BenchmarkSettings& settings, std::int64_t kv_tokens) {
   std::vector<GridForward> grid;
   const auto add = [&](GridForward forward) {
+    // Leave room for rounding up to whole blocks: at most 64 sequences, 16 tokens a block.
     if (tokens_of(forward) + 64 * 16 < kv_tokens) grid.push_back(std::move(forward));
   };
   if (settings.coarse) {
@@ -160,6 +161,7 @@ std::vector<GridForward> held_out_forwards(const BenchmarkSettings& settings, st
     if (rows == 0 || draw(0, 2) == 0)
       forward.prefill.push_back(
           {1, draw(5, settings.most_rows * 3 / 4), draw(0, 1) * draw(1, settings.most_context / 4)});
+    // Draw again if the forward does not fit into the cache.
     if (tokens_of(forward) + 64 * 16 < kv_tokens) forwards.push_back(std::move(forward));
   }
   return forwards;
@@ -169,8 +171,8 @@ namespace {
 
 constexpr int kMaxRepeats = 50;  // per forward
 
-// Decides how often a forward is repeated: usually three times at least, but once if the total time is already spent,
-// as on a machine that is busy with other work.
+// Decides how often a forward is repeated: usually at least three times. If the total time is already spent, as on a
+// machine that is busy with other work, it is only once.
 class Pace {
  public:
   Pace(double seconds, std::size_t forwards) : seconds_(seconds), forwards_(static_cast<double>(forwards)) {}
@@ -215,6 +217,7 @@ std::vector<OpSample> trace_forward(exec::Engine& engine, const GridForward& for
 double time_forward(exec::Engine& engine, const GridForward& forward, const Pace& pace) {
   const Inputs inputs(engine, forward);
   exec::ForwardOutput output;
+  // The first run is not timed, as it allocates memory and fills caches.
   engine.run(inputs.input(), output);
   std::vector<double> times;
   double spent = 0;
@@ -239,7 +242,7 @@ std::vector<OpSample> measure_ops(exec::Engine& engine, const std::vector<GridFo
   for (std::size_t i = 0; i < grid.size() && !stopped(settings); ++i) {
     const std::string group = settings.key + " ops " + std::to_string(i);
     const std::vector<OpSample>* const known = settings.store == nullptr ? nullptr : settings.store->find(group);
-    // Not needed if the store knows every sample already.
+    // Skip this if the store already has every sample.
     if (known == nullptr && !filled) {
       fill_pool(engine);
       filled = true;
@@ -248,7 +251,7 @@ std::vector<OpSample> measure_ops(exec::Engine& engine, const std::vector<GridFo
     if (known == nullptr && settings.store != nullptr) settings.store->add(group, samples);
     for (const OpSample& sample : samples) {
       auto& [first, times] = merged.try_emplace(shape_of(sample.op), sample, std::vector<double>{}).first->second;
-      // Several forwards contain operations of the same shape: each is one sample with all its repeats.
+      // Several forwards contain ops of the same shape. Each forward counts as one sample, with all its repeats.
       if (!times.empty()) first.repeats += sample.repeats;
       times.push_back(sample.seconds);
     }

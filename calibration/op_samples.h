@@ -14,8 +14,8 @@
 
 namespace plimsoll::calibration {
 
-/// A forward of the grid: sequences that prefill `new_tokens` after `context` tokens, and sequences that decode after
-/// `context` tokens.
+/// A forward of the grid: sequences that prefill `new_tokens` after `context` cached tokens, and sequences that decode
+/// after `context` cached tokens.
 struct GridForward {
   struct Rows {
     std::int64_t sequences = 0, new_tokens = 0, context = 0;
@@ -23,7 +23,7 @@ struct GridForward {
   std::vector<Rows> prefill, decode;
 };
 
-/// A whole forward held out of the fit, and its time without tracing.
+/// A whole forward that is held out of the fit, and its time without tracing.
 struct ForwardSample {
   GridForward forward;
   double seconds = 0;  // median
@@ -32,7 +32,7 @@ struct ForwardSample {
 struct BenchmarkSettings {
   std::int64_t most_rows = 512;      // per forward
   std::int64_t most_context = 2048;  // per sequence
-  double seconds = 20;               // time to spend, roughly; more time gives more repetitions
+  double seconds = 20;               // approximate time to spend; more time gives more repetitions
   bool coarse = false;               // a fifth of the grid and of the held-out forwards, for demonstrations
   study::RunControl* control = nullptr;
   std::function<void(double fraction, bool recalled)> progress = {};
@@ -40,13 +40,13 @@ struct BenchmarkSettings {
   std::string key = {};          // prefix of this engine's samples in the store
 };
 
-/// Returns the grid to measure: decode over batch and context, prefill over chunk and cached context.
+/// Returns the grid to measure: decode over batch size and context, prefill over chunk size and cached context.
 [[nodiscard]] std::vector<GridForward> benchmark_grid(const BenchmarkSettings& settings, std::int64_t kv_tokens);
 /// Returns mixed forwards that are not grid points, drawn from a fixed seed. They are never used in a fit.
 [[nodiscard]] std::vector<GridForward> held_out_forwards(const BenchmarkSettings& settings, std::int64_t kv_tokens);
 
-/// Measures the grid's ops on an engine that traces (engine.trace_ops() was called). Returns one entry per distinct op
-/// and shape: the median over its forwards' medians.
+/// Measures the grid's ops on an engine that traces (after engine.trace_ops()). Returns one entry per distinct op and
+/// shape: the median over the medians of its forwards.
 [[nodiscard]] std::vector<OpSample> measure_ops(exec::Engine& engine, const std::vector<GridForward>& grid,
                                                 const BenchmarkSettings& settings);
 /// Measures whole forwards on an engine that does not trace.

@@ -53,7 +53,7 @@ SampleStore::SampleStore(std::string file, const std::string& settings) : file_(
   const bool goes_on = load(heading);
   recalled_ = groups_.size();
   out_.open(file_, goes_on ? std::ios::app : std::ios::trunc);
-  // Ends a line that was cut off, which is then not read as a sample.
+  // End a line that was cut off; it is then not read as a sample.
   out_ << (goes_on ? "" : heading) << std::endl;
   if (!out_) throw DeviceError(fmt::format("{}: cannot write the samples of the calibration", file_));
 }
@@ -65,7 +65,7 @@ bool SampleStore::load(const std::string& heading) {
   std::vector<OpSample> group;
   while (std::getline(in, line)) {
     OpSample sample;
-    // The calibration before this one finished, so the next one measures again.
+    // The previous calibration finished, so its samples are not used again.
     if (line == kComplete) {
       groups_.clear();
       return false;
@@ -88,7 +88,7 @@ const std::vector<OpSample>* SampleStore::find(const std::string& group) const {
 void SampleStore::add(const std::string& group, std::vector<OpSample> samples) {
   if (out_.is_open()) {
     for (const OpSample& sample : samples) out_ << sample_line(sample) << '\n';
-    // std::endl flushes: a group survives if the process is killed during the next one.
+    // std::endl flushes, so a group survives if the process is killed during the next one.
     out_ << kEndOfGroup << group << std::endl;
     if (!out_) throw DeviceError(fmt::format("{}: cannot write the samples of the calibration", file_));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keeps the samples of a calibration on disk, so that an interrupted calibration can continue. The file has one line
-// per sample, and a line that ends each group. A group without its end is ignored.
+// per sample, and a line at the end of each group. A group without that line is ignored.
 #pragma once
 
 #include <fstream>
@@ -13,7 +13,7 @@
 
 namespace plimsoll::calibration {
 
-/// The median time of one op at one shape, or a time that belongs to no op (SampleStore::add_time).
+/// The median time of one op with one shape, or a time that belongs to no op (SampleStore::add_time).
 struct OpSample {
   model::Op op;
   double seconds = 0;
@@ -21,7 +21,7 @@ struct OpSample {
   std::string time_of = {};  // the name given to add_time; empty for the sample of an op
 };
 
-/// One thread. A time that belongs to no op (add_time) is kept as an op of kind `send` without identity.
+/// For one thread. A time that belongs to no op (add_time) is stored as an op of kind `send` without identity.
 class SampleStore {
  public:
   SampleStore() = default;  // stores nothing on disk
@@ -32,7 +32,7 @@ class SampleStore {
 
   [[nodiscard]] const std::vector<OpSample>* find(const std::string& group) const;
   void add(const std::string& group, std::vector<OpSample> samples);
-  /// Find or add a group that is a single time: of a whole forward, a host loop or a live load. The file shows `name`.
+  /// Find or add a group that is a single time, of a whole forward, a host loop or a live load. The file shows `name`.
   [[nodiscard]] std::optional<double> find_time(const std::string& group) const;
   void add_time(const std::string& group, const std::string& name, double seconds);
   /// Returns the number of groups that the file held when it was opened.

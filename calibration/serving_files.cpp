@@ -12,8 +12,8 @@
 namespace plimsoll::calibration {
 namespace {
 
-// NCCL 2.27 between L40S (ai-dynamo/aiconfigurator, Apache-2.0) as two segments: latency in microseconds, and the
-// bandwidth of the first as a fraction of the second's.
+// NCCL 2.27 between L40S (ai-dynamo/aiconfigurator, Apache-2.0) as two segments: latencies in microseconds, and the
+// bandwidth of the first segment as a fraction of the second's.
 struct PcieShape {
   int ranks;
   double first_us, second_us, first_share;
@@ -51,7 +51,7 @@ std::string pcie_curve_text(int ranks, double gigabytes_per_s) {
   PLIMSOLL_CHECK(false, "a PCIe curve of 2, 4 or 8 ranks");
 }
 
-// Replaces the engine, the accelerator and the link of a point if the fit changes them.
+// Replaces the engine, the accelerator and the link of a point by those that the fit has changed.
 void ServingParts::replace_in(study::PointSpec& spec) const {
   if (engine && spec.engine->id == engine->id) spec.engine = engine;
   if (const auto found = accelerators.find(spec.hardware.accelerator->id); found != accelerators.end())
@@ -79,10 +79,10 @@ ServingFiles::ServingFiles(const ServingModel& model, const configs::Catalogue& 
     if (const auto value = node_at(from.root(), path)) base_.at("engines/" + model.engine).set(path, *value);
 }
 
-// Sets the numbers in the catalogue's own files and reads these, so the fit and the simulator use the same reader.
+// Inserts the numbers into the catalogue's own files and parses those, with the same reader as the simulator.
 std::map<std::string, configs::Document> ServingFiles::documents(const std::vector<double>& values) const {
   std::map<std::string, configs::Document> out = base_;
-  std::map<std::string, std::string> curves;  // YAML of a curve, by link
+  std::map<std::string, std::string> curves;  // YAML of a curve, keyed by link
   const auto set = [&](const ServingNumber& n, double value) {
     if (!n.path.starts_with("ranks ")) {
       const Where where{"fitted " + n.number.name, 0, 0};
@@ -92,7 +92,7 @@ std::map<std::string, configs::Document> ServingFiles::documents(const std::vect
     }
     std::string& list = curves[n.file];
     const int ranks = std::stoi(n.path.substr(6));
-    // Two ranks were not measured: scale from four ranks by the ratio between L40S.
+    // Two ranks were not measured: scale the value for four ranks by the ratio between L40S.
     constexpr double kTwoToFour = 20.4 / 3.505;
     if (list.empty()) list = pcie_curve_text(2, kTwoToFour * value);
     list += ", " + pcie_curve_text(ranks, value);
@@ -119,7 +119,7 @@ ServingParts ServingFiles::parts(const std::vector<double>& values) const {
   return parts;
 }
 
-// Every file states what it was fitted to. The engine's file also states the range of the fit and its errors.
+// Every file states the data of the fit. The engine's file also states the range of the fit and its errors.
 std::map<std::string, std::string> ServingFiles::texts(const std::vector<double>& values,
                                                        const model::TimeUncertainty& u,
                                                        const Provenance& provenance) const {

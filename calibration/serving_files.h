@@ -23,7 +23,7 @@ struct ServingNumber;
 /// Returns the entries of `uncertainty` as YAML.
 [[nodiscard]] std::string factors_text(const model::TimeUncertainty& uncertainty);
 
-/// The entries that the files with one set of values describe; null: not changed by the fit.
+/// The entries described by the files with one set of values; null if the fit does not change them.
 struct ServingParts {
   std::shared_ptr<const model::EngineProfile> engine;
   std::map<std::string, std::shared_ptr<const model::Accelerator>> accelerators;
@@ -33,22 +33,22 @@ struct ServingParts {
   void replace_in(study::PointSpec& spec) const;
 };
 
-/// The data, date and command of a fit, and its errors.
+/// The data, date, command and errors of a fit.
 struct Provenance {
   std::string what, errors;
-  std::string ranges;  // YAML of `calibrated_for`
+  std::string ranges;  // YAML for `calibrated_for`
   struct Group {
     model::TimeUncertainty uncertainty;
     std::string source;
   };
-  std::map<model::Beyond, Group> groups;  // `uncertainty_beyond`
+  std::map<model::Beyond, Group> groups;  // YAML for `uncertainty_beyond`
 };
 
 class ServingFiles {
  public:
   ServingFiles(const ServingModel& model, const configs::Catalogue& catalogue);
   [[nodiscard]] ServingParts parts(const std::vector<double>& values) const;
-  /// Returns the files by path below the catalogue's root: "engines/tgi-1.1.yaml".
+  /// Returns the files, keyed by path below the catalogue's root: "engines/tgi-1.1.yaml".
   [[nodiscard]] std::map<std::string, std::string> texts(const std::vector<double>& values,
                                                          const model::TimeUncertainty& uncertainty,
                                                          const Provenance& provenance) const;
@@ -73,8 +73,8 @@ struct FittedRun {
 /// none.
 [[nodiscard]] std::string version_of(const std::string& source);
 
-/// Returns YAML: the versions that the runs name, and a group for each family of models and pair of types, with the
-/// smallest and the largest value of every quantity.
+/// Returns YAML with the versions that the runs state. For each family of models and pair of types, it has a group with
+/// the smallest and largest value of every quantity.
 [[nodiscard]] std::string ranges_text(const std::vector<FittedRun>& runs);
 
 }  // namespace plimsoll::calibration

@@ -22,20 +22,20 @@ namespace plimsoll::calibration {
 namespace {
 
 constexpr std::size_t kNoFold = static_cast<std::size_t>(-1);
-constexpr double kMissing = 1;  // log error of a figure that the model predicts to be impossible
+constexpr double kMissing = 1;  // log error of a figure for a point that cannot run in the model
 
 struct Cell {
   const validation::MeasuredTable* table = nullptr;
   const validation::MeasuredPoint* row = nullptr;
-  bool fitted = false;             // belongs to a fitted table
-  bool fits = true;                // all concurrent sequences fit the KV pool, so first tokens do not wait for memory
+  bool fitted = false;             // it belongs to a table that is fitted
+  bool fits = true;                // the sequences of all users fit the KV pool, so first tokens do not wait for memory
   bool tells_first_tokens = true;  // they neither wait for memory nor for what is not modelled
   study::PointSpec spec;
 };
 
 using Indices = std::vector<std::size_t>;
 
-// The values and bands that predict the cells of one fold. They were fitted without that fold.
+// The values and bands that predict the cells of one fold; fitted without that fold.
 struct Fold {
   ServingValues values;
   model::TimeUncertainty uncertainty;
@@ -140,7 +140,7 @@ void ServingProblem::State::add(const validation::MeasuredTable& table) {
           study::Study(configs::Document::from_text(validation::study_text({&row}), "study"), "study", {}, catalogue)
               .point(0);
     } catch (const InputError& error) {
-      // The study text is generated, so an error in it is reported at the row of the table.
+      // The study text is generated, so report an error in it at the row of the table.
       throw InputError(row.where, error.where().file == "study" ? error.text() : error.what());
     }
     cells.push_back(std::move(cell));
@@ -174,7 +174,7 @@ std::vector<std::vector<study::PointResult>> ServingProblem::State::run(const st
   return results;
 }
 
-// Only the scanned value changes memory, and it does not matter where first tokens are fitted, so the priors suffice.
+// Priors suffice: only the scanned number changes memory, and its value does not matter if first tokens are fitted.
 void ServingProblem::State::note_what_fits() {
   const ServingParts parts = files.parts(priors());
   for (Cell& cell : cells) {
@@ -225,8 +225,8 @@ Residuals ServingProblem::State::residuals_of(const Indices& which, double scann
 
 ServingValues ServingProblem::State::solve(const Indices& which, ServingValues start, int iterations,
                                            double& loss) const {
-  // The scanned number moves in steps (how many sequences fit), which differences cannot follow. The solver keeps it
-  // fixed; best_scanned() chooses it.
+  // The scanned number has a stepwise effect (how many sequences fit), which differences cannot follow. The solver
+  // keeps it fixed; best_scanned() chooses it.
   const bool scans = !model.scan.empty();
   const double scanned = scans ? start.back() : 0;
   if (scans) start.pop_back();
@@ -238,7 +238,7 @@ ServingValues ServingProblem::State::solve(const Indices& which, ServingValues s
   return std::move(result.values);
 }
 
-// Returns the middle one of the values whose loss is within 2 % of the least: the data determine a range, not a point.
+// Returns the middle one of the values whose loss is within 2 % of the least: the data determine only a range.
 double ServingProblem::State::best_scanned(const Indices& which, const ServingValues& values) const {
   std::vector<ServingValues> candidates;
   for (const double value : model.scan) {
@@ -246,7 +246,7 @@ double ServingProblem::State::best_scanned(const Indices& which, const ServingVa
     candidates.back().back() = value;
   }
   const auto points = run(candidates, which);
-  // The prior of the scanned number does not count, so its value is left out of the loss.
+  // The scanned number has no prior, so leave its value out of the loss.
   const std::vector<double> others(values.begin(), values.end() - 1);
   std::vector<double> losses;
   for (const auto& p : points) losses.push_back(fit_loss(numbers, others, residuals(which, p)));
@@ -279,7 +279,7 @@ Folding ServingProblem::State::folding_by(const Name& name) const {
   return folding;
 }
 
-// Returns an empty name for kinds that do not group runs.
+// Returns the name of a cell's group; empty if the kind does not group runs.
 std::string ServingProblem::State::group_of(const Cell& cell, model::Beyond kind) const {
   switch (kind) {
     case model::Beyond::model: return configs::canonical_name(cell.row->model);
@@ -310,7 +310,7 @@ ServingFit ServingProblem::fit() const {
   constexpr int kIterations = 12, kAgain = 6;
   s.progress(
       fmt::format("fitting {} numbers to {} runs", s.numbers.size() + (s.model.scan.empty() ? 0 : 1), which.size()));
-  // Fit from the priors, scan the stepped number with these values, then fit again around it.
+  // Fit from the priors, then scan the stepped number with these values, then fit the others again around the result.
   fit.values = s.solve(which, s.priors(), kIterations, fit.loss);
   if (!s.model.scan.empty()) {
     fit.values.back() = s.best_scanned(which, fit.values);
@@ -344,7 +344,7 @@ void ServingProblem::State::predict_folds(const Folding& folding, const Folds& f
     ServingParts one = files.parts(fold.values);
     auto engine = std::make_shared<model::EngineProfile>(*one.engine);
     engine->uncertainty = fold.uncertainty;
-    engine->ranges.clear();  // bands must not widen by distance: the fold's errors are already those of left-out runs
+    engine->ranges.clear();  // do not widen bands by distance: the errors of a fold are already those of left-out runs
     one.engine = std::move(engine);
     one.bands = bands == Bands::propagated;
     parts.emplace(name, std::move(one));
@@ -372,9 +372,10 @@ ServingFit ServingProblem::State::leave_out(const ServingFit& start, const Foldi
   for (auto& [name, fold] : folds) {
     progress(fmt::format("leaving out {} of {} {}", ++done, folds.size(), what));
     Indices which = fitted_cells();
-    // Start from the fit of everything, which saves iterations.
+    // Start from the fit of all runs, which saves iterations.
     std::erase_if(which, [&, left_out = name](std::size_t i) { return folding[i] == left_out; });
     double loss = 0;
+    // The scanned value may not depend on the left-out runs either, so it is scanned again for each fold.
     if (!model.scan.empty()) fold.values.back() = best_scanned(which, fold.values);
     fold.values = solve(which, fold.values, kIterations, loss);
   }
@@ -423,7 +424,7 @@ std::optional<ServingFit> ServingProblem::leave_group_out(const ServingFit& star
                      fmt::format("groups by {}", model::kBeyondNames.at(static_cast<std::size_t>(kind))));
 }
 
-// Bands every fold with the errors of the other folds. Cells in no fold get the errors of all folds.
+// Computes the bands of every fold from the errors of the other folds. Cells in no fold get the errors of all folds.
 void ServingProblem::State::band_folds(const Folding& folding, Folds folds, ServingFit& out) const {
   std::map<const validation::MeasuredPoint*, std::size_t> cell_of;
   for (std::size_t i = 0; i < cells.size(); ++i) cell_of[cells[i].row] = i;
@@ -431,7 +432,7 @@ void ServingProblem::State::band_folds(const Folding& folding, Folds folds, Serv
     std::vector<const validation::Comparison*> errors;
     for (const validation::Comparison& c : out.comparisons) {
       const std::size_t i = cell_of.at(c.point);
-      // Only fitted tables count: the figures of other tables must not influence the bands that are judged by them.
+      // Only fitted tables count: figures of other tables must not influence the bands by which they are judged.
       if (!cells[i].fitted || folding[i] == fold || (c.metric == "ttft_mean_s" && !cells[i].fits)) continue;
       errors.push_back(&c);
     }
@@ -441,16 +442,16 @@ void ServingProblem::State::band_folds(const Folding& folding, Folds folds, Serv
   out.uncertainty = errors_without(kNoFold);
   folds[kNoFold] = {out.values, out.uncertainty};
   predict_folds(folding, folds, Bands::propagated, out.comparisons);
-  // The runs of a group err together, and a few groups say little about the next one. The bands are therefore widened
-  // (or narrowed) until the bands made without a group hold 90 % of its figures.
+  // The runs of a group have similar errors, and a few groups say little about the next one. Widen (or narrow) the
+  // bands until those that were computed without a group contain 90 % of its figures.
   const Folds raw = folds;
   constexpr int kRounds = 3;  // a band's width is nearly linear in that of its factors, so few rounds suffice
   for (int round = 0; round < kRounds; ++round) {
     std::vector<BandMiss> misses;
     for (const validation::Comparison* c : fitted_errors(out))
       misses.push_back({c, folds.at(folding[cell_of.at(c->point)]).uncertainty});
-    // Widen all folds by the same factors. at_least_half() keeps an end of the band that came from few figures from
-    // collapsing.
+    // Widen all folds by the same factors. If few figures determine an end of a band, at_least_half() keeps that end
+    // from collapsing.
     const Widening by = widening_of(misses);
     for (auto& [name, fold] : folds)
       fold.uncertainty = at_least_half(raw.at(name).uncertainty, widened(fold.uncertainty, by));
@@ -476,13 +477,13 @@ model::TimeUncertainty uncertainty_of(const std::vector<const validation::Compar
   for (const validation::Comparison* c : left_out) {
     if (!c->predicted) continue;
     const double ratio = c->measured / *c->predicted;
-    // A rate is the inverse of a time, so that low factors always mean short times.
+    // Invert a rate, so that a low factor always means a short time.
     (c->metric == "ttft_mean_s" ? prefill : decode).push_back(c->metric == "output_tokens_per_s" ? 1 / ratio : ratio);
   }
   constexpr double kLow = 0.05, kHigh = 0.95;
   model::TimeUncertainty u;
   if (decode.empty()) return u;
-  // The band must contain the prediction.
+  // A band must contain the prediction itself.
   u.decode_low = std::min(1.0, sched::quantile(decode, kLow));
   u.decode_high = std::max(1.0, sched::quantile(decode, kHigh));
   u.prefill_low = prefill.empty() ? u.decode_low : std::min(1.0, sched::quantile(prefill, kLow));
@@ -491,7 +492,7 @@ model::TimeUncertainty uncertainty_of(const std::vector<const validation::Compar
 }
 
 model::TimeUncertainty widened(const model::TimeUncertainty& u, const Widening& by) {
-  // The band must still contain the prediction.
+  // The widened band must still contain the prediction itself.
   const auto low = [](double factor, double log) { return std::min(1.0, factor * std::exp(-log)); };
   const auto high = [](double factor, double log) { return std::max(1.0, factor * std::exp(log)); };
   return {.decode_low = low(u.decode_low, by.decode),
@@ -514,7 +515,7 @@ Widening widening_of(const std::vector<BandMiss>& misses) {
     const bool first_token = c->metric == "ttft_mean_s", above = c->measured > *c->predicted;
     // How far the figure lies outside its band, on the side on which it lies; negative inside.
     const double missing = above ? std::log(c->measured / *c->high) : std::log(*c->low / c->measured);
-    // How much the figure's band responds to the factor. The upper side of a rate corresponds to short times.
+    // How strongly the band's end responds to the factor. For a rate, the upper end corresponds to short times.
     const bool slow_side = (c->metric == "output_tokens_per_s") != above;
     const double factor = std::abs(std::log(first_token ? (slow_side ? u.prefill_high : u.prefill_low)
                                                         : (slow_side ? u.decode_high : u.decode_low)));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fits the few numbers of an engine's profile that no data sheet and no kernel table gives (host time, overlap,
-// unmeasured links) to measured serving runs, by simulating every run as it was measured. It fits from scratch: the
-// priors overwrite the fitted keys of the files before anything else.
+// Fits the few numbers of an engine's profile that neither data sheets nor kernel tables give: host time, overlap,
+// unmeasured links. It simulates every measured serving run and compares. A fit always starts from scratch: first, the
+// priors replace the fitted keys of the files.
 #pragma once
 
 #include <functional>
@@ -40,13 +40,13 @@ struct ServingModel {
   std::string other_version;
   /// Keys of the profile that are not fitted but those of `other_version`, which was measured without a front end.
   std::vector<std::string> taken;
-  /// A number with stepwise effect (how many sequences fit), for which a list of values is tried. Its `number.prior` is
-  /// the start.
+  /// A number with a stepwise effect (how many sequences fit), for which a list of values is tried. The first value
+  /// used is `number.prior`.
   ServingNumber scanned;
-  std::vector<double> scan;  // values to try; empty: no scan
+  std::vector<double> scan;  // values to try; empty for no scan
   std::map<std::string, double>
       scales;                       // by metric: the log error that counts as one; metrics not listed are not fitted
-  std::vector<std::string> tables;  // tables to fit; all others are only predicted
+  std::vector<std::string> tables;  // tables to fit; other tables are only predicted
   /// Input and output tokens of runs whose first tokens say nothing about the engine: their servers held them back.
   std::vector<std::pair<std::int64_t, std::int64_t>> held_back;
   /// First tokens of runs with more output tokens a second than this are not fitted: they wait for a front end that
@@ -56,22 +56,22 @@ struct ServingModel {
       link_note;  // remarks on values in the accelerator's and the link's file that are not fitted
 };
 
-/// Returns the known models, by engine.
+/// Returns the existing models, one per engine.
 [[nodiscard]] const std::vector<ServingModel>& serving_models();
 /// Returns an engine's model. Throws InputError if there is none.
 [[nodiscard]] const ServingModel& serving_model(const std::string& engine);
 /// Reads the tables of a model's data. Throws InputError if they are missing.
 [[nodiscard]] std::vector<validation::MeasuredTable> serving_tables(const ServingModel& model);
 [[nodiscard]] bool holds_table(const std::vector<validation::MeasuredTable>& tables, const std::string& name);
-/// Returns the given tables, followed by those tables of the fit that are not among them. The latter allow predictions
-/// for the given ones under any name.
+/// Returns the given tables, followed by the tables of the fit that are missing among them. With these, the given ones
+/// can be predicted by fits that leave runs out, whatever their names are.
 [[nodiscard]] std::vector<validation::MeasuredTable> with_fitted_tables(
     const std::vector<validation::MeasuredTable>& given, const ServingModel& model);
 
 /// Returns true if a row was measured with this engine.
 [[nodiscard]] bool has_engine(const std::vector<validation::MeasuredTable>& tables, const std::string& engine);
 
-/// Values of the numbers in order, followed by the scanned one if there is one.
+/// The values of the numbers in order, followed by that of the scanned number if there is one.
 using ServingValues = std::vector<double>;
 
 /// A fit: the values, and every figure predicted with them.
@@ -79,34 +79,34 @@ struct ServingFit {
   ServingValues values;
   double loss = 0;
   int simulations = 0;
-  std::vector<validation::Comparison> comparisons;  // of all tables, in order
-  std::vector<bool> fitted;                         // for each comparison: it was part of the fit
-  std::vector<bool> in_fitted_table;                // for each comparison: its row belongs to a table of the fit
+  std::vector<validation::Comparison> comparisons;  // figures of all tables, in order
+  std::vector<bool> fitted;                         // for each comparison: whether it was used in the fit
+  std::vector<bool> in_fitted_table;                // for each comparison: whether its row belongs to a fitted table
   /// Rows whose users' sequences do not all fit the KV pool at once.
   std::set<const validation::MeasuredPoint*> beyond_pool;
-  model::TimeUncertainty uncertainty;  // after leave_one_out(): from the left-out runs
+  model::TimeUncertainty uncertainty;  // set by leave_one_out(), from the left-out runs
 };
 
-/// Returns the 5 and 95 % quantiles of measured over predicted times: of first tokens for prefill (those of decode if
-/// there are none), of everything else for decode. Throughput counts as its inverse.
+/// Returns the 5 and 95 % quantiles of measured over predicted times. Prefill comes from first tokens (from the others
+/// if there are none), decode from all other figures. A throughput counts as its inverse.
 [[nodiscard]] model::TimeUncertainty uncertainty_of(const std::vector<const validation::Comparison*>& left_out);
 /// Logarithms by which the ends of bands move outwards (negative: inwards).
 struct Widening {
   double decode = 0, prefill = 0;
 };
 [[nodiscard]] model::TimeUncertainty widened(const model::TimeUncertainty& uncertainty, const Widening& by);
-/// Returns `u` with every end at least half as far from 1 as that of `whole`, in logarithms. Runs with less prefill
-/// than the fitted ones have bands from the decode factors alone, which must not collapse.
+/// Returns `u` with every end at least half as far from 1 as that of `whole`, in logarithms. The bands of runs with
+/// less prefill than the fitted ones depend on the decode factors alone, which must not collapse.
 [[nodiscard]] model::TimeUncertainty at_least_half(const model::TimeUncertainty& whole,
                                                    const model::TimeUncertainty& u);
-/// A figure with its band, and the factors from which the band was propagated.
+/// A figure with its band, and the factors from which the band was computed.
 struct BandMiss {
   const validation::Comparison* figure = nullptr;
   model::TimeUncertainty factors;
 };
-/// Returns the widening that makes 90 % of the bands hold: first tokens determine `prefill`, all others `decode`.
+/// Returns the widening that makes 90 % of the bands hold: first tokens determine `prefill`, other figures `decode`.
 [[nodiscard]] Widening widening_of(const std::vector<BandMiss>& misses);
-/// Returns the fraction of measured figures inside their bands, among those that have one.
+/// Returns the fraction of measured figures that are inside their band; figures without a band do not count.
 [[nodiscard]] double coverage_of(const std::vector<validation::Comparison>& comparisons);
 
 /// Returns the figures that tell a fit's error: those of fitted tables, but first tokens only if they did not wait for
@@ -115,15 +115,15 @@ struct BandMiss {
 [[nodiscard]] std::vector<const validation::Comparison*> fitted_errors(const ServingFit& fit);
 
 struct ServingSettings {
-  int jobs = 0;                                      // 0: one per core
+  int jobs = 0;                                      // 0 for one per core
   study::RunControl* control = nullptr;              // may be null
   std::function<void(const std::string&)> progress;  // may be empty
 };
 
-/// Thrown when a fit was cancelled through its RunControl.
+/// Thrown when a fit is cancelled through its RunControl.
 struct ServingCancelled {};
 
-/// Its fits throw ServingCancelled.
+/// The runs to fit, and the ways to fit them. Every fit may throw ServingCancelled.
 class ServingProblem {
  public:
   /// The tables must outlive the problem. Rows of other engines are ignored. Throws InputError for rows that cannot be
@@ -136,7 +136,7 @@ class ServingProblem {
   [[nodiscard]] ServingFit fit() const;
   /// As fit(), but predicts every configuration with a fit that excludes it. A configuration is a model, hardware,
   /// engine, type, TP degree and input and output length, in all tables and for all instance counts. Its band comes
-  /// from the errors of the other left-out configurations. `start` is a fit of everything, for speed.
+  /// from the errors of the other left-out configurations. To save time, `start` is a fit of all runs.
   [[nodiscard]] ServingFit leave_one_out(const ServingFit& start) const;
   /// As leave_one_out(), but leaves out together the runs that `group` gives one name. `what` names groups for
   /// progress.
@@ -152,10 +152,10 @@ class ServingProblem {
   [[nodiscard]] std::optional<ServingFit> leave_group_out(const ServingFit& start, model::Beyond kind) const;
   /// Whether the fitted runs are of several groups of that kind.
   [[nodiscard]] bool has_groups(model::Beyond kind) const;
-  /// Returns the catalogue's files with a fit's values and, after leave_one_out(), its uncertainty, by path below the
-  /// catalogue's root.
+  /// Returns the catalogue's files with a fit's values, keyed by path below the catalogue's root. After leave_one_out()
+  /// they also have its uncertainty.
   [[nodiscard]] std::map<std::string, std::string> files(const ServingFit& fit, const Provenance& provenance) const;
-  /// Returns the range of the fitted runs as YAML for the `calibrated_for` of a profile.
+  /// Returns the range of the fitted runs as YAML for the key `calibrated_for` of a profile.
   [[nodiscard]] std::string fitted_ranges() const;
 
  private:
@@ -168,7 +168,7 @@ class ServingProblem {
 
 // ---- errors beyond the fitted runs: fits without a whole model, accelerator, TP degree, prompt length or batch ------
 
-/// Returns the kinds of groups.
+/// Returns the kinds of groups that can be left out.
 [[nodiscard]] const std::vector<model::Beyond>& group_kinds();
 
 /// Predicts the rows of the model's engine by the fit of its other version, which saw none of them. No bands. Nothing
@@ -178,9 +178,9 @@ class ServingProblem {
                                                          const std::shared_ptr<const configs::Catalogue>& catalogue,
                                                          const ServingSettings& settings);
 
-/// Returns the errors of left-out groups by kind. If an engine's own runs have a single group of a kind (one model, one
-/// accelerator), the errors come from the other engines whose runs have several; `source` names them. `fit` must be a
-/// fit of `problem`.
+/// Returns the errors of left-out groups by kind. If an engine's own runs form only one group of a kind (one model, one
+/// accelerator), the errors come from other engines whose runs form several; `source` names them. `fit` must be a fit
+/// of `problem`.
 [[nodiscard]] std::map<model::Beyond, Provenance::Group> group_errors(
     const ServingModel& model, const ServingProblem& problem, const ServingFit& fit,
     const std::shared_ptr<const configs::Catalogue>& catalogue, const ServingSettings& settings);

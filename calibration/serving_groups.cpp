@@ -19,17 +19,17 @@ std::string coverage_text(const ServingFit& fit) {
                      100 * coverage_of(fit.comparisons));
 }
 
-// The errors of the other engines. Each engine is fitted once.
+// Computes the errors of the other engines. Each engine is fitted once.
 class OtherEngines {
  public:
   OtherEngines(const ServingModel& model, std::shared_ptr<const configs::Catalogue> catalogue,
                const ServingSettings& settings)
       : own_(model), catalogue_(std::move(catalogue)), settings_(settings) {}
 
-  // Returns the geometric mean of the other engines' factors, because factors of times are ratios.
+  // Returns the geometric mean of the other engines' factors: factors are ratios of times.
   [[nodiscard]] Provenance::Group errors(model::Beyond kind) {
     if (others_.empty()) add_all();
-    model::TimeUncertainty sum{0, 0, 0, 0};  // of logarithms
+    model::TimeUncertainty sum{0, 0, 0, 0};  // sums of logarithms
     std::vector<std::string> names;
     for (Fitted& one : others_) {
       if (!one.problem->has_groups(kind)) continue;
@@ -69,7 +69,7 @@ class OtherEngines {
   const ServingModel& own_;
   std::shared_ptr<const configs::Catalogue> catalogue_;
   const ServingSettings& settings_;
-  std::vector<std::unique_ptr<std::vector<validation::MeasuredTable>>> tables_;  // the problems refer to them
+  std::vector<std::unique_ptr<std::vector<validation::MeasuredTable>>> tables_;  // the problems refer to these
   std::vector<Fitted> others_;
 };
 

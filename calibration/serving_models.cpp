@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers to fit for each engine, with priors: values known before any serving data, and how well.
+// The numbers to fit for each engine. Their priors state what is known before any serving data, and how well.
 // docs/calibrate.md explains the choice of numbers.
 #include <algorithm>
 
@@ -16,8 +16,8 @@ ServingNumber number(const std::string& file, const std::string& path, const std
 
 // Python launches every kernel separately and decodes every token to text before the next step; each step is a call
 // from the router. Priors: 40 us per PyTorch launch, 100 us to sample and detokenize, 1.5 ms per call. One thread block
-// of a paged attention kernel reads about 4.5 GB/s. PCIe as between L40S. A matrix-vector product reads at 0.82 of the
-// bandwidth.
+// of a paged attention kernel reads at about 4.5 GB/s. PCIe is as between L40S. A matrix-vector product reads at 0.82
+// of the bandwidth.
 ServingModel tgi() {
   const std::string engine = "engines/tgi-1.1", a10g = "accelerators/a10g", link = "interconnects/pcie-g5";
   ServingModel m;

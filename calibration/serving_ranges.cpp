@@ -45,7 +45,7 @@ void add_run(CalibratedRange& group, const FittedRun& run) {
   add_name(group.accelerators, run.spec->hardware.accelerator->id);
   widen(group.parameters, model::weight_count(*run.spec->shape));
   widen(group.tp, row.tp);
-  widen(group.batch, std::max(1.0, row.load_value / row.replicas));  // nothing is known about replicas without a user
+  widen(group.batch, std::max(1.0, row.load_value / row.replicas));  // a replica in use has at least one user
   for (const auto& [interval, tokens] :
        {std::pair(&group.input, row.input_tokens), {&group.output, row.output_tokens}}) {
     widen(*interval, static_cast<double>(validation::shortest(tokens, row)));

@@ -19,7 +19,7 @@ namespace {
 using calibration::ServingFit;
 using validation::Comparison;
 
-// "latency 9.1 %, throughput 8.7 %": means of the absolute errors over the rows that `keep` names.
+// Returns "latency 9.1 %, throughput 8.7 %": the mean absolute errors over the rows that `keep` selects.
 template <class Keep>
 std::string errors_text(const ServingFit& fit, const calibration::ServingModel& model, Keep&& keep) {
   std::string text;

@@ -24,7 +24,7 @@ void write_files(const std::vector<calibration::FittedAccelerator>& fitted, cons
   }
 }
 
-// Only held-out rows.
+// Removes all rows but the held-out ones.
 std::vector<calibration::KernelRows> held_out(std::vector<calibration::KernelRows> files, int hold_out) {
   for (calibration::KernelRows& file : files) {
     std::erase_if(file.kernels, [&](const auto& row) { return !calibration::is_held_out(row, hold_out); });
@@ -34,7 +34,7 @@ std::vector<calibration::KernelRows> held_out(std::vector<calibration::KernelRow
   return files;
 }
 
-// "plimsoll calibrate --from kernels/*.csv.gz (30 tables)": the command as given, without local folders.
+// Returns the command as given, without local folders: "plimsoll calibrate --from kernels/*.csv.gz (30 tables)".
 std::string command_of(const std::vector<std::string>& files, int hold_out) {
   const std::filesystem::path first(files.front());
   const std::string folder = std::filesystem::absolute(first).parent_path().filename().string();

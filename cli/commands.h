@@ -30,11 +30,12 @@ int run_calibrate(const Arguments& arguments, Console& console);
 int run_gui(const Arguments& arguments, Console& console);
 int run_demo(const Arguments& arguments, Console& console);
 
+/// A verb with its summary for --help and its function.
 struct Command {
   std::string_view verb, summary;
   int (*run)(const Arguments&, Console&);
   bool hidden = false;   // works, but --help does not list it
-  bool spreads = false;  // over the processes that mpirun starts
+  bool spreads = false;  // can run over the processes that mpirun starts
 };
 
 }  // namespace plimsoll::cli

@@ -16,7 +16,7 @@ namespace plimsoll::cli {
 namespace {
 
 constexpr double kShowEvery = 0.1;  // seconds between progress reports
-constexpr double kLineEvery = 30;   // and between lines where there is no terminal for a bar
+constexpr double kLineEvery = 30;   // the same between lines, if there is no terminal for a bar
 constexpr int kBarWidth = 28;
 
 std::string duration_text(double seconds) {
@@ -26,13 +26,13 @@ std::string duration_text(double seconds) {
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
-// Both streams may go to the same file, so the order of output is preserved.
+// Both streams may go to the same file, so standard output is flushed first to keep their order.
 void write(std::FILE* file, std::string_view text) {
   if (file == stderr) std::fflush(stdout);
   std::fwrite(text.data(), 1, text.size(), file);
 }
 
-// Messages quote input: line breaks and escape sequences in it must not reach the terminal unescaped.
+// Messages quote input, whose line breaks and escape sequences must not reach the terminal.
 std::string one_line(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -52,7 +52,7 @@ void Console::configure(ProgressMode mode, bool quiet) {
   bar_allowed_ = mode == ProgressMode::automatic && !quiet && ::isatty(STDERR_FILENO) == 1;
 }
 
-// NO_COLOR (no-color.org): present and not empty.
+// NO_COLOR (no-color.org) counts if it is set and not empty.
 std::optional<study::TextCanvas> Console::picture_size() {
   constexpr int kMinWidth = 50, kMaxWidth = 120, kMinHeight = 12, kMaxHeight = 20;
   const char* const kind = std::getenv("TERM");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program says while it works: results on standard output; notes, errors and a progress bar on standard error;
-// or, with --progress jsonl, everything as JSON lines on standard output (docs/study-file.md, "Progress").
+// The program's messages while it runs: results on standard output; notes, errors and a progress bar on standard error.
+// With --progress jsonl, everything is written as JSON lines on standard output (docs/study-file.md, "Progress").
 #pragma once
 
 #include <chrono>
@@ -22,22 +22,25 @@ class Console {
   void configure(ProgressMode mode, bool quiet);
   [[nodiscard]] bool is_jsonl() const { return mode_ == ProgressMode::jsonl; }
 
-  /// Size of the terminal on standard output; nullopt for a file, a pipe, or a terminal too narrow for a chart.
+  /// Returns the size of the terminal on standard output; nullopt for a file, a pipe, or one too narrow for a chart.
   [[nodiscard]] static std::optional<study::TextCanvas> picture_size();
 
-  /// Prints a result to standard output; in jsonl mode the JSON lines replace it.
+  /// Prints a result to standard output; in jsonl mode prints nothing, since JSON lines replace the text.
   void print(std::string_view text);
+  /// Print a line to standard error unless quiet; in jsonl mode, print a JSON line instead.
   void note(const std::string& text);
   void warn(const std::string& text);
+  /// Prints the error that ends the program with this exit code.
   void error(const Where& where, const std::string& text, int exit_code);
 
-  /// `known`: how many of the finished ones were already stored.
+  /// `known`: how many of the finished ones had already been stored.
   void progress(double done, std::size_t total, double known = 0);
+  /// In jsonl mode, prints a finished point as a JSON line.
   void point(const std::vector<std::string>& columns, const study::PointResult& point);
   /// In jsonl mode prints a line of a verb's own type; `members` is a JSON object without its braces.
   void object(std::string_view type, const std::string& members);
-  /// Prints the last line of a jsonl run, else clears the bar. Returns the exit code; it differs from `exit` if output
-  /// could not be written.
+  /// Prints the last line of a jsonl run, or clears the bar. Returns the exit code, which differs from `exit_code` if
+  /// output could not be written.
   [[nodiscard]] int finish(int exit_code);
 
  private:

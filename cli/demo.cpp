@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plimsoll demo: what ./plimsoll does without arguments.
+// plimsoll demo: what `./plimsoll` runs without arguments.
 #include <fmt/format.h>
 #include <filesystem>
 
@@ -13,10 +13,10 @@
 namespace plimsoll::cli {
 namespace {
 
-// Of the 30 s that the measured half may take.
+// out of the 30 s that the measured half may take
 constexpr double kCalibrationSeconds = 6;
-constexpr double kPatienceSeconds = 12;  // from then on every point is measured once
-constexpr double kProbeSeconds = 0.2;    // of reading, and as long of multiplying, before and after every point
+constexpr double kPatienceSeconds = 12;  // after this time every point is measured only once
+constexpr double kProbeSeconds = 0.2;    // reading, and again multiplying, before and after every point
 
 std::string simulate_published(const Parsed& parsed, const std::string& folder, study::RunControl& control) {
   DemonstrationSettings settings;

@@ -22,7 +22,7 @@ constexpr std::string_view kColumns =
     "token_counts,short_answers,unintended_prefix_hits,cached_tokens,retry_after,nonce,warnings,"
     "refused,failures\n";
 
-// The value of a variable of the environment, fit for a header. No message shows it.
+// Returns the value of an environment variable, checked for use in a header. No message shows the value.
 std::string secret_of(const std::string& option, const std::string& variable) {
   const char* const value = std::getenv(variable.c_str());
   if (value == nullptr || *value == '\0')
@@ -61,7 +61,7 @@ endpoints::ServerSettings read_settings(const Parsed& parsed, Console& console) 
   endpoints::ServerSettings settings;
   settings.http.server = net::parse_url(text_option(parsed, "endpoint"), "--endpoint");
   std::string& base = settings.http.server.path;
-  if (base.ends_with("/v1")) base.resize(base.size() - 3);  // as clients of OpenAI's interface name it
+  if (base.ends_with("/v1")) base.resize(base.size() - 3);  // clients of OpenAI's interface include it
   settings.http.tls = {.ca_file = text_option(parsed, "ca-file"),
                        .client_cert = text_option(parsed, "client-cert"),
                        .client_key = text_option(parsed, "client-key"),
@@ -95,9 +95,9 @@ std::vector<std::vector<std::int32_t>> read_prompts(const std::string& file, std
   return given;
 }
 
-// Every open stream is a file. Raises the limit as far as it may be; the warning says how far that is.
+// Every open stream is a file. Raises the limit as far as allowed; the warning states how far that is.
 void raise_file_limit(const study::Study& study, Console& console) {
-  constexpr double kOwn = 64;  // files that are open besides
+  constexpr double kOwn = 64;  // other open files
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the points of a study on a server named by --endpoint: its options, what is refused before a run, and labels of
-// the results (docs/endpoints.md).
+// Runs the points of a study on a server given by --endpoint: its options, what is refused before a run, and the labels
+// of the results (docs/endpoints.md).
 #pragma once
 
 #include <functional>
@@ -27,26 +27,27 @@ void add_endpoint_options(po::options_description& options);
 
 class EndpointPoints {
  public:
-  /// Asks the server what it is. Throws InputError and DeviceError.
+  /// Queries the server for its facts. Throws InputError and DeviceError.
   EndpointPoints(const study::Study& study, const Parsed& parsed, Console& console);
 
   /// Measures a point (study::RunPoint). If the server fails, `stopped` is set and failure() says why.
   [[nodiscard]] sim::RunResult run(const study::PointResult& point, const load::Scenario& scenario,
                                    const sim::RunOptions& options);
-  /// States in a result that it was measured, and on what.
+  /// Adds to a result that it was measured, and on which server.
   void label(study::PointResult& point) const;
+  /// Returns why the server failed; empty if it has not.
   [[nodiscard]] const std::string& failure() const { return failure_; }
-  /// endpoint.csv: a row a point, with what only this measurement has.
+  /// Returns endpoint.csv: one row per point, with the values that only this measurement has.
   [[nodiscard]] std::string figures_csv() const;
-  /// The rows of an earlier endpoint.csv, for points that are not measured again.
+  /// Keeps the rows of an earlier endpoint.csv for points that are not measured again.
   void keep_rows(const std::string& earlier_csv);
-  /// The mean length of a point's answers, if more than one in a hundred ended early; measured in this run.
+  /// Returns the mean length of a point's answers if this run measured it and more than one in a hundred ended early.
   [[nodiscard]] std::optional<double> short_length(std::size_t index) const;
-  /// The server's KV pool as keys of a study; empty: it does not say.
+  /// Returns the server's KV pool as keys of a study; empty if the server does not report it.
   [[nodiscard]] study::Overrides adopted() const;
-  /// What a stored result depends on besides the study.
+  /// Returns everything besides the study on which a stored result depends.
   [[nodiscard]] std::string identity() const;
-  /// server.csv of the point that ran last: what the server said of itself every second; empty: nothing.
+  /// Returns server.csv of the point that ran last: the server's metrics every second; empty if it reported none.
   [[nodiscard]] const std::string& states_csv() const { return states_; }
 
  private:
@@ -57,11 +58,11 @@ class EndpointPoints {
   const study::Study& study_;
   Console& console_;
   std::uint64_t nonce_ = 0;
-  std::int64_t vocabulary_ = 0;  // 0: the study's model
+  std::int64_t vocabulary_ = 0;  // 0: that of the study's model
   std::unique_ptr<endpoints::Server> server_;
-  endpoints::Prompts prompts_;  // what was learnt of the server's tokenizer
+  endpoints::Prompts prompts_;  // what is known of the server's tokenizer
   std::string failure_, states_;
-  std::map<std::size_t, std::string> rows_;      // of endpoint.csv, by point
+  std::map<std::size_t, std::string> rows_;      // rows of endpoint.csv, by point
   std::map<std::size_t, double> short_lengths_;  // by point
 };
 

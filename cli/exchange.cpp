@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plimsoll import FILE and plimsoll export FILE: results of other tools in, ours out.
+// plimsoll import FILE and plimsoll export FILE: read results of other tools, and write ours in their formats.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -94,7 +94,7 @@ std::string table_of(const study::ImportedResults& results) {
                      results.format, study::text_table(table));
 }
 
-// Expands a pattern that the shell did not expand to the matching files, ordered by name.
+// Expands patterns that the shell has not expanded; matching files are ordered by name.
 std::vector<std::string> files_of(const std::vector<std::string>& operands) {
   std::vector<std::string> files;
   for (const std::string& operand : operands) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plimsoll forward MODEL --tokens F.jsonl: what the executor computes, in files that other programs can be compared
-// with (docs/forward.md).
+// plimsoll forward MODEL --tokens F.jsonl: writes the executor's results to files that can be compared with those of
+// other programs (docs/forward.md).
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -113,7 +113,7 @@ std::unique_ptr<exec::SafetensorsWriter> open_logits(const std::string& folder,
   return std::make_unique<exec::SafetensorsWriter>(folder + "/logits.safetensors", tensors);
 }
 
-/// nullopt: interrupted.
+/// Returns nullopt if it was interrupted.
 std::optional<std::vector<std::vector<std::int32_t>>> compute(exec::Engine& engine,
                                                               const std::vector<exec::Prompt>& prompts,
                                                               exec::PromptRun run, exec::SafetensorsWriter* logits,
@@ -147,7 +147,7 @@ int run_forward(const Arguments& arguments, Console& console) {
       request.tokens_file,
       {.vocabulary = shape.vocab, .positions = shape.max_position, .generated = request.run.generate});
   const std::string& out = parsed->common.out;
-  if (!out.empty()) study::make_folder(out);  // not after minutes of loading
+  if (!out.empty()) study::make_folder(out);  // before minutes of loading, in case it fails
 
   request.engine.architecture = model.architecture;
   exec::make_room(prompts, request.run, request.engine);
@@ -162,7 +162,7 @@ int run_forward(const Arguments& arguments, Console& console) {
   }
   const std::string text = tokens_text(prompts, *tokens);
   if (logits) {
-    logits->close();  // a full disk fails here, before either file has its name
+    logits->close();  // a full disk fails here, before either file has its final name
     study::PendingFile continuations(out + "/tokens.jsonl", text);
     logits->finish();
     continuations.commit();

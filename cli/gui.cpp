@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plimsoll gui: becomes the desktop program, an executable of its own beside this one (it is GPL: Qt Charts).
+// plimsoll gui: becomes the desktop program, a separate executable beside this one (it is GPL: Qt Charts).
 #include <unistd.h>
 
 #include <cerrno>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plimsoll init: a study file with comments, from the same options that simulate, plan and memory take in its place.
+// plimsoll init: writes a study file with comments, from the options that simulate, plan and memory also accept.
 #include <fmt/format.h>
 #include <filesystem>
 
@@ -30,7 +30,7 @@ Usage init_usage() {
           .study_options = StudyOptions::file_of_its_own};
 }
 
-// A study names files from where it lies.
+// File names in a study are relative to the study's folder.
 void name_from(const std::string& study, StatedStudy& stated, const Parsed& parsed) {
   for (StatedValue& value : stated.values) {
     if (!names_trace(value)) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plimsoll list KIND: the names that studies may use.
+// plimsoll list KIND: lists the names that studies may use.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ std::vector<configs::Listing> listings_of(const std::string& kind, const configs
   return catalogue.list(kind);
 }
 
-/// The figures of one entry, by their names; of one kind, all have the same ones.
+/// The named figures of one entry; all entries of a kind have the same ones.
 struct Figures {
   std::vector<std::string> names;
   std::vector<study::Cell> cells;
@@ -49,7 +49,7 @@ struct Figures {
   }
 };
 
-// A peak of 0 is not supported, or not known.
+// A peak of 0 means that it is not supported or not known.
 study::Cell known(double value) { return study::number_cell(value > 0 ? std::optional(value) : std::nullopt); }
 
 Figures model_figures(const model::LlmShape& shape) {
@@ -140,7 +140,7 @@ std::string json_of(const std::string& kind, const std::vector<configs::Listing>
   return text + "\n]\n";
 }
 
-// Words in lines of at most `width` bytes; a longer word has a line of its own.
+// Wraps words to lines of at most `width` bytes; a longer word gets a line of its own.
 std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
   std::vector<std::string> lines(1);
   for (std::size_t begin = 0; begin < text.size();) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plimsoll VERB …: finds the verb, runs it, and turns what it throws into one message and an exit code.
+// plimsoll VERB …: finds the verb, runs it, and converts exceptions to one message and an exit code.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -68,7 +68,7 @@ int print_help() {
   return kDone;
 }
 
-// The build describes itself in cli/CMakeLists.txt.
+// cli/CMakeLists.txt defines these macros, which describe the build.
 int print_version() {
   const std::string text = fmt::format("plimsoll {}\nbuilt with {} {}, {}; CUDA: {}\nstudies and catalogue: {}\n",
                                        PLIMSOLL_VERSION, PLIMSOLL_COMPILER, __VERSION__, PLIMSOLL_BUILD_TYPE,
@@ -136,7 +136,7 @@ int main(int argc, char** argv) {
   } catch (const DeviceError& error) {
     code = kDeviceFailed;
     console.error({}, error.what(), code);
-  } catch (const std::system_error& error) {  // a file system or a thread that the checks at hand did not foresee
+  } catch (const std::system_error& error) {  // an error of a file system or thread that no check foresaw
     code = kDeviceFailed;
     console.error({}, error.what(), code);
   } catch (const std::bad_alloc&) {

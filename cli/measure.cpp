@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plimsoll measure STUDY: the points of a study on the real executor.
+// plimsoll measure STUDY: measures the points of a study on the real executor.
 #include <fmt/format.h>
 
 #include "cli/commands.h"
@@ -79,7 +79,7 @@ Request read_request(const Parsed& parsed) {
   return request;
 }
 
-// The engine that the study states, before it is read: reading it may probe the wrong device.
+// Returns the engine that the study states, before it is read: reading might probe the wrong device.
 std::string stated_engine(const Parsed& parsed) {
   for (auto set = parsed.common.set.rbegin(); set != parsed.common.set.rend(); ++set)
     if (set->first == "engine") return configs::canonical_name(set->second);
@@ -89,7 +89,7 @@ std::string stated_engine(const Parsed& parsed) {
   return engine && engine->is_scalar() ? configs::canonical_name(engine->as_string()) : std::string();
 }
 
-// Host times and memory of one device's engine do not apply to the other's.
+// Host times and memory of one device's engine do not apply to the other device.
 exec::DeviceKind choose_device(Parsed& parsed) {
   const std::string engine = stated_engine(parsed);
   const bool own = engine == "plimsoll-cpu" || engine == "plimsoll-cuda";
@@ -104,7 +104,7 @@ exec::DeviceKind choose_device(Parsed& parsed) {
 }  // namespace
 
 int run_measure(const Arguments& arguments, Console& console) {
-  // Processes of a group other than the first only run forwards; they read no study and print nothing.
+  // All processes of a group but the first only run forwards; they read no study and print nothing.
   const auto group = RankGroup::join();
   if (group && !group->leads()) {
     group->follow();
@@ -133,7 +133,7 @@ int run_measure(const Arguments& arguments, Console& console) {
       throw InputError(study.point(point.index).places.study,
                        "measure supports only fixed fleets: no deployment.autoscaling, no deployment.failures");
     sim::RunResult run = points.run(point, scenario, options);
-    // A device that has failed would fail again. What was measured so far is kept and reported first.
+    // A failed device would fail again. The points measured so far are kept, and reported first.
     if (!points.failure().empty()) control.cancel();
     if (!points.ops().empty())
       study::write_file(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plimsoll measure STUDY --endpoint URL, and validate STUDY --endpoint URL: the points of a study on a live server,
-// and beside their predictions.
+// plimsoll measure STUDY --endpoint URL, and validate STUDY --endpoint URL: measures the points of a study on a live
+// server, and compares them with predictions.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -31,7 +31,7 @@ constexpr double kMostRequests = 100'000, kMostSeconds = 3600, kMillion = 1e6;
 
 struct Amount {
   double requests = 0, input = 0, output = 0;
-  double seconds = 0;   // at least: what the study states, or the schedule of an open loop
+  double seconds = 0;   // at least: as the study states, or the schedule of an open loop
   bool bounded = true;  // false: the duration depends on the server
 };
 
@@ -41,6 +41,7 @@ Amount amount_of(const study::PointSpec& spec) {
   Amount amount;
   const load::WorkloadSpec& workload = spec.workload;
   amount.requests = static_cast<double>(workload.requests);
+  // Only the duration of an open loop is known before the run.
   const std::optional<double> rate = load::stationary_rate(workload.load);
   amount.bounded = rate.has_value();
   if (rate) amount.seconds = workload.requests > 0 ? amount.requests / *rate : workload.duration.count();
@@ -101,7 +102,7 @@ std::string amount_text(const Amount& amount, const Parsed& parsed) {
   return text + fmt::format("cost: {:.2f} USD\n", (amount.input * in + amount.output * out) / kMillion);
 }
 
-// A large run is the user's decision.
+// The user must agree to a large run.
 bool may_start(const Amount& amount, const Parsed& parsed, Console& console) {
   if (amount.requests <= kMostRequests && amount.seconds <= kMostSeconds) return true;
   if (parsed.values["yes"].as<bool>()) return true;
@@ -135,7 +136,7 @@ std::string text_of(const std::string& file) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-// The dry run, or the question whether a large run may start. Nothing if it goes on.
+// Handles --dry-run, and asks whether a large run may start. Returns an exit code, or nullopt to continue.
 std::optional<int> before_run(const study::Study& study, const Parsed& parsed, Console& console) {
   const Amount amount = amount_of(study);
   if (parsed.values["dry-run"].as<bool>()) {
@@ -146,7 +147,7 @@ std::optional<int> before_run(const study::Study& study, const Parsed& parsed, C
   return {};
 }
 
-// --adopt: the study with the server's KV pool, written beside the results. Nothing without --adopt.
+// --adopt: returns the study with the server's KV pool, written beside the results. nullopt without --adopt.
 std::optional<study::Study> adopt(const Parsed& parsed, const EndpointPoints& points, Console& console) {
   if (!parsed.values["adopt"].as<bool>()) return {};
   if (parsed.common.out.empty()) throw InputError("--adopt writes a study: state a folder with --out DIR");
@@ -160,7 +161,7 @@ std::optional<study::Study> adopt(const Parsed& parsed, const EndpointPoints& po
   return study;
 }
 
-// The predictions of all points. Where answers ended early, the point is predicted with the mean length that came.
+// Predicts all points. If answers ended early, the point is predicted with their mean length.
 std::vector<study::PointResult> predict(const study::Study& study, const Parsed& parsed, const EndpointPoints& points,
                                         Console& console) {
   std::vector<study::PointResult> predicted = study::run_study(study, {.jobs = parsed.common.jobs}).points;
@@ -176,7 +177,7 @@ std::vector<study::PointResult> predict(const study::Study& study, const Parsed&
   return predicted;
 }
 
-// A figure that is compared: its name, its value, and the factor to the unit that is shown.
+// A figure to compare: its name, its value, and the factor to the unit in which it is shown.
 struct Figure {
   const char* name;
   std::optional<double> (*of)(const sched::PointMetrics&);

@@ -15,12 +15,12 @@
 namespace plimsoll::cli {
 namespace {
 
-constexpr std::int64_t kMaxSlots = 1024;  // more sequences than this share none, and cannot run ahead
+constexpr std::int64_t kMaxSlots = 1024;  // beyond this, sequences share no blocks and cannot run ahead
 constexpr std::int64_t kStepRows = 2048;
 constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 26;
-constexpr double kMaxPoolBytes = 64e12;  // a process has addresses for twice as many
+constexpr double kMaxPoolBytes = 64e12;  // a process has address space for twice as much
 
-// 16-bit floats have one form on the executor: the traffic is the same.
+// The executor has only one 16-bit float type; the memory traffic is the same for both.
 model::DType executed(model::DType dtype) { return dtype == model::DType::fp16 ? model::DType::bf16 : dtype; }
 
 bool can_execute(model::DType dtype) {
@@ -35,7 +35,7 @@ exec::EngineConfig engine_config(const load::Scenario& scenario, const model::Ar
   const bool alone = settings.processes == 1;
   if (alone && settings.device == exec::DeviceKind::cuda &&
       !exec::too_few_gpus(scenario.tp, scenario.replicas, exec::gpu_count()).empty())
-    config.communicator = exec::CommunicatorKind::loopback;  // check_gpus() has let it
+    config.communicator = exec::CommunicatorKind::loopback;  // check_gpus() has allowed it
   config.tp = scenario.tp;
   config.weight_dtype = executed(scenario.weight_dtype);
   config.kv_dtype = executed(scenario.kv_dtype);
@@ -120,7 +120,7 @@ std::int32_t MeasuredPoints::most_replicas() const {
   return most;
 }
 
-// Blocks have numbers of 32 bits, and each costs some 40 bytes before it is used.
+// Block numbers have 32 bits, and each block takes some 40 bytes before it is used.
 void MeasuredPoints::check_pool(const study::PointSpec& spec, std::int64_t blocks) const {
   if (blocks > kMaxBlocks) {
     throw InputError(spec.places.scheduler,
@@ -137,7 +137,7 @@ void MeasuredPoints::check_pool(const study::PointSpec& spec, std::int64_t block
                                blocks, bytes / 1e9));
 }
 
-// A GPU's name is known only if one is present: check_gpu().
+// A GPU's name is known only if one is present; check_gpu() checks it.
 void MeasuredPoints::check_hardware(const study::PointSpec& spec) const {
   if (spec.hardware.this_machine && settings_.device == exec::DeviceKind::cuda &&
       spec.engine->id != engine_name(settings_.device))
@@ -152,9 +152,9 @@ void MeasuredPoints::check_hardware(const study::PointSpec& spec) const {
                                spec.hardware.label.empty() ? "no hardware" : spec.hardware.label, processor_name()));
 }
 
-// Ranks that share a GPU compute correct results, but their times mean nothing.
+// Ranks that share a GPU compute correct results, but their times are meaningless.
 std::string MeasuredPoints::check_gpus(const study::PointSpec& spec) const {
-  // Ranks in several processes have a GPU each; every process looks for those of its own (exec/gpu_placement.h).
+  // Ranks in several processes have one GPU each; every process looks for its own (exec/gpu_placement.h).
   if (settings_.device != exec::DeviceKind::cuda || settings_.processes > 1) return {};
   const std::string problem = exec::too_few_gpus(spec.deployment.tp, spec.deployment.replicas, exec::gpu_count());
   if (problem.empty() || settings_.as_is) return problem;
@@ -191,10 +191,10 @@ void MeasuredPoints::load(const study::PointSpec& spec, const load::Scenario& sc
                 .block_tokens = config.block_tokens,
                 .sequences = config.sequences};
   if (wanted == loaded_) {
-    check_gpu(spec);  // the same engine, perhaps under other hardware's name
+    check_gpu(spec);  // the same engines, but the study may name other hardware
     return;
   }
-  engines_.reset();  // two do not fit
+  engines_.reset();  // two sets do not fit into memory
   loaded_.reset();
   const exec::OpenModel model = exec::open_weights(named.architecture, spec.weights, seed);
   make_engines(config, spec, scenario.replicas, *model.weights);
@@ -226,8 +226,8 @@ void MeasuredPoints::make_engines(const exec::EngineConfig& config, const study:
   }
 }
 
-// mpirun may notice a dead process first, and then ends the run as if a user had. A failure here may also be the
-// consequence of another process's failure. Only the remaining failures are this process's own.
+// mpirun may notice a dead process first, and then ends the run as if by a user. A failure here may also be caused by
+// another process's failure. Only what remains is this process's own failure.
 void MeasuredPoints::name_failure() {
   if (leader_ == nullptr) return;
   try {
@@ -258,7 +258,7 @@ sim::RunResult MeasuredPoints::run(const study::PointResult& point, const load::
     exec::warm_up(scenario, engines_->replicas(), prompts);
     for (std::size_t i = 0; settings_.trace_ops && i < engines_->size(); ++i) engines_->engine(i).traces().clear();
     exec::MeasuredRun measured = exec::measure_point(scenario, engines_->replicas(), prompts, options);
-    result = std::move(measured.run);  // is kept whatever fails from here on
+    result = std::move(measured.run);  // kept whatever fails from here on
     failure_ = std::move(measured.failure);
     name_failure();
     if (settings_.trace_ops && failure_.empty()) collect_ops(scenario);
@@ -287,7 +287,7 @@ std::string MeasuredPoints::machine() const {
   return (settings_.device == exec::DeviceKind::cuda ? device : fmt::format("{} ({})", processor_name(), device)) + all;
 }
 
-// "NVIDIA H200 (sm_90) x 2", or of one that ranks share "... x 1, shared by 2 ranks".
+// Returns "NVIDIA H200 (sm_90) x 2", or "... x 1, shared by 2 ranks" if ranks share one.
 std::string MeasuredPoints::gpus_label(std::int32_t tp, std::int32_t replicas) const {
   const std::string device = engines_->engine(0).device();
   if (settings_.processes > 1 || exec::too_few_gpus(tp, replicas, exec::gpu_count()).empty())
@@ -307,7 +307,7 @@ void MeasuredPoints::label(study::PointResult& point) const {
   labels.hardware = settings_.device == exec::DeviceKind::cpu ? processor_name()
                     : engines_                                ? gpus_label(labels.tp, labels.replicas)
                                                               : labels.hardware;
-  point.usd_per_hour.reset();  // of hardware that was not there
+  point.usd_per_hour.reset();  // the price is for hardware that was not used
 }
 
 }  // namespace plimsoll::cli

@@ -17,12 +17,13 @@
 
 namespace plimsoll::cli {
 
+/// How to measure the points of a study on this machine.
 struct MeasureSettings {
   exec::DeviceKind device = exec::DeviceKind::cpu;
-  bool as_is = false;  // measure here whatever hardware the study names
+  bool as_is = false;  // measure here, whatever hardware the study names
   bool trace_ops = false;
-  int threads = 0;    // CPU, of each process; 0: one a core
-  int processes = 1;  // that mpirun started: each has its share of every replica's ranks
+  int threads = 0;    // CPU threads per process; 0: one per core
+  int processes = 1;  // started by mpirun: each has its share of every replica's ranks
 };
 
 class MeasuredPoints {
@@ -30,23 +31,24 @@ class MeasuredPoints {
   MeasuredPoints(const study::Study& study, const MeasureSettings& settings, Console& console)
       : study_(study), settings_(settings), console_(console) {}
 
-  /// Call before loading: throws InputError for the first point that the executor cannot run, DeviceError without
-  /// a GPU.
+  /// Call before loading. Throws InputError for the first point that the executor cannot run, and DeviceError without a
+  /// GPU.
   void check() const;
-  /// With settings.processes > 1, call before the first run: the leader of the processes. It must outlive this object.
+  /// With settings.processes > 1, call before the first run: sets their leader, which must outlive this object.
   void lead(exec::group::Leader& leader) { leader_ = &leader; }
-  /// The most replicas of any point.
+  /// Returns the largest number of replicas of any point.
   [[nodiscard]] std::int32_t most_replicas() const;
-  /// Measures a point (study::RunPoint). After a device's failure `stopped` is set and failure() says why.
+  /// Measures a point (study::RunPoint). If a device fails, `stopped` is set and failure() says why.
   [[nodiscard]] sim::RunResult run(const study::PointResult& point, const load::Scenario& scenario,
                                    const sim::RunOptions& options);
-  /// States in a result that it was measured, and on what hardware.
+  /// Adds to a result that it was measured, and on what hardware.
   void label(study::PointResult& point) const;
 
-  /// The profile of the executor on a device: "plimsoll-cpu".
+  /// Returns the name of the executor's profile on a device, such as "plimsoll-cpu".
   [[nodiscard]] static const char* engine_name(exec::DeviceKind device);
+  /// Returns why the device failed; empty if it has not.
   [[nodiscard]] const std::string& failure() const { return failure_; }
-  /// ops.csv of the point that ran last, with trace_ops.
+  /// Returns ops.csv of the point that ran last, with trace_ops.
   [[nodiscard]] const std::string& ops() const { return ops_; }
 
  private:
@@ -59,14 +61,14 @@ class MeasuredPoints {
                     const exec::WeightSource& weights);
   void name_failure();
   void check_gpu(const study::PointSpec& spec) const;
-  /// The note if ranks share too few GPUs with --as-is; throws InputError without it.
+  /// Returns a note if ranks share too few GPUs with --as-is; without it, throws InputError then.
   [[nodiscard]] std::string check_gpus(const study::PointSpec& spec) const;
   [[nodiscard]] std::string gpus_label(std::int32_t tp, std::int32_t replicas) const;
   [[nodiscard]] exec::PromptSource prompts_of(const study::PointSpec& spec) const;
   [[nodiscard]] std::string machine() const;
   void collect_ops(const load::Scenario& scenario);
 
-  /// Two points with equal values can use the same loaded engines.
+  /// Points with equal values can use the same loaded engines.
   struct Loaded {
     std::string model, weights;
     std::uint64_t seed = 0;  // of random weights

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plimsoll memory STUDY: what fits on a GPU.
+// plimsoll memory STUDY: shows what fits on a GPU.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -18,8 +18,8 @@ bool is_attention(const model::Op& op) {
   return op.kind == model::OpKind::decode_attention || op.kind == model::OpKind::prefill_attention;
 }
 
-// The simulator prices decode attention along a whole curve (model/decode_attention.h), which is this raised where
-// needed so that it never falls with the context.
+// The simulator prices decode attention along a whole curve (model/decode_attention.h): this price, raised where needed
+// so that it never falls with the context.
 double decode_attention_time(const model::OpPricer& pricer, const model::Op& op) {
   const model::ClassPrices& c = pricer.prices(model::OpClass::decode_attention);
   const double norm = model::p_norm(op.flops * c.flop_time, op.kv_bytes * c.byte_time, c.p).value;

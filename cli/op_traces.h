@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ops.csv (docs/measure.md): every op of a traced run, with its measured and its predicted time.
+// ops.csv (docs/measure.md): every op of a traced run with its measured and its predicted time.
 #pragma once
 
 #include <span>
@@ -17,7 +17,7 @@ struct ReplicaTraces {
   std::vector<exec::OpTrace> ops;
 };
 
-/// Prices with the scenario's accelerator and engine. Steps count from 1.
+/// Predicts times with the scenario's accelerator and engine. Steps count from 1.
 [[nodiscard]] std::string ops_csv(std::span<const ReplicaTraces> replicas, const load::Scenario& scenario);
 
 }  // namespace plimsoll::cli

@@ -19,7 +19,7 @@ namespace plimsoll::cli {
 namespace {
 
 constexpr int kMaxJobs = 1024;
-constexpr std::uint64_t kMaxSeed = (std::uint64_t{1} << 53U) - 1;  // as in a study: a double holds it exactly
+constexpr std::uint64_t kMaxSeed = (std::uint64_t{1} << 53U) - 1;  // the limit of a study: a double holds it exactly
 
 po::options_description every_common_option() {
   po::options_description common;
@@ -109,7 +109,7 @@ bool is_count(const std::string& text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// --requests asks for a file, --requests N states a number: only the next argument distinguishes them.
+// --requests asks for a file, but --requests N states a number: only the next argument distinguishes them.
 std::vector<std::string> without_count(const std::vector<std::string>& arguments, std::string& count) {
   constexpr std::string_view kOption = "--requests", kJoined = "--requests=";
   std::vector<std::string> rest;

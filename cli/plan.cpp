@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plimsoll plan STUDY: the deployment that carries the load at the least cost.
+// plimsoll plan STUDY: finds the deployment that carries the load at the least cost.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -62,7 +62,7 @@ Usage plan_usage() {
   return usage;
 }
 
-// The folder of one question: DIR itself, or DIR/question-K in a sweep.
+// Returns the folder of one question: DIR itself, or DIR/question-K in a sweep.
 std::string folder_of(const std::string& out, const study::Study& study, std::size_t index) {
   return study.point_count() == 1 ? out : fmt::format("{}/question-{}", out, index);
 }
@@ -144,10 +144,10 @@ class Planner {
     if (console_.is_jsonl()) tell(index);
   }
 
-  // Several models, and nothing else varied.
+  // Returns whether the study varies only its models.
   [[nodiscard]] bool shares_instances() const { return study_.swept_keys() == std::vector<std::string>{"models"}; }
 
-  // The answer as lines: its deployments, best first, then what it says of the best.
+  // Prints the answer as lines: its deployments, best first, then the details of the best.
   void tell(std::size_t index) {
     const QuestionAnswer& finding = findings_.back();
     const std::string question = fmt::format("\"question\":{},", index);
@@ -158,7 +158,7 @@ class Planner {
                                 study::json_quoted(finding_text(finding, parsed_.values["rows"].as<std::size_t>()))));
   }
 
-  // A search in which nothing can exist is a mistake in the study.
+  // If every candidate of a search is impossible, the study is wrong.
   static void refuse_empty(const study::plan::Question& question) {
     if (question.candidates.empty() || question.feasible > 0) return;
     throw InputError(question.spec.places.study,
@@ -219,7 +219,7 @@ class Planner {
   const Parsed& parsed_;
   const study::Study& study_;
   Console& console_;
-  Ranks* ranks_ = nullptr;  // null: this process is alone
+  Ranks* ranks_ = nullptr;  // null: this is the only process
   study::RunControl control_;
   RunCommands commands_;
   std::unique_ptr<study::ResultStore> store_;

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kComeWithin{30};
 constexpr std::size_t kMaxWelcome = 64;     // bytes
-constexpr std::string_view kOver = "done";  // instead of a welcome: the run is over
+constexpr std::string_view kOver = "done";  // sent instead of a welcome: the run is over
 
 // Purposes of a connection, stated in its first message.
 constexpr std::string_view kControl = "control", kSteps = "steps", kMesh = "mesh";
@@ -45,7 +45,7 @@ Hello read_hello(const std::string& text) {
   return hello;
 }
 
-// Equal texts: the same program means the same by every message.
+// Processes with equal texts run the same program and catalogue, so they interpret messages alike.
 std::string program_name() {
   const std::string both = study::hex(study::program_digest()) +
                            study::hex(study::digest_of_folders(configs::Catalogue().content_folders()));
@@ -102,8 +102,8 @@ std::unique_ptr<RankGroup> RankGroup::join() {
   for (const std::string& text : module.gather(group->lobby_->meeting().text(), group->place_.count))
     group->meetings_.push_back(net::Meeting::read(text));
   if (!group->leads())
-    group->to_leader_ = group->connect(0, kControl, 0);  // while MPI still holds all ranks together: rank 0 is there
-  module.end();                                          // from here on a process that dies is a connection that closes
+    group->to_leader_ = group->connect(0, kControl, 0);  // MPI still holds all ranks together, so rank 0 exists
+  module.end();                                          // from here on, a process that dies closes its connection
   group::Member& member = group->member_;
   member.process = group->place_.rank;
   member.processes = group->place_.count;
@@ -127,7 +127,7 @@ group::Leader& RankGroup::open(std::int32_t replicas) {
   return *leader_;
 }
 
-// Ranks not yet accepted have already connected and wait.
+// Ranks not yet accepted have connected and are waiting.
 void RankGroup::finish() {
   if (leader_) return leader_->finish();
   while (const auto guest = lobby_->next(net::Deadline::min())) guest->link.send(kOver, net::within(kComeWithin));
@@ -152,6 +152,7 @@ void RankGroup::welcome(std::int32_t replicas) {
           member_.hosts[process], member_.hosts.front()));
     member_.control[process] = std::move(guest->link);
   }
+  // No rank may start before all are connected.
   for (std::size_t p = 1; p < count; ++p)
     member_.control[p].send(fmt::format("{}", replicas), net::within(kComeWithin));
 }
@@ -177,7 +178,7 @@ net::Link RankGroup::connect(std::size_t process, std::string_view what, std::in
   return link;
 }
 
-// Each process connects to those before it, which then accept.
+// Each process connects to all before it, which then accept.
 void RankGroup::connect_down(std::int32_t replicas) {
   for (std::int32_t replica = 0; replica < replicas; ++replica) {
     const auto i = static_cast<std::size_t>(replica);
@@ -188,7 +189,7 @@ void RankGroup::connect_down(std::int32_t replicas) {
 }
 
 void RankGroup::accept_up() {
-  const auto missing = [&] {  // ranks of which some connection is
+  const auto missing = [&] {  // ranks with a missing connection
     std::set<std::size_t> ranks;
     for (std::size_t i = 0; i < mesh_.size(); ++i)
       for (auto p = static_cast<std::size_t>(place_.rank) + 1; p < static_cast<std::size_t>(place_.count); ++p)
@@ -202,6 +203,7 @@ void RankGroup::accept_up() {
     const Hello hello = read_hello(guest->message);
     const auto replica = static_cast<std::size_t>(hello.replica), process = static_cast<std::size_t>(hello.process);
     const bool steps = hello.what == kSteps;
+    // Only rank 0 has connections for steps; the mesh connects every pair of ranks.
     if ((steps ? !leads() : hello.what != kMesh) || replica >= mesh_.size() || !ranks.contains(process)) refuse_hello();
     net::Link& link = (steps ? member_.replicas[replica].steps : mesh_[replica])[process];
     if (link.is_open()) refuse_hello();
@@ -209,13 +211,13 @@ void RankGroup::accept_up() {
   }
   for (std::size_t i = 0; i < mesh_.size(); ++i)
     member_.replicas[i].mesh = std::make_unique<group::Mesh>(place_.rank, std::move(mesh_[i]));
-  lobby_.reset();  // listens no more
+  lobby_.reset();  // stops listening
 }
 
 // ---- the others -----------------------------------------------------------------------------------------------
 
 void RankGroup::follow() {
-  std::signal(SIGINT, SIG_IGN);  // the leader ends the run, and with it this process
+  std::signal(SIGINT, SIG_IGN);  // the leader ends the run and thus this process
   std::signal(SIGTERM, SIG_IGN);
   if (serve()) return;
   std::signal(SIGTERM, SIG_DFL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpirun -n N plimsoll measure …: the processes of one tensor-parallel group meet. Rank 0 leads: it has the study, the
-// policy, the clients and the outputs. The others hold their share of the ranks of every replica (exec/group/).
+// mpirun -n N plimsoll measure …: connects the processes of one tensor-parallel group. Rank 0 leads: it has the study,
+// the policy, the clients and the outputs. The others hold their share of the ranks of every replica (exec/group/).
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,20 @@ namespace plimsoll::cli {
 
 class RankGroup {
  public:
-  /// Null unless this process is one of several that mpirun started. Throws DeviceError where MPI cannot begin.
+  /// Returns null unless mpirun started this process and others. Throws DeviceError if MPI cannot start.
   [[nodiscard]] static std::unique_ptr<RankGroup> join();
-  /// Rank 0: ends the run of the others, except while an exception unwinds the stack.
+  /// On rank 0: ends the run of the others, except while an exception unwinds the stack.
   ~RankGroup();
+  /// Returns whether this process is rank 0.
   [[nodiscard]] bool leads() const { return place_.rank == 0; }
   [[nodiscard]] int processes() const { return place_.count; }
 
-  /// Rank 0: connects all, for up to `replicas` replicas. Throws DeviceError if no further rank connects for half a
-  /// minute (the message names the missing ones), or if the program or catalogue of one differs.
+  /// On rank 0: connects all processes, for up to `replicas` replicas. Throws DeviceError if no further rank connects
+  /// for half a minute (the message names the missing ones), or if the program or catalogue of one differs.
   [[nodiscard]] exec::group::Leader& open(std::int32_t replicas);
-  /// The others: serve until the leader ends the run or something fails here, which is reported to the leader. Only the
-  /// leader reacts to signals. Throws DeviceError if another process is missing or unreachable, or if the leader has
-  /// exited early; by then mpirun has had time to end this process.
+  /// On the other ranks: serves until the leader ends the run or something fails here, which is reported to the leader.
+  /// Only the leader reacts to signals. Throws DeviceError if another process is missing or unreachable, or if the
+  /// leader has exited early; mpirun has then had time to end this process.
   void follow();
 
  private:
@@ -45,13 +46,13 @@ class RankGroup {
   Introduction place_;
   std::unique_ptr<net::Lobby> lobby_;
   std::vector<net::Meeting> meetings_;        // [process]
-  net::Link to_leader_;                       // of the others
-  std::vector<std::vector<net::Link>> mesh_;  // [replica][process], until all are there
+  net::Link to_leader_;                       // on all ranks but 0
+  std::vector<std::vector<net::Link>> mesh_;  // [process] per [replica], until all are connected
   exec::group::Member member_;
   std::unique_ptr<exec::group::Leader> leader_;
 };
 
-/// Digest of the model's file, to verify that all processes read the same one; empty for a name of the catalogue.
+/// Returns a digest of the model's file, to verify that all processes read the same one; empty for a catalogue name.
 [[nodiscard]] std::string model_digest(const std::string& model);
 
 }  // namespace plimsoll::cli

@@ -31,7 +31,7 @@ std::string_view reason(study::RankCrew::Loss loss) {
   return {};
 }
 
-// Equal texts: the same program simulates the same points.
+// Processes with equal texts run the same program and simulate the same points.
 std::string greeting_of(const study::Study& study, const Parsed& parsed) {
   std::string text = study::hex(study::program_digest()) +
                      study::hex(study::digest_of_folders(study.catalogue().content_folders())) + study.resolved_yaml();
@@ -137,11 +137,11 @@ std::unique_ptr<Ranks> Ranks::join() {
   const std::vector<std::string> addresses = module.listening_addresses(place);
   if (ranks->rank_ == 0) ranks->crew_ = std::make_unique<study::RankCrew>(addresses);
   const std::string meeting = module.share(ranks->crew_ ? ranks->crew_->meeting().text() : std::string());
-  // While MPI still holds all ranks together: rank 0 is there.
+  // Connect while MPI still holds all ranks together: then rank 0 exists.
   if (ranks->rank_ != 0)
     ranks->leader_ =
         std::make_unique<study::RankLeader>(net::Meeting::read(meeting), study::RankName::own(ranks->rank_));
-  module.end();  // from here on a rank may die without taking the others along
+  module.end();  // from here on, a dying rank does not end the others
   return ranks;
 }
 
@@ -181,6 +181,7 @@ void Ranks::follow(const Usage& usage, const std::vector<std::string>& arguments
   using End = study::RankLeader::End;
   Console mute;
   mute.configure(ProgressMode::none, true);
+  // A rank that cannot read the study sends the reason to the leader instead of its greeting.
   const auto leave = [this](const std::string& why) {
     const std::string greeting = fmt::format("{}rank {} on {}: {}", kFailed, rank_, net::host_name(), why);
     return leader_->follow(greeting.substr(0, net::Lobby::kMaxNext), 1,

@@ -19,25 +19,26 @@
 
 namespace plimsoll::cli {
 
-/// A rank's answer for a point: metrics and why they are estimates; empty for a run that was stopped.
+/// Formats a rank's answer for a point: metrics, and why they are estimates; empty for a run that was stopped.
 [[nodiscard]] std::string point_answer(const sim::RunResult& run);
 [[nodiscard]] sim::RunResult read_point_answer(const std::string& text);
-/// Whether a rank's answer is readable: the answer for a point, or the metrics of a search's trial.
+/// Returns whether a rank's answer is readable: the answer for a point, or the metrics of a search's trial.
 [[nodiscard]] bool is_point_answer(const std::string& text);
 [[nodiscard]] bool is_trial_answer(const std::string& text);
 
 class Ranks {
  public:
-  /// Null unless this process is one of several that mpirun started. Throws DeviceError where MPI cannot begin.
+  /// Returns null unless mpirun started this process and others. Throws DeviceError if MPI cannot start.
   [[nodiscard]] static std::unique_ptr<Ranks> join();
-  /// For verbs that one process runs alone: throws InputError where mpirun started several, in each of them. Rank 0
-  /// speaks first, upon which mpirun ends the others.
+  /// For verbs that run in a single process: throws InputError in each process if mpirun started several. Rank 0
+  /// reports first, upon which mpirun ends the others.
   static void refuse_several(std::string_view verb);
+  /// Returns whether this process is rank 0.
   [[nodiscard]] bool leads() const { return crew_ != nullptr; }
 
-  /// The leader: accepts the others, each with as many concurrent tasks as this process.
+  /// On the leader: accepts the others, each with as many concurrent tasks as this process.
   void open(const study::Study& study, const Parsed& parsed);
-  /// The number of threads that keeps every place of every rank busy.
+  /// Returns the number of threads that keeps all places of all ranks busy.
   [[nodiscard]] int places() const { return static_cast<int>(count_) * jobs_; }
   /// `is_answer`: see study::RankCrew::run.
   [[nodiscard]] std::string run(const std::string& task, study::RunControl& control,
@@ -45,17 +46,17 @@ class Ranks {
   /// Reports lost and rejected ranks.
   void close(Console& console) const;
 
-  /// A follower: answers points of the study, and trials of its searches, until the leader ends the run. Throws
-  /// DeviceError if the leader is gone before, and mpirun does not end this process.
+  /// On a follower: answers points of the study, and trials of its searches, until the leader ends the run. Throws
+  /// DeviceError if the leader exits early and mpirun does not end this process.
   void follow(const Usage& usage, const std::vector<std::string>& arguments);
 
  private:
   Ranks() = default;
   int rank_ = 0, count_ = 1, jobs_ = 1;
   mutable std::mutex mutex_;
-  std::vector<std::string> strangers_;         // reasons of the ranks that were rejected
-  std::unique_ptr<study::RankCrew> crew_;      // of the leader
-  std::unique_ptr<study::RankLeader> leader_;  // of a follower
+  std::vector<std::string> strangers_;         // reasons why ranks were rejected
+  std::unique_ptr<study::RankCrew> crew_;      // only on the leader
+  std::unique_ptr<study::RankLeader> leader_;  // only on a follower
 };
 
 }  // namespace plimsoll::cli

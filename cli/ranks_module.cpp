@@ -89,7 +89,7 @@ std::vector<std::string> RanksModule::listening_addresses(const Introduction& pl
   for (const net::Interface& each : own) mine += ' ' + each.address;
   std::vector<std::vector<std::string>> peers;
   for (const std::string& text : gather(mine, place.count)) {
-    if (text == mine) continue;  // of this host
+    if (text == mine) continue;  // on this host
     std::istringstream words(text);
     words.ignore(std::numeric_limits<std::streamsize>::max(), ' ');
     peers.emplace_back(std::istream_iterator<std::string>(words), std::istream_iterator<std::string>());

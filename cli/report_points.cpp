@@ -15,7 +15,7 @@ namespace {
 
 using Reasons = std::vector<std::pair<std::string, int>>;
 
-// Each reason once, with the number of points it holds for.
+// Returns each reason once, with the number of points to which it applies.
 Reasons infeasible_reasons(const std::vector<study::PointResult>& points) {
   Reasons reasons;
   for (const study::PointResult& point : points) {
@@ -37,7 +37,7 @@ void report_infeasible(const std::vector<study::PointResult>& points, Console& c
   }
 }
 
-// The place in the study that makes the point impossible; the workload's if only the run revealed it.
+// Returns the place in the study that makes the point impossible; that of the workload if only the run showed it.
 Where place_of(const study::Study& study, std::size_t index) {
   try {
     const study::ResolvedPoint point = study::resolve_point(study, index);
@@ -47,7 +47,7 @@ Where place_of(const study::Study& study, std::size_t index) {
   }
 }
 
-// No point can exist: names the place of the first one and some of the reasons.
+// Every point is impossible: throws with the place of the first one and some of the reasons.
 [[noreturn]] void refuse_all(const study::Study& study, const std::vector<study::PointResult>& points) {
   constexpr std::size_t kShown = 3;
   const Reasons reasons = infeasible_reasons(points);
@@ -57,7 +57,7 @@ Where place_of(const study::Study& study, std::size_t index) {
   throw InputError(place_of(study, points.front().index), text);
 }
 
-// Warns of points without requests: the warm-up outlasts the run, or none arrives within the duration.
+// Warns of points without requests: the warm-up is longer than the run, or no request arrives within the duration.
 void report_empty(const std::vector<study::PointResult>& points, Console& console) {
   const auto is_empty = [](const study::PointResult& point) {
     return point.metrics &&
@@ -80,7 +80,7 @@ void report_rejected(const std::vector<study::PointResult>& points, Console& con
                              count, points.size()));
 }
 
-// On standard error, because a truncated or machine-read table hides its notes.
+// Goes to standard error, because notes would be lost in a truncated or machine-read table.
 void report_idle(const std::vector<study::PointResult>& points, Console& console) {
   std::set<std::string> notes;
   std::size_t idle = 0;
@@ -107,7 +107,7 @@ void report_estimates(const std::vector<study::PointResult>& points, Console& co
   for (const std::string& reason : reasons) console.note("estimated: " + reason);
 }
 
-// One line of each kind: how many points, and the first as an example.
+// Prints one line per kind: the number of points, and the first one as an example.
 void report_steadiness(const std::vector<study::PointResult>& points, Console& console) {
   for (const auto verdict : {sched::Steadiness::unstable, sched::Steadiness::too_short}) {
     const auto is_so = [&](const study::PointResult& p) {

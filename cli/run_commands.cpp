@@ -11,7 +11,7 @@
 namespace plimsoll::cli {
 namespace {
 
-std::atomic<study::RunControl*> running{nullptr};  // for the signal handler, which has no other way to it
+std::atomic<study::RunControl*> running{nullptr};  // for the signal handler, which cannot reach it otherwise
 
 extern "C" void cancel_run(int) {
   if (study::RunControl* control = running.load()) control->cancel();
@@ -20,7 +20,7 @@ extern "C" void cancel_run(int) {
 void set_handler(int signal, void (*handler)(int)) {
   struct sigaction action = {};
   action.sa_handler = handler;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);  // the second signal finds the default: it kills
+  action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second signal has the default effect: it kills
   sigemptyset(&action.sa_mask);
   sigaction(signal, &action, nullptr);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// External commands to a run: SIGINT and SIGTERM cancel it; with --progress jsonl, lines on standard input
-// (pause, resume, cancel) steer it.
+// External commands to a run: SIGINT and SIGTERM cancel it. With --progress jsonl, lines on standard input (pause,
+// resume, cancel) control it.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace plimsoll::cli {
 /// down. `control` must outlive the settings.
 [[nodiscard]] study::RunSettings measuring_settings(const study::OutputChoice& files, study::RunControl& control);
 
-/// Listens during its lifetime; only one may exist. A second signal ends the program at once.
+/// Listens while it exists; only one object may exist at a time. A second signal ends the program at once.
 class RunCommands {
  public:
   RunCommands(study::RunControl& control, bool read_input);

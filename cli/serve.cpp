@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plimsoll serve STUDY: the study's deployment as an HTTP endpoint.
+// plimsoll serve STUDY: serves the study's deployment as an HTTP endpoint.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -77,7 +77,7 @@ std::string api_key(const Parsed& parsed) {
   return value;
 }
 
-// Points that differ in their load alone are the same server.
+// Points that differ only in their load are the same server.
 std::size_t chosen_point(const Parsed& parsed, const study::Study& study) {
   const auto points = static_cast<std::int64_t>(study.point_count());
   if (parsed.values.count("point") > 0)
@@ -109,7 +109,7 @@ serve::ServeSettings read_settings(const Parsed& parsed) {
   return settings;
 }
 
-// A file of every run, so that simulate --replay can check the decisions.
+// Records the events of every run in a file, so that simulate --replay can check the decisions.
 void record_in(const std::string& folder, const study::Study& study, const study::ResolvedPoint& point,
                serve::ServeSettings& settings, Console& console) {
   if (folder.empty()) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plimsoll simulate STUDY: the points of a study by simulation.
+// plimsoll simulate STUDY: simulates the points of a study.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -66,7 +66,7 @@ study::RunSettings run_settings(const Parsed& parsed, const study::OutputChoice&
   return settings;
 }
 
-// The events are those of one point of the study, which names the policy and its settings.
+// The recorded events belong to one point of the study, which gives the policy and its settings.
 int replay_run(Parsed parsed, Console& console) {
   const std::string file = parsed.values["replay"].as<std::string>();
   if (parsed.operand.empty()) parsed.operand = (std::filesystem::path(file).parent_path() / "study.yaml").string();

@@ -46,7 +46,7 @@ constexpr std::array<Option, 17> kOptions = {{
 bool takes(StudyOptions kind, const Option& option) {
   if (option.name == "objective") return kind == StudyOptions::search || kind == StudyOptions::file_of_its_own;
   if (option.name == "name") return kind == StudyOptions::file_of_its_own;
-  return option.name != "requests" || kind != StudyOptions::points;  // simulate has its own
+  return option.name != "requests" || kind != StudyOptions::points;  // simulate has its own --requests
 }
 
 constexpr std::string_view kTraceLoad = "workload.load.trace.file", kTraceLengths = "workload.lengths.trace";
@@ -55,7 +55,7 @@ constexpr std::string_view kExample = "--model llama-3.1-8b --hardware h100 --ra
 
 bool is_flow(const std::string& text) { return text.starts_with('{') || text.starts_with('['); }
 
-// As YAML: plain where that is safe.
+// Formats a YAML scalar: plain where that is safe.
 std::string scalar(const std::string& text) {
   const bool plain = !text.empty() && text.front() != ' ' && text.back() != ' ' && text.front() != '-' &&
                      std::all_of(text.begin(), text.end(), [](char c) {
@@ -79,7 +79,7 @@ std::vector<std::string> items_of(const std::string& text) {
   return items;
 }
 
-// "4" is 4 a second; "1s" is written "1 s".
+// "4" becomes "4 /s" with the unit "/s"; "1s" becomes "1 s".
 std::string with_unit(const std::string& text, const char* unit_of_a_bare_number) {
   if (is_flow(text)) return text;
   if (configs::parse_number(text)) return *unit_of_a_bare_number == '\0' ? text : text + ' ' + unit_of_a_bare_number;
@@ -89,7 +89,7 @@ std::string with_unit(const std::string& text, const char* unit_of_a_bare_number
   return joined ? text.substr(0, digits) + ' ' + text.substr(digits) : text;
 }
 
-/// The options as given, each with the values of its list.
+/// The options as given; an option may have a list of values.
 class Given {
  public:
   explicit Given(const Parsed& parsed) : parsed_(parsed) {
@@ -110,15 +110,15 @@ class Given {
     return *text;
   }
   [[nodiscard]] std::string option(std::string_view name) const { return fmt::format("--{} {}", name, text(name)); }
-  /// --users or its other name.
+  /// Returns the name of the option that was used: --users or its synonym --concurrency.
   [[nodiscard]] std::string_view users() const { return has("concurrency") ? "concurrency" : "users"; }
 
  private:
   const Parsed& parsed_;
 };
 
-// "vllm" names a product: its newest profile, by the numbers after the hyphen, among those with fitted times if there
-// are any.
+// "vllm" names a product. Returns its newest profile, by the numbers after the hyphen, among those with fitted times if
+// there are any.
 std::string newest_engine(const std::string& name, const configs::Catalogue& catalogue,
                           std::vector<std::string>& notes) {
   const std::string product = configs::canonical_name(name) + '-';
@@ -160,7 +160,7 @@ class Builder {
   Builder(const Parsed& parsed, std::shared_ptr<const configs::Catalogue> catalogue)
       : given_(parsed), kind_(parsed.study_options), catalogue_(std::move(catalogue)) {}
 
-  // The options' values alone, for a study file that has the rest.
+  // Returns only the options' values, for a study file that has the rest.
   StatedStudy given_alone() {
     name();
     machine();
@@ -195,7 +195,7 @@ class Builder {
  private:
   [[nodiscard]] bool searches() const { return kind_ == StudyOptions::search || given_.has("objective"); }
 
-  // A list is swept; `plan` searches it under its own axis name.
+  // Adds a value. A list is swept; `plan` searches it under its own axis name.
   void add(std::string_view option, const std::string& path, const std::string& search, const std::string& comment,
            const std::function<std::string(const std::string&)>& yaml = scalar) {
     if (!given_.has(option)) return;
@@ -264,7 +264,7 @@ class Builder {
     } else if (fills_up_) {
       take("rate", load_path("rate", "poisson"), "4 /s", "requests at random times");
     }
-    for (StatedValue& list : lists_) {  // the sweep's own word for it
+    for (StatedValue& list : lists_) {  // in a sweep this key has another name
       if (list.path == "sweep.workload.load.poisson.rate") list.path = "sweep.workload.rate";
       if (list.path == "sweep.workload.load.closed_loop.concurrency") list.path = "sweep.workload.concurrency";
     }
@@ -307,7 +307,7 @@ class Builder {
       put("search.objective", scalar(given_.text("objective")), given_.option("objective"), "what plan optimises");
   }
 
-  // "p99_ttft=1s", also with < or <= or a colon between.
+  // Parses "p99_ttft=1s", also with <, <= or a colon between.
   void slo(const std::string& text) {
     const std::size_t end = text.find_first_of("=<>: ");
     const std::size_t value = text.find_first_not_of("=<>: ", end);
@@ -338,7 +338,7 @@ class Builder {
                        fmt::join(items_of(given_.text("hardware")), ", "));
   }
 
-  // One replica uses all GPUs, or as many of them as the model can be split over.
+  // By default one replica uses all GPUs, or as many of them as the model can be split over.
   void take_degree(std::size_t place) {
     const auto insert = [&](const std::string& yaml) {
       stated_.values.insert(stated_.values.begin() + static_cast<std::ptrdiff_t>(place),
@@ -365,7 +365,7 @@ class Builder {
     }
   }
 
-  // `plan` keeps a stated degree. A study that states one for `simulate` alone leaves it to be searched.
+  // `plan` would keep the default degree that the new file states for `simulate`, so the file lets `plan` search it.
   void offer_degrees() {
     const study::Study study(document_of(finish()), kCommandLine, {}, catalogue_);
     std::int32_t most = 1;
@@ -471,7 +471,7 @@ namespace {
 
 using Parts = std::vector<std::string>;
 
-// "sweep.workload.rate" keeps its path in one key, as studies are written.
+// Splits a path. "sweep.workload.rate" keeps its path in one key, as in study files.
 Parts parts_of(const std::string& path) {
   if (path.starts_with("sweep.")) return {"sweep", path.substr(6)};
   Parts parts;
@@ -492,7 +492,7 @@ bool states(const StatedStudy& stated, std::string_view prefix) {
                      [&](const StatedValue& value) { return value.path.starts_with(prefix); });
 }
 
-// Keys that a reader may want next, commented out.
+// Lists keys that a reader may want next, commented out.
 std::string further_keys(const StatedStudy& stated) {
   std::string text;
   const auto offer = [&](const char* key, const std::string& line, const char* comment) {
@@ -518,7 +518,7 @@ std::string commented_study(const StatedStudy& stated, const std::string& file) 
       "#   plimsoll memory {0}      what fits\n"
       "#   plimsoll plan {0}        the cheapest deployment that meets the SLO\n",
       file);
-  Parts open;  // the maps around the last line
+  Parts open;  // the maps that contain the last line
   for (const StatedValue& value : stated.values) {
     Parts parts = parts_of(value.path);
     const std::string key = parts.back();

@@ -26,11 +26,11 @@ double memory_bytes() {
   return static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGE_SIZE));
 }
 
-// The generic CPU's efficiencies on this machine's own peaks.
+// Uses the generic CPU's efficiencies with this machine's own peaks.
 configs::ThisMachine probe_cpu(const configs::Catalogue& catalogue) {
   model::Accelerator a = *catalogue.accelerator("generic-cpu");
   a.id = "this-machine";
-  a.fp32 = a.fp16 = a.bf16 = FlopsPerSecond(exec::fma_peak(cores()));  // weights of 16 bits are computed in 32
+  a.fp32 = a.fp16 = a.bf16 = FlopsPerSecond(exec::fma_peak(cores()));  // 16-bit weights are computed in 32 bits
   a.memory_bandwidth = BytesPerSecond(exec::read_bandwidth(cores(), kProbeBytes));
   a.memory = a.memory_visible = Bytes(memory_bytes());
   if (const long cache = ::sysconf(_SC_LEVEL3_CACHE_SIZE); cache > 0)
@@ -74,7 +74,7 @@ std::string processor_name() {
   return fmt::format("{} x {} threads", name, cores());
 }
 
-// Creating a backend for a small model identifies the GPU, or throws with what is missing.
+// Creating a backend for a small model identifies the GPU, or throws an error that says what is missing.
 std::string gpu_description(const configs::Catalogue& catalogue) {
   exec::BackendConfig config;
   config.architecture = model::default_architecture(*catalogue.model("demo-llama-40m"));
@@ -86,7 +86,7 @@ std::string gpu_description(const configs::Catalogue& catalogue) {
 }
 
 configs::ThisMachine probe_machine(const std::string& device) {
-  const configs::Catalogue catalogue;  // the caller's is busy asking us
+  const configs::Catalogue catalogue;  // the caller's catalogue is in use by this call
   return device == "cuda" ? probe_gpu(catalogue) : probe_cpu(catalogue);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plimsoll trace FILE: what is in a trace. Problems are printed as `FILE[:LINE[:BYTECOL]]: [COLUMN: ]text [code]`.
+// plimsoll trace FILE: describes a trace. Problems are printed as `FILE[:LINE[:BYTECOL]]: [COLUMN: ]text [code]`.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -119,7 +119,7 @@ int run_trace(const Arguments& arguments, Console& console) {
     const traces::ReadResult result = traces::read_trace(parsed->operand, options);
     for (const traces::TraceProblem& warning : result.warnings) print_problem(warning);
     print_figures(figures(traces::summarise(result), result.warnings.size()), parsed->common.format, console);
-  } catch (const traces::TraceError& error) {  // here a bad file is the answer, in the form of this verb
+  } catch (const traces::TraceError& error) {  // here a bad file is a result, printed in this verb's form
     print_problem(error.problem());
     return kBadInput;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plimsoll validate [jumpstart | FILE]: predicted beside measured.
+// plimsoll validate [jumpstart | FILE]: compares predictions with measurements.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -84,7 +84,7 @@ bool exceeds(const std::vector<validation::Comparison>& comparisons, double limi
 
 using Tables = std::vector<validation::MeasuredTable>;
 
-// Fits select tables by name: a user's table must not be taken for the published one of the same name.
+// Fits select tables by name, so a user's table must not be mistaken for a published one of the same name.
 validation::MeasuredTable read_table(const std::string& file) {
   validation::MeasuredTable table = validation::read_measured(file);
   const auto& models = calibration::serving_models();
@@ -93,12 +93,12 @@ validation::MeasuredTable read_table(const std::string& file) {
   });
   if (validation::is_published(file)) return table;
   if (like_a_fitted_one) table.name = "own " + table.name;
-  // One row of an unknown model does not cost the user the comparison of the others.
+  // One row with an unknown model must not prevent the comparison of the others.
   for (validation::MeasuredPoint& point : table.points) point.imported = true;
   return table;
 }
 
-// The kind of group in --leave-group-out; nullopt: single configurations are left out.
+// Reads the kind of group from --leave-group-out; nullopt: single configurations are left out.
 std::optional<model::Beyond> group_option(const Parsed& parsed) {
   if (parsed.values.count("leave-group-out") == 0) return {};
   const std::string name = parsed.values["leave-group-out"].as<std::string>();
@@ -110,7 +110,7 @@ std::optional<model::Beyond> group_option(const Parsed& parsed) {
   throw InputError(fmt::format("--leave-group-out: found '{}', allowed: {}", name, fmt::join(names, ", ")));
 }
 
-// "tpot_mean_s 91 % of 35, ttft_mean_s 88 % of 35": by figure.
+// Returns the coverage by figure: "tpot_mean_s 91 % of 35, ttft_mean_s 88 % of 35".
 std::string coverage_text(const std::vector<validation::Comparison>& comparisons) {
   std::map<std::string, std::vector<validation::Comparison>> by_metric;
   for (const validation::Comparison& c : comparisons)
@@ -121,7 +121,7 @@ std::string coverage_text(const std::vector<validation::Comparison>& comparisons
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-// Counts left-out rows by reason. Reports each reason once, and throws if no row remains.
+// Counts rows that are left out by reason. Reports each reason once, and throws if no row remains.
 class LeftOut {
  public:
   void add(const Where& where, const std::string& reason) {
@@ -149,7 +149,7 @@ class LeftOut {
   std::size_t rows_ = 0;
 };
 
-// Fills in the labels that rows do not state; removes rows that state others.
+// Fills in the labels that rows do not state, and removes rows that state other labels.
 void keep_rows_of(validation::MeasuredTable& table, const Parsed& parsed, LeftOut& left_out) {
   const std::pair<const char*, std::string validation::MeasuredPoint::*> names[] = {
       {"model", &validation::MeasuredPoint::model},
@@ -170,7 +170,7 @@ void keep_rows_of(validation::MeasuredTable& table, const Parsed& parsed, LeftOu
   }
 }
 
-// Rows without any prediction are counted at the end. If there are no others, the option that would help is named.
+// Counts rows without any prediction at the end. If there are no others, names the option that would help.
 void warn_of_rows_without_prediction(const std::vector<validation::Comparison>& comparisons, Console& console) {
   // A row has several figures; it counts as predicted if one of them is.
   std::map<const validation::MeasuredPoint*, bool> predicted;
@@ -201,8 +201,8 @@ void warn_of_rows_without_prediction(const std::vector<validation::Comparison>& 
                                      : fmt::format("no row can be predicted: {} ({} figures)", why, count));
 }
 
-// Predicts the given rows of every fitted engine by a fit without their configurations or groups. `kept` owns the
-// tables that the results point to.
+// Predicts the given rows of every fitted engine, each by a fit without its configuration or group. `kept` owns the
+// tables to which the results point.
 std::vector<validation::Comparison> leave_out(const Tables& given, const Parsed& parsed,
                                               const std::shared_ptr<const configs::Catalogue>& catalogue,
                                               study::RunControl& control, Console& console, std::deque<Tables>& kept) {
@@ -241,7 +241,7 @@ std::vector<validation::Comparison> leave_out(const Tables& given, const Parsed&
   return all;
 }
 
-// comparisons.csv and a page with pictures.
+// Writes comparisons.csv and a page with pictures.
 void write_report(const std::string& folder, const std::string& data, const Arguments& arguments, bool left_out,
                   const std::vector<validation::Comparison>& comparisons, Console& console) {
   study::make_folder(folder);
@@ -262,7 +262,7 @@ std::shared_ptr<configs::Catalogue> open_catalogue(const Parsed& parsed) {
   return catalogue;
 }
 
-// A table of kernels: predicted, never fitted. With --out every row goes to rows.csv.
+// A table of kernels is predicted, never fitted. With --out, every row is written to rows.csv.
 int validate_kernels(const Parsed& parsed, Console& console, std::optional<double> max_error) {
   const calibration::KernelReport report =
       calibration::compare_kernels({calibration::read_kernel_rows(parsed.operand)}, *open_catalogue(parsed));

@@ -23,7 +23,7 @@ namespace plimsoll::cli {
 namespace {
 
 constexpr double kMaxFitPart = 0.9;
-constexpr double kQuietSeconds = 1;  // of reading, and as long of multiplying
+constexpr double kQuietSeconds = 1;  // reading, and again multiplying
 
 double fit_part(const Parsed& parsed) {
   if (parsed.values.count("fit-part") == 0) return 0;
@@ -33,7 +33,7 @@ double fit_part(const Parsed& parsed) {
   return part;
 }
 
-// The same study on this machine with a slower device.
+// Returns the same study on this machine with a slower device.
 study::Study slower_study(const Parsed& parsed, const study::Study& study, double factor) {
   const auto machine = study.point(0).hardware.this_machine;
   const auto catalogue = std::make_shared<configs::Catalogue>();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of verbs that have sources of their own: calibrate --engine, calibrate --from, validate --live, and the report
+// Parts of verbs with source files of their own: calibrate --engine, calibrate --from, validate --live, and the report
 // on simulated points.
 #pragma once
 
@@ -15,10 +15,10 @@ namespace plimsoll::cli {
 
 // The part of `plimsoll calibrate` that fits an engine's profile to measured serving runs.
 
-/// --engine.
+/// Adds --engine.
 void add_engine_options(po::options_description& options);
 
-/// Fits the engine named by --engine from scratch, prints the errors in and out of the fit, and writes its files below
+/// Fits the engine named by --engine from scratch, prints the errors in and out of the fit, and writes its files to
 /// --out (default: the catalogue). Returns an exit code.
 int calibrate_engine(const Parsed& parsed, Console& console, const std::string& date);
 
@@ -35,29 +35,29 @@ int calibrate_own(const Parsed& parsed, Console& console, const std::string& dat
 
 // The part of `plimsoll calibrate` that fits tables of kernels measured elsewhere.
 
-/// --from, --hold-out, --source, --export.
+/// Adds --from, --hold-out, --source, --export.
 void add_kernel_options(po::options_description& options);
 
-/// Fits the tables named by --from and writes the files of accelerators and links under --out. Returns an exit code.
+/// Fits the tables named by --from and writes the files of accelerators and links to --out. Returns an exit code.
 int calibrate_from(const Parsed& parsed, Console& console, const std::string& date);
 /// Prints a file of measured kernels as text.
 int export_kernels(const Parsed& parsed, Console& console);
 
-// validate --live STUDY: every point of a study measured on this machine beside its simulation.
+// validate --live STUDY: measures every point of a study on this machine, beside its simulation.
 
 /// Adds --live and its related options to those of `validate`.
 void add_live_options(po::options_description& options);
-/// Runs it; --live was given. Returns the exit code; throws InputError and DeviceError.
+/// Runs validate --live. Returns the exit code; throws InputError and DeviceError.
 [[nodiscard]] int validate_live_runs(const Parsed& parsed, Console& console);
 
 // Reports the points that a command ran: results on standard output, notes and warnings on standard error.
 
-/// Prints the first of the charts if standard output is a terminal.
+/// Prints the first chart if standard output is a terminal.
 void print_curve(const std::vector<study::Chart>& charts, Console& console);
 
-/// Throws InputError if no point of the study can exist.
+/// Throws InputError if every point of the study is impossible.
 void report_points(const study::Study& study, const study::StudyResult& result, Format format, Console& console);
-/// Says how many points an earlier run had left in `folder`; nothing if none.
+/// Reports how many points an earlier run left in `folder`; prints nothing if there are none.
 void note_recalled(const study::Study& study, const study::Outputs& outputs, const std::string& folder,
                    Console& console);
 

@@ -38,7 +38,7 @@ std::vector<std::string> file_names(const fs::path& folder) {
   return names;
 }
 
-// Keeps letters, digits and points only, so that "Llama 2 7B" and "RTX4090" match their files. Points count: OPT has a
+// Keeps only letters, digits and points, so that "Llama 2 7B" and "RTX4090" match their files. Points matter: OPT has a
 // 1.3 and a 13 billion model.
 std::string squeezed(std::string_view name) {
   std::string out;
@@ -47,8 +47,8 @@ std::string squeezed(std::string_view name) {
   return out;
 }
 
-// As squeezed(), without words that name a maker or a tuning and do not change the shape: "Meta-Llama-3-8B-Instruct"
-// becomes llama-3-8b, "NVIDIA A10G" becomes a10g.
+// Like squeezed(), but also without words for a maker or a tuning, which do not change the shape:
+// "Meta-Llama-3-8B-Instruct" becomes llama-3-8b, "NVIDIA A10G" becomes a10g.
 std::string bare(std::string_view name) {
   static constexpr std::array<std::string_view, 8> kWords = {"base", "chat", "hf",     "instruct",
                                                              "it",   "meta", "nvidia", "tesla"};
@@ -88,7 +88,7 @@ std::string suggestion(const std::string& id, const std::vector<std::string>& na
   return id.size() < 2 || found == names.end() ? std::string() : *found;
 }
 
-// An engine is also called by its product: "vllm" is the newest vllm-N.
+// An engine can also be named by its product alone: "vllm" is the newest vllm-N.
 template <class Exists>
 void add_products(std::vector<std::string>& engines, Exists exists) {
   for (std::size_t i = 0, all = engines.size(); i < all; ++i) {
@@ -98,7 +98,7 @@ void add_products(std::vector<std::string>& engines, Exists exists) {
   }
 }
 
-// "Qwen3-Next-80B-A3B" is of a model type that is refused, "DeepSeek-V3.2" too.
+// "Qwen3-Next-80B-A3B" names a model of a refused type, and so does "DeepSeek-V3.2".
 std::string_view why_not_modelled(const std::string& id) {
   std::string with_bars = id, without_points = id;
   for (char& c : with_bars)
@@ -170,7 +170,7 @@ std::vector<std::string> Catalogue::default_overlays() {
        {std::pair("XDG_DATA_HOME", "/.local/share"), std::pair("XDG_CONFIG_HOME", "/.config")}) {
     std::string base = variable(name);
     if (!base.starts_with('/'))
-      base = variable("HOME").empty() ? "" : variable("HOME") + otherwise;  // relative paths do not count
+      base = variable("HOME").empty() ? "" : variable("HOME") + otherwise;  // relative paths are ignored
     if (const std::string folder = base + "/plimsoll/catalogue"; !base.empty() && is_folder(folder))
       folders.push_back(folder);
   }
@@ -252,10 +252,10 @@ std::vector<Catalogue::File> Catalogue::user_files(std::string_view kind) const 
   return all;
 }
 
-// Finds the file whose stem matches the name, ignoring spelling; else the file that lists it as an alias; else both
-// again without makers and tunings.
+// Finds the file whose stem matches the name, ignoring spelling; else the file that lists the name as an alias; else
+// tries both again without words for makers and tunings.
 std::optional<Catalogue::File> Catalogue::find_among(const std::vector<File>& all, const std::string& id) const {
-  // Only now look into the files: the exact name is by far the most common case. Stems go before aliases.
+  // The files are opened only now, because the exact name is by far the most common case. Stems come before aliases.
   std::vector<std::pair<std::string, const File*>> spellings;
   for (const File& file : all) spellings.emplace_back(file.id, &file);
   for (const File& file : all)
@@ -271,7 +271,7 @@ std::optional<Catalogue::File> Catalogue::find_among(const std::vector<File>& al
 
 std::optional<Catalogue::File> Catalogue::find_file(std::string_view kind, const std::string& name) const {
   const std::string id = canonical_name(name);
-  // A name must not lead out of the catalogue.
+  // A name must not lead to a file outside the catalogue.
   if (id.empty() || id.find("..") != std::string::npos) return {};
   std::error_code error;
   const auto exact = [&](const std::string& folder) -> std::optional<File> {
@@ -308,7 +308,7 @@ Document Catalogue::document(std::string_view kind, const std::string& name, con
   return kind == "engines" && document.root().has("like") ? with_neighbour(document.root(), file->id) : document;
 }
 
-// Removes the words after a model's name that say how it was quantised or packaged.
+// Removes words at the end of a model's name that describe its quantisation or packaging.
 std::string without_packaging(std::string id) {
   static constexpr std::array<std::string_view, 27> kWords = {
       "fp8",  "awq",       "gptq",   "int4", "int8",  "4bit",    "8bit",   "w4a16", "w8a16",
@@ -322,11 +322,11 @@ std::string without_packaging(std::string id) {
   return id;
 }
 
-// The name of a fine-tune often ends with that of its base: "hermes-3-llama-3.1-8b-awq-int4".
+// The name of a fine-tuned model often ends with that of its base: "hermes-3-llama-3.1-8b-awq-int4".
 std::string Catalogue::model_hint(const std::string& name) const {
   const std::string whole = canonical_name(name), id = without_packaging(whole);
   std::optional<File> base = id == whole ? std::nullopt : find_file("models", id);
-  // Try ever shorter endings; a single word such as "instruct" or "7b" says too little.
+  // Tries ever shorter endings. A single word such as "instruct" or "7b" identifies nothing.
   for (std::size_t dash = id.find('-'); !base && dash != std::string::npos; dash = id.find('-', dash + 1)) {
     const std::string tail = id.substr(dash + 1);
     if (tail.find('-') != std::string::npos) base = find_file("models", tail);
@@ -382,7 +382,7 @@ std::shared_ptr<const T> Catalogue::lookup(std::unordered_map<std::string, std::
   return value;
 }
 
-// Every point of a sweep asks again, so models are cached. A file that has changed since is read again.
+// Every point of a sweep looks its model up again, so models are cached. A file that has changed since is read again.
 std::shared_ptr<const model::LlmShape> Catalogue::model_file(const std::string& path) const {
   const auto stamp = [](const fs::path& file) {
     std::error_code error;
@@ -462,7 +462,7 @@ std::shared_ptr<const Instance> Catalogue::instance(const std::string& name, con
 std::shared_ptr<const ThisMachine> Catalogue::this_machine(const std::string& device, const Where& where) const {
   const std::scoped_lock lock(mutex_);
   if (const auto found = machines_.find(device); found != machines_.end()) return found->second;
-  // A calibration on disk goes before the probe, which measures only two numbers.
+  // A calibration on disk takes precedence over the probe, which measures only two numbers.
   const std::string file = machine_file(device);
   std::error_code error;
   std::shared_ptr<const ThisMachine> machine;
@@ -508,7 +508,7 @@ void Catalogue::refuse_hardware(const std::string& name, const Where& where) con
   const std::string id = canonical_name(name.starts_with("ml.") ? name.substr(3) : name);
   std::stable_partition(names.begin(), names.end(), [&](const std::string& known) {
     return known.starts_with(id);
-  });  // prefer a known name with this prefix among equally near ones
+  });  // among equally near names, prefer one with this prefix
   const std::string meant = suggestion(id, names);
   throw InputError(where,
                    fmt::format("unknown instance or accelerator '{}'{} `plimsoll list instances` names all {}, "
@@ -517,8 +517,8 @@ void Catalogue::refuse_hardware(const std::string& name, const Where& where) con
                                instances, accelerators.size()));
 }
 
-// The file of one version may state only what differs from another version's, which `like` names: whole keys, or
-// entries of these maps. A profile that states runs of its own (`calibrated_for`) is fitted itself.
+// The file of one version may state only its differences from another version, named by `like`: whole keys, or entries
+// of these maps. A profile that states runs of its own (`calibrated_for`) is fitted itself.
 Document Catalogue::with_neighbour(const Node& root, const std::string& id) const {
   static constexpr std::array<std::string_view, 5> kMaps = {"host", "kernels", "memory", "scheduler", "front_ends"};
   static constexpr std::array<std::string_view, 5> kOwn = {"name", "aliases", "note", "source", "calibrated_on"};

@@ -55,8 +55,8 @@ class Catalogue {
   [[nodiscard]] static std::string default_root();
 
   /// Returns the user's own folders in order of precedence: those of $PLIMSOLL_CATALOGUE (separated by colons), which
-  /// must exist, then those of plimsoll/catalogue under $XDG_DATA_HOME and $XDG_CONFIG_HOME (or their defaults) that
-  /// exist.
+  /// must exist, then the existing ones of plimsoll/catalogue under $XDG_DATA_HOME and $XDG_CONFIG_HOME (or their
+  /// defaults).
   [[nodiscard]] static std::vector<std::string> default_overlays();
   /// Adds an overlay. Its files (models/ID.yaml …) replace those of the same name in the catalogue and in earlier
   /// overlays; other files are added. Call before threads share the catalogue. Throws InputError if the folder has none
@@ -81,21 +81,22 @@ class Catalogue {
   /// InputError as the lookups do.
   [[nodiscard]] Document document(std::string_view kind, const std::string& name, const Where& where = {}) const;
 
-  /// Returns a model by catalogue name or by the path of a Hugging Face config.json.
+  /// Returns a model by its catalogue name or by the path of a Hugging Face config.json.
   [[nodiscard]] std::shared_ptr<const model::LlmShape> model(const std::string& name, const Where& where = {}) const;
+  /// Returns an accelerator by its catalogue name.
   [[nodiscard]] std::shared_ptr<const model::Accelerator> accelerator(const std::string& name,
                                                                       const Where& where = {}) const;
-  /// Returns an accelerator that a study states inline. Missing efficiencies take the catalogue's estimates, as in
+  /// Returns an accelerator that a study states inline. Missing efficiencies are the catalogue's estimates, as in
   /// files.
   [[nodiscard]] std::shared_ptr<const model::Accelerator> accelerator(const Node& stated) const;
+  /// Returns an interconnect by its catalogue name.
   [[nodiscard]] std::shared_ptr<const model::Interconnect> interconnect(const std::string& name,
                                                                         const Where& where = {}) const;
-  /// Returns the link between accelerators of one kind. "nvswitch", "nvlink" and "pcie" without more mean the
-  /// accelerator's own link if it is of that kind. An empty name means its own link of any kind. Returns nullptr if it
-  /// has none.
+  /// Returns the link between accelerators of one kind. "nvswitch", "nvlink" and "pcie" alone mean the accelerator's
+  /// own link if it is of that kind. An empty name means its own link of any kind. Returns nullptr if it has none.
   [[nodiscard]] std::shared_ptr<const model::Interconnect> link(const model::Accelerator& accelerator,
                                                                 const std::string& name, const Where& where = {}) const;
-  /// Returns an instance: "p4d.24xlarge". A leading "ml." is accepted; the caller takes it to mean the SageMaker price.
+  /// Returns an instance: "p4d.24xlarge". A leading "ml." is accepted; the caller interprets it as the SageMaker price.
   [[nodiscard]] std::shared_ptr<const Instance> instance(const std::string& name, const Where& where = {}) const;
   /// Returns true if there is such an instance.
   [[nodiscard]] bool has_instance(const std::string& name) const;
@@ -103,9 +104,10 @@ class Catalogue {
   [[nodiscard]] bool has_accelerator(const std::string& name) const;
   /// Throws InputError with suggestions for a name that is neither an instance nor an accelerator.
   [[noreturn]] void refuse_hardware(const std::string& name, const Where& where) const;
+  /// Returns an engine by its catalogue name.
   [[nodiscard]] std::shared_ptr<const Engine> engine(const std::string& name, const Where& where = {}) const;
 
-  /// Returns this machine's device ("cpu", "cuda") as calibrated, else as measured by the probe.
+  /// Returns this machine's device ("cpu", "cuda") as calibrated; if it is not calibrated, as measured by the probe.
   [[nodiscard]] std::shared_ptr<const ThisMachine> this_machine(const std::string& device,
                                                                 const Where& where = {}) const;
   /// Sets the probe, which measures the capabilities of an uncalibrated machine in about two seconds when first needed.
@@ -121,8 +123,8 @@ class Catalogue {
   /// folder.
   void set_calibration(const std::string& folder);
 
-  /// Returns accelerators without their measured kernels, whose files are then not opened. For code that writes those
-  /// files. Call before threads share the catalogue.
+  /// Makes lookups return accelerators without their measured kernels, whose files are then not opened. For code that
+  /// writes those files. Call before threads share the catalogue.
   void leave_kernels_out() { kernels_ = false; }
 
   /// Lists the entries of a kind: models, accelerators, interconnects, instances, engines. Entries from overlays are
@@ -167,8 +169,8 @@ class Catalogue {
   std::function<ThisMachine(const std::string&)> machine_probe_;
 };
 
-/// Returns a name in the catalogue's spelling: lower case, words joined by hyphens, without the organisation before a
-/// slash and without suffixes that only name a packaging (-hf).
+/// Returns a name in the catalogue's spelling: lower case, words joined by hyphens, without an organisation before a
+/// slash and without suffixes that only describe packaging (-hf).
 [[nodiscard]] std::string canonical_name(std::string_view name);
 
 // Read single files from their `root` node, for the catalogue and its tests.

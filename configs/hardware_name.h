@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of hardware: as people write it ("8xH100", the name of an instance), and as devices report themselves.
+// Names of hardware: as people write them ("8xH100", the name of an instance), and as devices report them.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ struct AcceleratorCount {
   [[nodiscard]] std::string to_text() const;
 };
 
-/// Parses "8xH100", "8 x H100", "h100 x 8", "8×H100", "8*H100"; a name alone counts one. Returns nothing for any other
-/// text, including a count of zero. Does not check that the accelerator exists.
+/// Parses "8xH100", "8 x H100", "h100 x 8", "8×H100", "8*H100"; a name alone counts as one. Returns nullopt for any
+/// other text, including a count of zero. Does not check that the accelerator exists.
 [[nodiscard]] std::optional<AcceleratorCount> parse_accelerator_count(std::string_view text);
 
-/// Interprets `text` as hardware: first as an instance, then as accelerators in any of these spellings, which are
-/// returned with the catalogue's name. Returns nothing for an instance and for names that the catalogue does not know.
+/// Interprets `text` as hardware: first as an instance, then as accelerators in one of these spellings, which are
+/// returned with the catalogue's name. Returns nullopt for an instance and for names unknown to the catalogue.
 [[nodiscard]] std::optional<AcceleratorCount> find_accelerators(const Catalogue& catalogue, const std::string& text);
 
 /// Returns true if a device that reports `description` ("NVIDIA H200 (sm_90)") is the accelerator `id` ("h200-sxm").

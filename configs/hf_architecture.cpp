@@ -25,7 +25,7 @@ void require(const JsonFields& f, const char* field, bool expected, const char* 
 // --- rotation
 
 // transformers 4.x keeps the scaling in rope_scaling, 5.x keeps everything in rope_parameters. If a file has both, the
-// two versions read different ones.
+// two versions read different fields.
 std::optional<JsonFields> rope_fields(const JsonFields& f) {
   if (!f.is_null("rope_scaling") && !f.is_null("rope_parameters") &&
       *f.find("rope_scaling") != *f.find("rope_parameters"))
@@ -54,7 +54,7 @@ void read_scaling(const JsonFields& f, const JsonFields& rope, Architecture& a) 
   if (a.rope.high_freq_factor <= a.rope.low_freq_factor)
     rope.fail("high_freq_factor", fmt::format("found {}, expected more than the {} of low_freq_factor",
                                               a.rope.high_freq_factor, a.rope.low_freq_factor));
-  // The model's own field takes precedence over the one beside the factors; without either, the context length is used.
+  // The model's own field takes precedence over the one beside the factors. Without either, the context length applies.
   constexpr Range kPositions{1, 1'000'000'000};
   const char* const field = "original_max_position_embeddings";
   const std::int32_t stated = rope.whole_or(field, kPositions, a.shape.max_position);

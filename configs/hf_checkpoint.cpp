@@ -24,7 +24,7 @@ constexpr Range kBits{1, 32}, kGroup{-1, 1'000'000};
 /// The storage that a method states, before it is applied to the shape's matrices.
 struct Scheme {
   Checkpoint checkpoint;
-  ModulePatterns excluded, included;  // included empty: all
+  ModulePatterns excluded, included;  // modules; included empty: all
 };
 
 void note(Scheme& scheme, std::string text) { scheme.checkpoint.notes.push_back(std::move(text)); }
@@ -265,13 +265,13 @@ Scheme read_scheme(const JsonFields& f) {
                        "expected one of {}, or the config.json of the model before it was quantised with `dtype`",
                        shortened(name), fmt::join(names, ", ")));
   }
-  // DeepSeek's own fp8 files that ModelOpt has changed state fp8 beside ModelOpt's algorithm.
+  // ModelOpt may modify DeepSeek's own fp8 files; these then state fp8 beside ModelOpt's algorithm.
   Scheme scheme = name == "fp8" && !f.is_null("quant_algo") ? read_modelopt(f) : method->read(f);
   for (std::string& pattern : patterns(f, kExcluded)) scheme.excluded.push_back(std::move(pattern));
   return scheme;
 }
 
-// Up to a tenth of the layers may differ, as first and last layers often do. More would be a different model.
+// Up to a tenth of the layers may differ, as the first and last layers often do. More would be a different model.
 void lay_on(const JsonFields& f, const model::LlmShape& shape, Scheme& scheme) {
   const auto mark = [&](const ModulePatterns& modules, bool meant_is_wide) {
     for (const MatrixShare& share : matrices_meant(modules, shape)) {
@@ -334,7 +334,7 @@ std::optional<Checkpoint> read_checkpoint(const JsonFields& whole, const JsonFie
   if (!dtype) dtype = stored_type(whole, notes);
   if (const auto f = quantisation(whole, text)) {
     Scheme scheme = read_scheme(*f);
-    // Servers quantise only the experts of gpt-oss, regardless of the list.
+    // Servers quantise only the experts of gpt-oss, whatever the list says.
     if (shape.family == "gpt_oss" && scheme.excluded.empty()) scheme.excluded = {"self_attn"};
     lay_on(*f, shape, scheme);
     return scheme.checkpoint;

@@ -15,7 +15,7 @@ namespace plimsoll::configs {
 
 /// `whole` is the file, `text` the part for the language model (the file itself if it has no parts). Returns nullopt if
 /// the file does not say how its weights are stored. Throws InputError for a method, a number of bits or a mixture that
-/// is not modelled.
+/// is not supported.
 [[nodiscard]] std::optional<model::Checkpoint> read_checkpoint(const JsonFields& whole, const JsonFields& text,
                                                                const model::LlmShape& shape);
 
@@ -25,6 +25,7 @@ namespace plimsoll::configs {
 /// ("model.layers.0.self_attn*"), or a regular expression ("re:.*mlp.*").
 using ModulePatterns = std::vector<std::string>;
 
+/// In how many layers of a matrix a list of modules selects it.
 struct MatrixShare {
   model::OpId matrix = model::OpId::none;
   std::int32_t meant = 0, layers = 0;  // layers in which a pattern selects the matrix; layers that have the matrix

@@ -15,7 +15,7 @@ namespace {
 using model::LlmShape;
 using nlohmann::json;
 
-// rope_theta. Files written by transformers 5 have it in rope_parameters.
+// Reads rope_theta. Files written by transformers 5 have it in rope_parameters.
 double rope_base(const JsonFields& f, double fallback) {
   const json* parameters = f.find("rope_parameters");
   const bool nested = f.is_null("rope_theta") && parameters != nullptr && parameters->is_object();

@@ -45,7 +45,7 @@ void set_windows(const JsonFields& f, const char* field, std::vector<std::uint8_
   }
 }
 
-// Every `period`-th layer attends globally.
+// Sets windows in all layers but every `period`-th, which attends globally.
 void set_full_every(const JsonFields& f, const char* field, std::int32_t period, LlmShape& m) {
   std::vector<std::uint8_t> windows;
   for (std::int32_t layer = 0; layer < m.layers; ++layer) windows.push_back((layer + 1) % period != 0 ? 1 : 0);
@@ -108,7 +108,7 @@ void read_dense(const JsonFields& f, LlmShape& m) {
 
 void read_partial_rotary(const JsonFields& f, LlmShape& m) {
   double factor = f.number_or("partial_rotary_factor", 0, 1, 1);
-  // Files written by transformers 5 keep it beside the base.
+  // Files written by transformers 5 keep this factor beside the base.
   if (const auto rope = f.inside("rope_parameters")) factor = rope->number_or("partial_rotary_factor", 0, 1, factor);
   if (factor < 1) m.rotary_dim = static_cast<std::int32_t>(m.head_dim * factor);
   if (factor < 1 && m.rotary_dim < 1)
@@ -157,7 +157,7 @@ void read_gemma2(const JsonFields& f, LlmShape& m) {
   if (m.sliding_window == 0) m.window_period = 1;
 }
 
-// --- families before Llama
+// --- families older than Llama
 
 // 7B shares one KV head; 40B and 180B (the "new decoder") have groups of heads.
 void read_falcon(const JsonFields& f, LlmShape& m) {

@@ -22,14 +22,14 @@ struct ModelType {
   bool tie_embeddings = false;
   double rope_base = 10'000;  // 0: no rotation, or not configurable
   std::string_view activation = "silu";
-  bool multimodal = false;         // the model has an encoder too, although the file does not say so
+  bool multimodal = false;         // the model also has an encoder, although the file does not say so
   std::string_view defaults = {};  // JSON of fields that published files omit; empty: none
 };
 
 /// Returns nullptr if the type is not supported.
 [[nodiscard]] const ModelType* find_type(std::string_view name);
-/// What a prediction for models of this type would get wrong; empty for a type that is not refused. Reads names of
-/// models too, with '_' for '-': "qwen3_next_80b_a3b".
+/// Returns what a prediction for models of this type would get wrong; empty if the type is not refused. Also accepts
+/// names of models, with '_' instead of '-': "qwen3_next_80b_a3b".
 [[nodiscard]] std::string_view why_refused(std::string_view type);
 /// Throws InputError at the file's model_type with the reason for refusing the type, or with the supported types.
 [[noreturn]] void refuse_type(const JsonFields& f, const std::string& name);

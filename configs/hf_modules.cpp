@@ -60,7 +60,7 @@ bool holds_words(std::string_view name, std::string_view words) {
   return false;
 }
 
-// Matches with one step back: after a mismatch the last star takes one more character, so the time is never
+// Backtracks by one step only: after a mismatch the last star takes one more character, so the time is never
 // exponential.
 bool glob_matches(std::string_view text, std::string_view glob) {
   std::size_t t = 0, g = 0, star = std::string_view::npos, mark = 0;

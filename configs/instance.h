@@ -9,6 +9,7 @@
 
 namespace plimsoll::configs {
 
+/// A price per hour and the month of its source.
 struct Price {
   std::string date;  // "2026-07": month in which the price was read
   double usd_per_hour = 0;
@@ -25,7 +26,7 @@ struct Instance {
   std::string region, note, source;
 
   /// Returns the on-demand price at a date ("2025-04"): the latest one not after it, else the earliest. Without a date,
-  /// returns the newest. Returns nothing if no price is known.
+  /// returns the newest. Returns nullopt if no price is known.
   [[nodiscard]] std::optional<Price> price(const std::string& date = {}) const;
 };
 

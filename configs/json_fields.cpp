@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// nlohmann-json does not report the positions of values. It reads through the iterator below, which records how far it
+// nlohmann-json does not report the positions of values. Here it reads through an iterator that records how far it has
 // got, so the callback for a name knows the position of that name.
 #include "configs/json_fields.h"
 
@@ -125,7 +125,7 @@ JsonFields JsonFields::from_file(const std::string& path) {
   return fields;
 }
 
-// Checkpoints use several names for one field; the first that occurs counts.
+// Checkpoints use several names for one field; the first one found is used.
 JsonFields::Found JsonFields::look_up(const FieldName& field) const {
   for (const std::string& name : field.names())
     if (const auto found = object_.find(name); found != object_.end()) return {name, &*found};
@@ -165,7 +165,7 @@ void JsonFields::add_defaults(const json& defaults) {
     if (!object_.contains(name)) object_[name] = value;
 }
 
-// Compares unsigned numbers as unsigned: a value above 2^63 would turn negative.
+// Compares unsigned numbers as unsigned, because a value above 2^63 would become negative.
 std::int32_t JsonFields::converted(const FieldName& field, const json& value, Range range) const {
   const bool fits = value.is_number_unsigned() ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(range.max)
                                                : value.is_number_integer() && value.get<std::int64_t>() <= range.max;

@@ -20,10 +20,10 @@ struct Range {
   std::int64_t min = 1, max = 1;
 };
 
-/// A field's name and its alternatives; the first that is present counts.
+/// A field's name and its alternatives; the first one that is present is used.
 class FieldName {
  public:
-  FieldName(const char* name) : names_{name} {}  // NOLINT(google-explicit-constructor): one name is the rule
+  FieldName(const char* name) : names_{name} {}  // NOLINT(google-explicit-constructor): one name is usual
   FieldName(std::initializer_list<std::string> names) : names_(names) {}
   [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
 
@@ -40,13 +40,13 @@ class JsonFields {
   [[nodiscard]] static JsonFields from_file(const std::string& path);
 
   [[nodiscard]] std::int32_t whole(const FieldName& field, Range range) const;
-  /// The fallback replaces a missing field and null.
+  /// The fallback replaces a missing or null field.
   [[nodiscard]] std::int32_t whole_or(const FieldName& field, Range range, std::int32_t fallback) const;
   [[nodiscard]] double number_or(const FieldName& field, double min, double max, double fallback) const;
   [[nodiscard]] bool flag_or(const FieldName& field, bool fallback) const;
   [[nodiscard]] std::string text(const FieldName& field) const;
   [[nodiscard]] std::string text_or(const FieldName& field, const std::string& fallback) const;
-  /// Returns the value, or nullptr if there is none. Valid as long as this object.
+  /// Returns the value, or nullptr if there is none. Valid for the lifetime of this object.
   [[nodiscard]] const nlohmann::json* find(const FieldName& field) const;
   [[nodiscard]] bool is_null(const FieldName& field) const;
   /// Returns the fields of an inner object, or nullopt if it is missing or null. Their errors name "outer.inner" at the

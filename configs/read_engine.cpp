@@ -105,7 +105,7 @@ void read_memory(const Node& node, model::EngineProfile& e) {
   if (const auto found = node.find("fp8_cache")) e.fp8_cache = found->as_bool();
 }
 
-// What each front end adds, with the runs that tell it.
+// Reads what each front end adds, and the source of these times.
 void read_front_ends(const Node& node, model::EngineProfile& e) {
   static constexpr std::array<std::string_view, 5> kKeys = {"delay", "intake", "step", "sequence", "source"};
   const auto names = std::span(model::kFrontEndNames).subspan(1);
@@ -187,7 +187,7 @@ model::TimeUncertainty read_uncertainty(const Node& node) {
   return read_factors(node);
 }
 
-// By the kind of group that was left out; each entry states its source.
+// Reads factors by the kind of group that was left out; each entry must state its source.
 void read_beyond(const Node& node, model::EngineProfile& e) {
   static constexpr std::array<std::string_view, 3> kKeys = {"decode", "prefill", "source"};
   node.require_known_keys(model::kBeyondNames);
@@ -195,7 +195,7 @@ void read_beyond(const Node& node, model::EngineProfile& e) {
     const auto found = node.find(model::kBeyondNames[i]);
     if (!found) continue;
     found->require_known_keys(kKeys);
-    // Required but not kept: figures without a source are refused.
+    // Must be there but is not stored: figures without a source are refused.
     (void)found->at("source").as_string();
     e.uncertainty_beyond[static_cast<model::Beyond>(i)] = read_factors(*found);
   }
@@ -218,8 +218,7 @@ Engine::Larger read_larger(const Node& node) {
 
 }  // namespace
 
-// Keeps the scheduler's map as it is: study/file/read_point.cpp merges it into a point's settings and checks its
-// keys.
+// Keeps the scheduler's map unchanged: study/file/read_point.cpp merges it into a point's settings and checks its keys.
 Engine read_engine(const Node& root, const std::string& id) {
   static constexpr std::array<std::string_view, 17> kKeys = {"name",
                                                              "aliases",

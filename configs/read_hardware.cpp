@@ -32,7 +32,7 @@ std::vector<double> read_numbers(const Node& node, double least, double most) {
   return numbers;
 }
 
-// Calibration writes this table; validate_coefficients checks the grid.
+// Calibration writes this table; validate_coefficients() checks its grid.
 std::shared_ptr<const model::ResidualTable> read_residual(const Node& node) {
   static constexpr std::array<std::string_view, 3> kKeys = {"x", "y", "log_ratio"};
   constexpr double kMaxLog2 = 64, kMaxLogRatio = 10;
@@ -84,7 +84,7 @@ model::AllReduceSegment read_segment(const Node& node) {
   return {node.at("latency").as_seconds(0, 1), node.at("bandwidth").as_bytes_per_second(1)};
 }
 
-// Reads "512 6.05, 1024 6.01": bytes and microseconds. It is one scalar because parsing a list of lists takes a
+// Reads "512 6.05, 1024 6.01": bytes and microseconds. It is a single scalar because parsing a list of lists takes a
 // millisecond.
 std::vector<model::AllReducePoint> read_points(const Node& node) {
   constexpr double kMaxBytes = 1e12, kMaxMicroseconds = 1e8;
@@ -95,7 +95,7 @@ std::vector<model::AllReducePoint> read_points(const Node& node) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const std::string pair = text.substr(begin, end - begin);
     begin = end + 1;
-    // min() also turns npos into the end, so that a missing number parses as empty text.
+    // min() also converts npos to the end, so that a missing number is parsed as empty text.
     const std::size_t first = std::min(pair.find_first_not_of(' '), pair.size());
     const std::size_t space = std::min(pair.find(' ', first), pair.size());
     const std::optional<double> bytes = parse_number(std::string_view(pair).substr(first, space - first));
@@ -118,7 +118,7 @@ model::AllReduceCurve read_curve(const Node& node) {
   curve.ranks = static_cast<std::int32_t>(node.at("ranks").as_integer(2, 4096));
   curve.kernel = text_or(node, "kernel");
   if (const auto fuses = node.find("fuses_norm")) curve.fuses_norm = fuses->as_bool();
-  // Measured points are more precise than segments, so they suffice.
+  // If there are measured points, segments are not needed: points are more precise.
   if (const auto points = node.find("points")) {
     curve.points = read_points(*points);
     return curve;
@@ -147,7 +147,7 @@ void read_efficiency(const Node& node, model::Accelerator& a) {
                                                             "pointwise_kinds",
                                                             "graph"};
   node.require_known_keys(kKeys);
-  // All but graph, which only GPUs have, and pointwise_kinds, which only calibrations of this machine write.
+  // All but `graph`, which only GPUs have, and `pointwise_kinds`, which only calibrations of this machine write.
   node.require_keys(Names(kKeys).first(7));
   if (const auto kinds = node.find("pointwise_kinds")) {
     static constexpr std::array<std::string_view, 8> kKinds = {"embed",      "norm",  "residual_add", "rope_append",
@@ -161,8 +161,8 @@ void read_efficiency(const Node& node, model::Accelerator& a) {
   a.fit_source = node.at("source").as_string();
 }
 
-// A kernel file lies beside the accelerator's file. It is a plain name, so that a catalogue folder can be moved as a
-// whole.
+// A kernel file must be in the folder of the accelerator's file. It is a plain name, so that a catalogue folder can be
+// moved as a whole.
 std::shared_ptr<const model::KernelFile> open_kernels(const Node& node) {
   const std::string name = node.as_string();
   if (name.empty() || name.find('/') != std::string::npos) node.fail("expected the name of a file in this folder");
@@ -176,7 +176,7 @@ std::shared_ptr<const model::KernelFile> open_kernels(const Node& node) {
   return file;
 }
 
-// The accelerator's file lists the ops that the kernel file must hold, so that one that lost an op is refused by name.
+// The accelerator's file lists the ops that the kernel file must contain, so that a missing op is reported by name.
 std::shared_ptr<const model::KernelFile> read_kernels(const Node& node) {
   static constexpr std::array<std::string_view, 8> kKeys = {
       "file", "date", "source", "command", "ops", "roofline_error", "in_fit_error", "out_of_fit_error"};
@@ -302,7 +302,7 @@ model::Accelerator read_inline_accelerator(const Node& node) {
       "fp16",       "bf16",   "fp8",    "int8",           "fp4",       "last_level_cache", "host_link", "interconnect",
       "efficiency", "note",   "source"};
   node.require_known_keys(kKeys);
-  // One 16-bit peak is that of both types, as on the accelerators that compute in both.
+  // A single 16-bit peak applies to both types, as on accelerators that compute in both.
   Document file = in_full(node, true);
   if (!node.has("source")) file.set("source", "stated in the study", node.where());
   std::vector<std::string_view> missing;

@@ -97,7 +97,7 @@ model::Checkpoint read_checkpoint(const Node& node) {
   return checkpoint;
 }
 
-// Every `period`-th layer attends globally, the others within the window.
+// Every `period`-th layer attends globally, the others attend within the window.
 void read_global_layers(const Node& root, model::LlmShape& m) {
   const auto node = root.find("global_every");
   if (!node) return;
@@ -119,7 +119,7 @@ void read_flags(const Node& root, model::LlmShape& m) {
   m.activation = root.at("activation").as_string();
 }
 
-// The file states the totals of the shape, so that a mistyped digit is detected.
+// The file also states the totals of the shape, so that a mistyped digit is detected.
 void check_sum(const Node& root, std::string_view key, double counted) {
   const auto stated = root.find(key);
   if (!stated) return;

@@ -28,8 +28,7 @@ std::string proc_value(const char* file, const std::string& key) {
   return {};
 }
 
-// Returns the widest instruction set that the kernels use. It is part of the fingerprint, because kernels differ by
-// it.
+// Returns the widest instruction set that the kernels use. It is part of the fingerprint, because kernels depend on it.
 std::string instruction_sets() {
   const std::string flags = " " + proc_value("/proc/cpuinfo", "flags") + " ";
   for (const char* flag : {"avx512f", "avx2"})
@@ -101,19 +100,19 @@ void read_probes(const Node& node, ThisMachine& machine) {
 }  // namespace
 
 ThisMachine::Share share_of(const ThisMachine& machine, std::int32_t ranks, model::DType dtype) {
-  // Both are stored in 16 bits and computed in f32.
+  // Both are stored in 16 bits and computed in fp32.
   if (dtype == model::DType::fp16) dtype = model::DType::bf16;
   const ThisMachine::Share* nearest = nullptr;
   for (const ThisMachine::Share& share : machine.shares)
     if (share.dtype == dtype && share.ranks <= ranks) nearest = &share;
-  // Another type at a similar number of ranks is the best substitute for a missing type.
+  // For a missing type, another type at a similar number of ranks is the best substitute.
   const bool other_type = nearest == nullptr;
   for (const ThisMachine::Share& share : machine.shares)
     if (other_type && share.ranks <= ranks && (nearest == nullptr || share.ranks > nearest->ranks)) nearest = &share;
   if (nearest->ranks == ranks && !other_type) return *nearest;
   ThisMachine::Share share = *nearest;
   model::Accelerator derived = divided(*nearest->accelerator, static_cast<double>(ranks) / nearest->ranks);
-  // The source of an uncalibrated share is already stated; keep it.
+  // An uncalibrated share already states its source; keep it.
   if (derived.calibrated) {
     derived.fit_source =
         nearest->ranks == ranks
@@ -156,14 +155,14 @@ ThisMachine read_this_machine(const Document& document) {
       "plimsoll_calibration", "fingerprint", "machine", "cores", "device", "date", "command", "probes", "shares",
       "interconnect",         "engine",      "fit"};
   const Node root = document.root();
-  // The version first: other versions may have other keys.
+  // Check the version first, because other versions may have other keys.
   const Node version = root.at("plimsoll_calibration");
   if (version.as_integer(0, 1'000'000) != kMachineFileVersion)
     version.fail(fmt::format("found version {}, expected {}: run `plimsoll calibrate` again", version.to_text(),
                              kMachineFileVersion));
   root.require_known_keys(kKeys);
   const Node fingerprint = root.at("fingerprint");
-  // A home directory may be shared by machines.
+  // Several machines may share a home directory.
   if (fingerprint.as_string() != machine_fingerprint())
     fingerprint.fail(fmt::format(
         "this calibration is of another machine: found '{}', this one is '{}'; run `plimsoll calibrate` here",

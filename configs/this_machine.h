@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// `hardware: this-machine`: the results of `plimsoll calibrate` on this machine, or until then the two numbers of a
-// probe.
+// `hardware: this-machine`: the results of `plimsoll calibrate` on this machine, or two numbers from a probe if there
+// are none.
 //
-// Ranks that share a CPU get a share of its cores and of its bandwidth. A machine therefore has one accelerator for
-// each number of ranks that was calibrated. Values for other numbers are derived and marked so.
+// Ranks that share a CPU get a share of its cores and of its bandwidth. So a machine has one accelerator for each
+// number of ranks that was calibrated. Values for other numbers are derived and marked as such.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,12 @@
 
 namespace plimsoll::configs {
 
+/// The calibration of one device of this machine, or what a probe found.
 struct ThisMachine {
   struct Share {
     std::int32_t ranks = 1;                                 // ranks that work concurrently
     model::DType dtype = model::DType::bf16;                // type of weights and KV cache
-    std::shared_ptr<const model::Accelerator> accelerator;  // what one of the ranks gets
+    std::shared_ptr<const model::Accelerator> accelerator;  // the share of one of these ranks
     std::shared_ptr<const model::Interconnect> interconnect =
         nullptr;  // all-reduces of these ranks; null: the machine's
   };

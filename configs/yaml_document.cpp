@@ -25,7 +25,7 @@ std::string describe(const NodeData& data) {
   return "";
 }
 
-// Returns the place of a key. A key added by an option has the place of its value, because the map's file does not
+// Returns the place of a key. A key added by an option gets the place of its value, because the map's file does not
 // contain it.
 Where key_place(const NodeData& map, const NodeData::Entry& entry) {
   if (entry.value->line == 0) return {*entry.value->file, 0, 0};
@@ -99,7 +99,7 @@ const std::string& Node::scalar(std::string_view expected) const {
   return data_->scalar;
 }
 
-// Refuse NUL: the system would cut a file name there and open another file.
+// Refuses NUL, because the system would cut a file name there and open another file.
 std::string Node::as_string() const {
   const std::string& text = scalar("text");
   if (text.find('\0') != std::string::npos) fail("holds a NUL character, expected text");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // YAML for studies and the catalogue. Every value knows its file, line and column, and every conversion reports what
-// was found and what is allowed. Anchors, aliases and multiple documents are refused, and nesting, size and number of
-// nodes are limited, so no input can exhaust memory.
+// was found and what is allowed. Anchors, aliases and multiple documents are refused. Nesting, size and number of nodes
+// are limited, so that no input can exhaust memory.
 //
 // Documents are values: copying one is cheap (nodes are shared), and set() copies only the path that it changes.
 #pragma once
@@ -32,28 +32,31 @@ class Node {
   explicit Node(std::shared_ptr<const NodeData> data) : data_(std::move(data)) {}
 
   /// Returns the place in the file, for messages.
+  /// Returns the node's place in its file.
   [[nodiscard]] Where where() const;
   [[nodiscard]] bool is_map() const;
   [[nodiscard]] bool is_sequence() const;
   [[nodiscard]] bool is_scalar() const;
   [[nodiscard]] bool is_null() const;
-  /// Returns the value of a key, or nothing if the map lacks it. Throws unless the node is a map.
+  /// Returns the value of a key, or nullopt if the map lacks it. Throws InputError unless the node is a map.
   [[nodiscard]] std::optional<Node> find(std::string_view key) const;
   [[nodiscard]] bool has(std::string_view key) const { return find(key).has_value(); }
   /// As find(), but throws if the key is missing.
   [[nodiscard]] Node at(std::string_view key) const;
-  /// Returns the keys and values of a map in file order, or the values of a sequence with empty keys. Throws for
-  /// scalars.
+  /// Returns the keys and values of a map in file order, or the values of a sequence with empty keys. Throws InputError
+  /// for scalars.
   [[nodiscard]] std::vector<Item> items() const;
   /// Throws for a key that is not in `allowed`, with the nearest allowed one.
   void require_known_keys(std::span<const std::string_view> allowed) const;
 
-  /// Throws if a map lacks some of the keys; the message lists all that are missing. `also` names one more missing
-  /// item.
+  /// Throws InputError if a map lacks some of the keys; the message lists all that are missing. `also` names one more
+  /// missing item.
   void require_keys(std::span<const std::string_view> keys, std::string_view also = {}) const;
 
   /// The conversions below throw InputError with the place, what was found and what is allowed.
+  /// Returns the scalar as text. Refuses NUL characters.
   [[nodiscard]] std::string as_string() const;
+  /// Returns a whole number from `min` to `max`.
   [[nodiscard]] std::int64_t as_integer(std::int64_t min = std::numeric_limits<std::int64_t>::min(),
                                         std::int64_t max = std::numeric_limits<std::int64_t>::max()) const;
   /// Returns a dimensionless finite number.
@@ -88,6 +91,7 @@ struct Item {
   Node value;
 };
 
+/// A whole document, which can be edited and written back.
 class Document {
  public:
   /// Throws InputError if the file is missing, a directory, larger than 4 MiB, not UTF-8 or not YAML.
@@ -96,12 +100,14 @@ class Document {
   [[nodiscard]] static Document from_text(const std::string& text, const std::string& name);
 
   [[nodiscard]] Node root() const { return Node(root_); }
-  /// Sets the value at a path of map keys ("deployment.tp"), creating maps on the way. A key that itself contains dots
-  /// is matched first. `yaml` is parsed as a value of its own. Errors in it report `origin` ("--set deployment.tp=x").
+  /// Sets the value at a path of map keys ("deployment.tp") and creates the maps that it needs. A key that itself
+  /// contains dots is tried first. `yaml` is parsed as a value of its own; errors in it report `origin` ("--set
+  /// deployment.tp=x").
   void set(std::string_view path, const std::string& yaml, const Where& origin);
   /// As above, with a node of another document.
   void set(std::string_view path, const Node& value);
   /// Removes a key with all below it; does nothing if it is absent.
+  /// Removes the value at a path; does nothing if there is none.
   void remove(std::string_view path);
   /// Returns YAML text that reads back as this document.
   [[nodiscard]] std::string dump() const;

@@ -57,8 +57,8 @@ class TreeBuilder final : public YAML::EventHandler {
  private:
   struct Open {
     std::shared_ptr<NodeData> data;
-    std::shared_ptr<NodeData> key;                       // its value has not been read yet
-    std::unordered_map<std::string, std::size_t> lines;  // of the keys so far
+    std::shared_ptr<NodeData> key;                       // the key whose value has not been read yet
+    std::unordered_map<std::string, std::size_t> lines;  // line of each key so far
   };
 
   [[noreturn]] void fail(const YAML::Mark& mark, const std::string& text) const {
@@ -105,7 +105,7 @@ class TreeBuilder final : public YAML::EventHandler {
       check_key(top, *data);
       top.key = std::move(data);
     } else {
-      if (data->kind == NodeKind::null) {  // an empty value has no position: yaml-cpp reports the next line
+      if (data->kind == NodeKind::null) {  // an empty value has no position of its own: yaml-cpp reports the next line
         data->line = top.key->line;
         data->column = top.key->column;
       }

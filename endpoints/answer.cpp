@@ -15,7 +15,7 @@ struct StatusCode {
   int status;
   const char* code;
 };
-// The classes of docs/endpoints.md. "failed" is the server's fault; the others are answers that a server may give.
+// The codes of docs/endpoints.md. "failed" is the server's fault; the others are answers that a server may give.
 constexpr std::array<StatusCode, 8> kStatusCodes{{{400, "bad_request"},
                                                   {422, "unprocessable"},
                                                   {429, "too_many_requests"},
@@ -99,7 +99,7 @@ bool Answer::body(std::string_view bytes) {
 }
 
 bool Answer::message(const net::StreamMessage& text) {
-  if (done_) return true;  // nothing counts after the end
+  if (done_) return true;  // messages after the end are ignored
   if (text.data == kDone) {
     done_ = true;
     finish();
@@ -135,6 +135,7 @@ void Answer::count(const Chunk& chunk) {
   if (*chunk.completion_tokens == result_.tokens && result_.count == TokenCount::ids) return;
   result_.count = TokenCount::usage_at_end;
   if (result_.tokens == 0) return emit(*chunk.completion_tokens);
+  // The stated total is right, but the tokens that it adds have no times of their own.
   result_.tokens = *chunk.completion_tokens;
 }
 
@@ -169,7 +170,7 @@ void Answer::ended(const net::HttpEnd& end) {
         (void)refuse(0, result_.tokens > 0 ? "failed: cut_stream" : "failed: connection_closed");
         break;
       case net::HttpFailure::malformed: (void)refuse(0, "failed: malformed_http"); break;
-      case net::HttpFailure::stopped: break;  // by a refusal
+      case net::HttpFailure::stopped: break;  // refuse() has said why
     }
   }
   finish();

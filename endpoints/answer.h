@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Follows one streamed answer: when its tokens came, how it ended, and what was wrong with it.
+// Follows one streamed answer: when its tokens arrived, how it ended, and what was wrong with it.
 #pragma once
 
 #include <cstdint>
@@ -17,28 +17,28 @@
 
 namespace plimsoll::endpoints {
 
-/// How the tokens of an answer were counted; the best that its server gives.
+/// How the tokens of an answer were counted, from the least to the most reliable way.
 enum class TokenCount : std::uint8_t { chunks, ids, usage_at_end, usage_in_chunks };
 inline constexpr std::size_t kTokenCounts = 4;
 [[nodiscard]] std::string_view name(TokenCount count);
 
-/// Why an answer counts as rejected; text is a code of docs/endpoints.md that never changes.
+/// Why an answer counts as rejected. `code` is one of the codes of docs/endpoints.md, which never change.
 struct Refusal {
-  std::uint16_t http = 0;  // 0: none came
+  std::uint16_t http = 0;  // the HTTP status; 0 if none arrived
   const char* code = "";
 };
 
 struct AnswerResult {
-  net::Deadline sent{}, first_token{}, last_token{}, end{};  // first_token is sent's default: none came
+  net::Deadline sent{}, first_token{}, last_token{}, end{};  // first_token is default-initialized if no token arrived
   std::chrono::nanoseconds connecting{0};
   bool reopened = false;
   std::int32_t tokens = 0;
   TokenCount count = TokenCount::chunks;
   std::optional<std::int32_t> prompt_tokens, cached_tokens;
-  std::optional<Refusal> refusal;   // none: a complete answer
-  std::string words;                // of the server about the refusal, at most 4096 bytes, not fit to be shown
-  std::string retry_after;          // seconds, or "date"; empty: none
-  bool connection_refused = false;  // nothing listens
+  std::optional<Refusal> refusal;   // empty for a complete answer
+  std::string words;                // the server's text on the refusal, at most 4096 bytes, not redacted
+  std::string retry_after;          // seconds, or "date"; empty if not given
+  bool connection_refused = false;  // nothing listens at the address
 };
 
 class Answer final : public net::HttpCall {
@@ -49,7 +49,7 @@ class Answer final : public net::HttpCall {
     std::function<void(net::Deadline at, std::int32_t tokens)> tokens;
     std::function<void(const AnswerResult&)> ended;
   };
-  /// An answer with more than `most_tokens` is cut off.
+  /// Cuts off an answer that has more than `most_tokens` tokens.
   Answer(Api api, std::int32_t most_tokens, Events events);
 
   bool head(const net::HttpHead& head) override;
@@ -57,12 +57,12 @@ class Answer final : public net::HttpCall {
   void sent(const net::HttpEnd& so_far) override;
   void ended(const net::HttpEnd& end) override;
 
-  /// When a token came last; the request's start before. Bytes without tokens keep no answer alive.
+  /// Returns when the last token arrived, or when the request started if none has. Bytes without tokens do not count.
   [[nodiscard]] net::Deadline last_token() const { return last_token_; }
   [[nodiscard]] bool has_tokens() const { return result_.tokens > 0; }
   /// A reason to finish has come, though nothing has ended the answer.
   [[nodiscard]] bool is_complete() const { return finished_ && !result_.refusal; }
-  /// As if the connection had ended now.
+  /// Ends the answer as if the connection had been closed now.
   void finish();
 
  private:

@@ -26,7 +26,7 @@ std::string json_text(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
-// "12,7,99": written by hand, since prompts have thousands of ids.
+// Formats "12,7,99". Written by hand for speed, since prompts have thousands of ids.
 std::string id_list(const std::vector<std::int32_t>& ids) {
   std::string text;
   text.reserve(ids.size() * 7);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interfaces of servers that are measured: where requests go and what they say.
+// The HTTP interfaces of the servers that can be measured: paths and bodies of requests.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@ enum class Api : std::uint8_t { openai, openai_chat, tgi, lmi };
 inline constexpr std::string_view kApiNames = "openai, openai-chat, tgi, lmi";
 
 [[nodiscard]] std::string_view name(Api api);
-/// Throws InputError, which names the option --api.
+/// Returns the interface of this name. Throws InputError, with the option --api, if there is none.
 [[nodiscard]] Api api_named(std::string_view text);
-/// The path of generation, below the server's base path.
+/// Returns the path for generation, relative to the server's base path.
 [[nodiscard]] std::string_view path(Api api);
 
-/// What the server understands besides the fields that every server of its interface has. Probed before a run
-/// (server.h).
+/// What the server understands beyond the fields that every server of its interface has. Server probes this before a
+/// run (server.h).
 struct Features {
-  bool token_ids = false;       // prompts as arrays of token ids
+  bool token_ids = false;       // accepts prompts as arrays of token ids
   bool max_completion = false;  // chat: max_completion_tokens instead of max_tokens
   bool min_tokens = false, ignore_eos = false;
   bool usage = false;             // stream_options.include_usage
@@ -31,14 +31,14 @@ struct Features {
   bool operator==(const Features&) const = default;
 };
 
-/// A prompt: token ids, or a text.
+/// A prompt: token ids or text.
 struct Prompt {
-  std::vector<std::int32_t> ids;  // empty: a text
+  std::vector<std::int32_t> ids;  // empty if the prompt is text
   std::string text;
   std::uint64_t session = 0;  // 0: none; routers that keep sessions together know it as the user
 };
 
-/// The body of a streamed request for `output` tokens. `model` may be empty.
+/// Returns the body of a streamed request for `output` tokens. `model` may be empty.
 [[nodiscard]] std::string request_body(Api api, const Features& features, std::string_view model, const Prompt& prompt,
                                        std::int32_t output);
 

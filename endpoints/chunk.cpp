@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kMaxDepth = 64, kMaxErrorText = 4096, kMaxReason = 32;
 
-// Names that matter. kItem stands for an element of an array, kOther for every other name.
+// JSON names that matter. kItem stands for an element of an array, kOther for any other name.
 enum Key : std::uint8_t {
   kOther = 1,
   kItem,
@@ -77,7 +77,7 @@ Key key_of(std::string_view text) {
   return kOther;
 }
 
-// The last eight names on the way to a value, one a byte, the last one lowest. The top of a message is 0.
+// The last eight names on the path to a value, one per byte, the last one lowest. The top level is 0.
 using Path = std::uint64_t;
 template <class... Keys>
 constexpr Path path(Keys... keys) {
@@ -108,7 +108,7 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
       case path(kChoices, kItem, kDelta, kContent):
       case path(kChoices, kItem, kDelta, kReasoning):
       case path(kToken, kText):
-      case path(kContent):  // llama.cpp's own
+      case path(kContent):  // llama.cpp's own format
         chunk_.text = chunk_.text || !text.empty();
         break;
       case path(kChoices, kItem, kFinishReason):
@@ -141,7 +141,7 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
     bool array;
   };
 
-  // Where the value in progress lies.
+  // Returns the path of the value in progress.
   [[nodiscard]] Path at() const {
     if (depth_ == 0) return 0;
     const Frame& frame = frames_[depth_ - 1];
@@ -152,7 +152,7 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
     if (depth_ == kMaxDepth || (depth_ == 0 && array)) return false;
     const Path path_here = at();
     if (path_here == path(kError)) chunk_.error = true;
-    if (path_here == path(kChoices, kItem, kLogprobs, kContent, kItem)) ++chunk_.ids;  // chat
+    if (path_here == path(kChoices, kItem, kLogprobs, kContent, kItem)) ++chunk_.ids;  // an element of logprobs in chat
     frames_[depth_++] = {path_here, array};
     return true;
   }

@@ -16,12 +16,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr Nanos kLookEvery = 50'000'000;
 constexpr std::chrono::seconds kStateEvery{1};
-constexpr std::chrono::seconds kSilence{300};    // an answer without a further token for so long has failed
-constexpr std::chrono::seconds kNoToken{3600};   // the same without any: it may wait in a queue
-constexpr std::chrono::seconds kEndOfStream{1};  // after the last message of a complete answer
+constexpr std::chrono::seconds kSilence{300};    // an answer fails after this long without a further token
+constexpr std::chrono::seconds kNoToken{3600};   // the same before its first token: it may wait in a queue
+constexpr std::chrono::seconds kEndOfStream{1};  // the time a complete answer has to close its stream
 constexpr std::string_view kFailed = "failed: ";
-constexpr std::int64_t kGone = 3;          // connections refused in a row: the server is gone
-constexpr std::int32_t kSlackTokens = 16;  // beyond what was asked for
+constexpr std::int64_t kGone = 3;          // after this many refused connections in a row, the server is gone
+constexpr std::int32_t kSlackTokens = 16;  // tolerated beyond the tokens that were asked for
 
 // Relative; a token is no error where prompts are texts.
 double prompt_error(std::int32_t counted, sched::Tok wanted) {
@@ -30,7 +30,7 @@ double prompt_error(std::int32_t counted, sched::Tok wanted) {
 
 double seconds(Nanos time) { return 1e-9 * static_cast<double>(time); }
 
-// Metrics are asked for on the side.
+// Receives /metrics while the run goes on.
 class StateCall final : public net::HttpCall {
  public:
   explicit StateCall(std::function<void(const std::string&)> then) : then_(std::move(then)) {}
@@ -65,7 +65,7 @@ void EndpointRun::start() {
   if (server_.facts().has_metrics) ask_state();
 }
 
-// Of a server that runs k times faster, every time is k times as long.
+// If the server's clock runs k times faster, every measured time counts k times.
 Nanos EndpointRun::time_of(net::Deadline at) const {
   const auto passed = std::chrono::duration_cast<std::chrono::nanoseconds>(at - zero_).count();
   return speed_ == 1 ? passed : std::llround(static_cast<double>(passed) * speed_);
@@ -111,7 +111,7 @@ Prompt EndpointRun::prompt_of(const sched::NewRequest& request) const {
   return {{}, prompts_.text(spec), request.session};
 }
 
-// A retry has the send time of the first attempt: its pause is not the client's lateness.
+// A retry has the send time of the first attempt, and its pause is not lateness of the client: count only the first.
 void EndpointRun::note_lateness(const sched::NewRequest& request, Nanos now) {
   if (retries_) {
     if (request.client >= sent_of_.size()) sent_of_.resize(request.client + 1, -1);
@@ -159,7 +159,7 @@ void EndpointRun::cancel(std::size_t, sched::ReqId, std::uint64_t serial, Nanos)
   open_.erase(found);
 }
 
-// k tokens at once are k gaps: the first as long as the wait, the others 0.
+// k tokens that arrive at once have k gaps: the first is the time since the last token, the others are 0.
 void EndpointRun::token(std::uint64_t serial, net::Deadline at, std::int32_t tokens) {
   const auto found = open_.find(serial);
   if (found == open_.end()) return;
@@ -196,6 +196,7 @@ void EndpointRun::answered(std::uint64_t serial, const AnswerResult& result) {
   if (!result.refusal) lingering_.push_back({Clock::now(), attempt.call});
   answered_.push_back(record);
   open_.erase(found);
+  // End the wait, so that the run takes the answer at once.
   server_.loop().stop();
 }
 
@@ -203,7 +204,7 @@ void EndpointRun::note(const Attempt& attempt, const AnswerResult& result) {
   if (result.connecting.count() > 0)
     figures_.connecting.add(1e-9 * static_cast<double>(result.connecting.count()) * speed_, 1);
   if (result.reopened) ++figures_.reopened;
-  constexpr std::size_t kMostWaits = 32;  // different ones
+  constexpr std::size_t kMostWaits = 32;  // different values of Retry-After
   if (!result.retry_after.empty() && figures_.retry_after.size() < kMostWaits)
     ++figures_.retry_after[result.retry_after];
   if (result.refusal && figures_.first_complaint.empty()) {
@@ -229,13 +230,14 @@ void EndpointRun::note(const Attempt& attempt, const AnswerResult& result) {
   }
 }
 
-// A server that refuses the first request for good, or is gone, ends the run.
+// Ends the run if the server refuses the first request for good, or is gone.
 void EndpointRun::check_access(const Attempt& attempt, const AnswerResult& result) {
   const std::uint16_t status = result.refusal->http;
   const std::string server = server_.settings().http.server.text();
   if (!any_answer_ && (status == 401 || status == 403 || status == 404))
     failure_ = fmt::format("{}: status {}: {}", server, status,
                            shown_text(result.words, server_.settings().secrets, attempt.text));
+  // Only refusals in a row count: a server that is gone never accepts a connection in between.
   refused_in_row_ = result.connection_refused ? refused_in_row_ + 1 : 0;
   if (refused_in_row_ >= kGone) failure_ = fmt::format("{}: the server is gone: {}", server, result.words);
 }
@@ -265,7 +267,7 @@ void EndpointRun::drop_silent() {
   }
 }
 
-// ---- what the server says of itself ---------------------------------------------------------------------------------
+// ---- the server's own figures ---------------------------------------------------------------------------------
 
 void EndpointRun::ask_state() {
   const auto then = [this, alive = alive_](const std::string& text) {

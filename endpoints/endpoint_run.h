@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run whose requests a server answers: the third peer of sim::SimRun and exec::LiveRun under load::RunLoop. The
-// clock is the machine's; one thread sends, receives and keeps the times.
+// A run whose requests are answered by a server: the third peer of sim::SimRun and exec::LiveRun under load::RunLoop.
+// The clock is the machine's. One thread sends, receives and takes the times.
 #pragma once
 
 #include <array>
@@ -18,28 +18,28 @@
 
 namespace plimsoll::endpoints {
 
-/// A point's figures that only measuring a server has. Times in seconds, over all attempts.
+/// The figures of a point that exist only when a server is measured. Times in seconds, over all attempts.
 struct EndpointFigures {
   sched::LogHistogram connecting, lateness, written_to_first;
   std::int64_t attempts = 0, reopened = 0, early_ends = 0, completed = 0;
-  std::int64_t cached_tokens = 0, unintended_hits = 0;  // prompts with cached tokens that the workload does not share
+  std::int64_t cached_tokens = 0, unintended_hits = 0;  // unintended_hits: prompts with undeclared cache hits
   double prompt_error = 0;                              // the largest |counted / wanted - 1|, beyond one token
   std::array<std::int64_t, kTokenCounts> counts{};      // completed answers by how their tokens were counted
   double speed = 1;                                     // of the server's clock: times are so many times the machine's
-  std::map<std::string, std::int64_t> retry_after;      // answers that gave one
+  std::map<std::string, std::int64_t> retry_after;      // how often each value of Retry-After was received
   std::int64_t refused = 0;                             // attempts with 400 or 422
   std::map<std::string, std::int64_t> failures;         // attempts by the class of their failure
-  std::string first_complaint;                          // of the server, fit to be shown
+  std::string first_complaint;                          // the server's first error, redacted
   struct Row {
     double time = 0;
     ServerState state;
   };
-  std::vector<Row> states;  // once a second
+  std::vector<Row> states;  // one per second
 };
 
 class EndpointRun final : public load::Runner {
  public:
-  /// Everything that is passed outlives the run.
+  /// All arguments must outlive the run.
   EndpointRun(Server& server, const Prompts& prompts, EndpointFigures& figures, const load::OutputDrift& drift = {});
   ~EndpointRun() override;
   /// Attempts may be retries, whose clients keep their handles until the last. Before start().
@@ -57,7 +57,7 @@ class EndpointRun final : public load::Runner {
 
   [[nodiscard]] std::vector<sched::FinishedAttempt>& ended(std::size_t) override { return ended_; }
   [[nodiscard]] std::int64_t kv_blocks_in_use(std::size_t) override { return 0; }
-  [[nodiscard]] bool busy(std::size_t) const override { return true; }  // a server decides for itself
+  [[nodiscard]] bool busy(std::size_t) const override { return true; }  // only the server knows
   [[nodiscard]] std::optional<sched::ReqId> arrive(std::size_t slot, const sched::NewRequest& request,
                                                    Nanos now) override;
   void cancel(std::size_t slot, sched::ReqId id, std::uint64_t serial, Nanos now) override;
@@ -65,7 +65,7 @@ class EndpointRun final : public load::Runner {
   void decide(std::size_t, Nanos) override {}
   void replace(std::size_t, bool, Nanos) override {}
 
-  /// A real engine brings its own drift. A simulated one takes every step as priced, so its clients draw the drift.
+  /// A real engine has its own drift. A simulated one prices every step exactly, so its clients must draw the drift.
   [[nodiscard]] load::FrontEnd front_end() const override { return {.intake = {}, .delay = {}, .drift = drift_}; }
   void end_warmup() override;
   void measure(sched::MetricsCollector& out) override;
@@ -78,8 +78,8 @@ class EndpointRun final : public load::Runner {
     net::HttpClient::CallId call = 0;
     net::Deadline last_token{};
     sched::Tok asked = 0;  // output tokens
-    bool shares = false;   // the workload means its prefix to be shared
-    std::string text;      // of its prompt, which no message shows; empty: token ids were sent
+    bool shares = false;   // the workload declares its prefix as shared
+    std::string text;      // the prompt, to redact it in messages; empty if token ids were sent
   };
 
   [[nodiscard]] Nanos time_of(net::Deadline at) const;

@@ -15,12 +15,12 @@ namespace {
 
 constexpr double kShortPart = 0.01, kLateQuantile = 0.99, kLatePart = 0.05, kLateLeast = 1e-3, kPromptError = 0.01;
 
-// One server answers everything: how it spreads requests over replicas is its own business.
+// The server counts as one replica: how it distributes requests internally is not visible.
 load::Scenario as_one(load::Scenario scenario) {
   scenario.replicas = 1;
   scenario.router = sched::RouterKind::round_robin;
   scenario.life.reset();
-  scenario.kv.prefix_caching = true;  // clients pass on which prefixes are shared
+  scenario.kv.prefix_caching = true;  // so that the clients pass on which prefixes are shared
   return scenario;
 }
 
@@ -37,7 +37,7 @@ double mean_of(const std::vector<EndpointFigures::Row>& rows, std::optional<doub
   return count > 0 ? sum / static_cast<double>(count) : std::numeric_limits<double>::quiet_NaN();
 }
 
-// What only the scheduler knows comes from its server's own figures; the rest stays blank, which NaN stands for.
+// Figures known only to a scheduler come from the server's /metrics; those missing there stay NaN and print blank.
 void fill_from_outside(sched::PointMetrics& metrics, const std::vector<EndpointFigures::Row>& states) {
   metrics.batch_mean = mean_of(states, &ServerState::running);
   metrics.queue_mean = mean_of(states, &ServerState::waiting);
@@ -45,6 +45,7 @@ void fill_from_outside(sched::PointMetrics& metrics, const std::vector<EndpointF
   metrics.kv_used_peak = metrics.kv_used_mean;
   for (const EndpointFigures::Row& row : states)
     metrics.kv_used_peak = std::max(metrics.kv_used_peak, row.state.kv_use.value_or(0));
+  // A server does not report these, so they are unknown.
   for (double* const unknown : {&metrics.kv_wasted_mean, &metrics.time_weights_s, &metrics.time_kv_s,
                                 &metrics.time_compute_s, &metrics.time_allreduce_s, &metrics.time_host_s,
                                 &metrics.time_queue_s, &metrics.time_preempt_s, &metrics.time_other_s})

@@ -9,7 +9,7 @@
 namespace plimsoll::endpoints {
 namespace {
 
-// Common words. For nearly all tokenizers, most of them are one token.
+// Common words. In nearly all tokenizers, most of them are one token.
 constexpr std::array<std::string_view, 128> kWords{
     "time",      "year",       "people",      "way",       "day",    "man",       "thing",  "woman",   "life",
     "child",     "world",      "school",      "state",     "family", "student",   "group",  "country", "problem",
@@ -43,7 +43,7 @@ Prompts Prompts::salted(std::uint64_t salt) const {
   return other;
 }
 
-// A token depends on the run and the request, in a shared prefix on the run and the block.
+// Derives a token from the run and the request, or in a shared prefix from the run and the block.
 std::uint64_t Prompts::key(const PromptSpec& spec, sched::Tok position, std::uint64_t& within) const {
   const auto block =
       spec.hash_block_tokens > 0 ? static_cast<std::size_t>(position / spec.hash_block_tokens) : spec.hashes.size();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The prompts of a measured run. Each begins with tokens that depend on the run's nonce and the request, so that no
-// cache of the server helps. Where the workload shares prefixes, the prompts share exactly those.
+// cache of the server can help. Where the workload shares prefixes, the prompts share exactly those.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace plimsoll::endpoints {
 
-/// What a prompt is made for: the fields of sched::NewRequest that matter.
+/// The fields of sched::NewRequest that determine a prompt.
 struct PromptSpec {
   std::uint64_t serial = 0;
   sched::Tok input = 1;
@@ -40,23 +40,23 @@ class TokenModel {
 
 class Prompts {
  public:
-  /// Ids lie in the middle three quarters of the vocabulary: special tokens are at its ends. nonce: of the run.
+  /// Ids are from the middle three quarters of the vocabulary: special tokens are at its ends. `nonce`: one per run.
   Prompts(std::uint64_t nonce, std::int64_t vocabulary) : nonce_(nonce), vocabulary_(vocabulary) {}
 
-  /// Other prompts of the same run, for another point or replication; what was learnt stays.
+  /// Returns different prompts for the same run, for another point or replication. What was learnt is kept.
   [[nodiscard]] Prompts salted(std::uint64_t salt) const;
   void set_vocabulary(std::int64_t tokens) { vocabulary_ = tokens; }
-  /// Prompts of a file, one after the other; each is repeated or cut to the request's length.
+  /// Uses the prompts of a file in turn; each is repeated or cut to the length of its request.
   void give_ids(std::vector<std::vector<std::int32_t>> given) { given_ = std::move(given); }
 
   [[nodiscard]] std::vector<std::int32_t> ids(const PromptSpec& spec) const;
-  /// Words of a list. How many make `input` tokens is learnt from what the server counted.
+  /// Returns a text of common words. How many words make `input` tokens is learnt from the server's counts.
   [[nodiscard]] std::string text(const PromptSpec& spec) const;
   /// A text to learn from: words of the list that are all short, or all long.
   [[nodiscard]] static std::string sample(std::int64_t words, bool are_long);
   /// The server counted `tokens` in a text of the two functions above. One thread.
   void learn(const std::string& text, sched::Tok tokens);
-  /// The prompt's ids are of a file.
+  /// Returns whether the ids come from a file.
   [[nodiscard]] bool are_given() const { return !given_.empty(); }
 
  private:

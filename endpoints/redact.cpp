@@ -16,7 +16,7 @@ void mark(Marks& marks, std::size_t begin, std::size_t size) {
   std::fill_n(marks.begin() + static_cast<std::ptrdiff_t>(begin), size, true);
 }
 
-// The text's runs are the short side: `sent` is read once.
+// The runs of `text` are indexed because it is the shorter of the two; `sent` is then read once.
 void mark_sent(std::string_view text, std::string_view sent, Marks& marks) {
   std::unordered_multimap<std::string_view, std::size_t> runs;
   for (std::size_t i = 0; i + kRun <= text.size(); ++i) runs.emplace(text.substr(i, kRun), i);
@@ -30,13 +30,13 @@ void mark_sent(std::string_view text, std::string_view sent, Marks& marks) {
 void mark_secrets(std::string_view text, const std::vector<std::string>& secrets, Marks& marks) {
   for (const std::string& secret : secrets) {
     if (secret.empty()) continue;
-    mark_sent(text, secret, marks);  // a part of a key, too
+    mark_sent(text, secret, marks);  // also hides parts of a key
     for (std::size_t at = text.find(secret); at != std::string_view::npos; at = text.find(secret, at + 1))
       mark(marks, at, secret.size());
   }
 }
 
-// Lists of three or more numbers: token ids in another layout than they were sent in.
+// Hides lists of three or more numbers: they may be token ids in another format than was sent.
 void mark_lists(std::string_view text, Marks& marks) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   std::size_t begin = 0, numbers = 0;
@@ -69,7 +69,7 @@ std::string shown_text(std::string_view text, const std::vector<std::string>& se
     } else if (c > 0x20 && c < 0x7F) {
       shown += c;
     } else if (!shown.empty() && shown.back() != ' ') {
-      shown += ' ';  // for any run of blanks and of what cannot be printed
+      shown += ' ';  // replaces any run of blanks and unprintable characters
     }
   }
   return shown.substr(0, kShown);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server's words, fit to be shown: nothing that was sent to it, and nothing that a terminal would act on.
+// Makes a server's text safe to print: it then contains nothing that was sent, and nothing that a terminal interprets.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace plimsoll::endpoints {
 
-/// At most 200 printable ASCII characters of `text`. Every occurrence of a secret becomes "[...]", and so does every
-/// run of 8 or more characters that `sent` (a prompt) contains.
+/// Returns at most 200 printable ASCII characters of `text`. Every occurrence of a secret is replaced by "[...]", and
+/// so is every run of 8 or more characters that also occurs in `sent` (a prompt).
 [[nodiscard]] std::string shown_text(std::string_view text, const std::vector<std::string>& secrets,
                                      std::string_view sent);
 

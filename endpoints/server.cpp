@@ -47,7 +47,7 @@ std::string engine_of(const std::string& owner) {
   return owner == "plimsoll" ? "plimsoll serve" : "";
 }
 
-// The last counts of the prompt that a whole stream states.
+// Returns the last count of prompt tokens in a complete stream.
 std::optional<std::int32_t> prompt_tokens(const std::string& stream) {
   std::optional<std::int32_t> tokens;
   net::SseReader reader;
@@ -108,6 +108,7 @@ ServerState read_server_state(std::string_view text) {
     add(state.*(row->field), sample.value);
     if (row->field == &ServerState::kv_use) ++kv_samples;
   }
+  // KV use is a share, so the mean over the engines is taken; counts are added up.
   if (kv_samples > 1) *state.kv_use /= static_cast<double>(kv_samples);
   return state;
 }
@@ -125,7 +126,7 @@ Server::Server(ServerSettings settings) : settings_(std::move(settings)), client
   read_metrics();
 }
 
-// ---- questions --------------------------------------------------------------------------------------------------
+// ---- requests ---------------------------------------------------------------------------------------------------
 
 net::HttpAnswer Server::get(const std::string& target, bool must_answer) {
   net::HttpAnswer answer = net::fetch(loop_, client_, {.target = target, .content_type = {}, .body = {}},
@@ -168,7 +169,7 @@ void Server::check_access(const net::HttpAnswer& answer) const {
                                   settings_.http.server.text(), status));
 }
 
-// ---- what it is ---------------------------------------------------------------------------------------------------
+// ---- identification -----------------------------------------------------------------------------------------------
 
 void Server::find_api() {
   const bool asked = settings_.api.has_value();
@@ -231,7 +232,7 @@ void Server::read_version() {
   if (!version.is_object()) return;
   if (facts_.version.empty()) facts_.version = shown_text(text_of(version, "version"), settings_.secrets, {});
   facts_.simulated = text_of(version, "engine") == "plimsoll";
-  if (!facts_.simulated) return;  // another server's `speed` is not that of a clock
+  if (!facts_.simulated) return;  // a field `speed` of another server has nothing to do with a clock
   if (const auto speed = version.find("speed"); speed != version.end() && speed->is_number()) {
     const double value = speed->get<double>();
     if (value >= kLeastSpeed && value <= kMostSpeed) facts_.speed = value;
@@ -244,7 +245,7 @@ void Server::read_metrics() {
   if (facts_.has_metrics) facts_.state = read_server_state(metrics.body);
 }
 
-// ---- what it understands ------------------------------------------------------------------------------------------
+// ---- features -----------------------------------------------------------------------------------------------------
 
 bool Server::accepts(const Features& features) {
   const Prompt prompt = features.token_ids ? Prompt{{11, 12, 13, 14}, {}} : Prompt{{}, "time year people way"};
@@ -256,6 +257,7 @@ bool Server::accepts(const Features& features) {
     if (features == Features{}) throw DeviceError(complaint(answer, prompt.text) + "; to a request for 2 tokens");
     return false;
   }
+  // A server may accept the field and ignore it, so the usage must be in the answer.
   if (features.continuous_usage || features.usage) return prompt_tokens(answer.body).has_value();
   return true;
 }
@@ -269,6 +271,7 @@ void Server::probe_features() {
                      .ignore_eos = true,
                      .usage = true,
                      .continuous_usage = true};
+  // Most servers understand everything, so one request usually suffices.
   if (accepts(all)) {
     facts_.features = all;
     return;
@@ -284,6 +287,7 @@ void Server::probe_features() {
                       {"ignore_eos", &Features::ignore_eos, true},
                       {"stream_options.include_usage", &Features::usage, true},
                       {"stream_options.continuous_usage_stats", &Features::continuous_usage, true}};
+  // Throws if the server refuses even the plain request: then there is nothing to probe.
   (void)accepts({});
   for (const One& one : ones) {  // each with those before it: a server may refuse what it takes alone
     if (!one.asked) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server that is measured: what it says of itself and what it understands, asked before a run.
+// A server to be measured. Before a run it is asked what it is and which features it supports.
 #pragma once
 
 #include <cstdint>
@@ -16,43 +16,43 @@ namespace plimsoll::endpoints {
 
 struct ServerSettings {
   net::HttpClientSettings http;
-  std::vector<std::string> secrets;  // values of headers: no text shows them
-  std::optional<Api> api;            // none: detected
-  std::string served_model;          // empty: the only one of /v1/models
+  std::vector<std::string> secrets;  // header values that no message may contain
+  std::optional<Api> api;            // detected if empty
+  std::string served_model;          // if empty, the only one in /v1/models
 };
 
-/// What a server says in /metrics at one time. Absent: it does not say.
+/// What a server reports in /metrics at one time. Fields that it does not report are empty.
 struct ServerState {
-  std::optional<double> running, waiting, kv_use;                  // requests, requests, 0 to 1
+  std::optional<double> running, waiting, kv_use;                  // requests, requests, fraction 0 to 1
   std::optional<double> preemptions, prefix_queries, prefix_hits;  // totals since the server's start
   std::optional<double> kv_blocks, block_tokens;
   bool operator==(const ServerState&) const = default;
 };
-/// Names of vLLM, SGLang, TGI and llama.cpp. Sums over a server's engines, KV use is their mean.
+/// Understands the metrics of vLLM, SGLang, TGI and llama.cpp. Sums over a server's engines, but averages their KV use.
 [[nodiscard]] ServerState read_server_state(std::string_view prometheus_text);
 
 struct ServerFacts {
   Api api = Api::openai;
-  std::string model;            // as requests name it; may be empty
-  std::string shown_model;      // fit to be shown
-  std::string engine, version;  // empty: it does not say
+  std::string model;            // the name to use in requests; may be empty
+  std::string shown_model;      // the same, redacted
+  std::string engine, version;  // empty if not reported
   std::optional<std::int64_t> max_model_len;
   Features features;
-  std::vector<std::string> refused;  // features that it refuses
-  double speed = 1;                  // of a simulated deployment: its seconds are 1/speed long
-  bool simulated = false;            // by plimsoll serve
+  std::vector<std::string> refused;  // features that the server rejected
+  double speed = 1;                  // of a simulated deployment, whose seconds last 1/speed
+  bool simulated = false;            // it is `plimsoll serve`
   bool has_metrics = false;
   bool counts_prompts = true;  // texts: how many tokens they have
-  ServerState state;           // before the run
+  ServerState state;           // as it was before the run
 
-  /// "vLLM 0.6.1", or "server" where it does not say.
+  /// Returns "vLLM 0.6.1", or "server" if the server does not report what it is.
   [[nodiscard]] std::string label() const;
 };
 
 class Server {
  public:
-  /// Asks the server. Throws InputError for a choice that is the user's (several models, no known interface),
-  /// DeviceError if there is no server, it cannot be trusted, or it refuses access.
+  /// Asks the server what it is. Throws InputError if the user must choose (several models, no known interface),
+  /// DeviceError if the server cannot be reached, cannot be trusted, or denies access.
   explicit Server(ServerSettings settings);
 
   [[nodiscard]] const ServerFacts& facts() const { return facts_; }
@@ -62,7 +62,7 @@ class Server {
   /// Learns from some requests how many tokens texts have, if prompts are texts, until it is right within 1 %. Throws
   /// as the constructor.
   void learn_words(Prompts& prompts);
-  /// "SERVER: status 400: words of the server", fit to be shown.
+  /// Returns "SERVER: status 400: text of the server", redacted.
   [[nodiscard]] std::string complaint(const net::HttpAnswer& answer, std::string_view sent) const;
 
  private:

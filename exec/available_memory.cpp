@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Reads a file that holds one number; nullopt for "max".
+// Reads a file that holds one number. Returns nullopt for "max", which means no limit.
 std::optional<double> number_in(const fs::path& file) {
   std::ifstream in(file);
   double value = 0;
@@ -19,7 +19,7 @@ std::optional<double> number_in(const fs::path& file) {
   return {};
 }
 
-// Reads the number after a word at the beginning of a line.
+// Returns the number that follows `word` at the beginning of a line.
 std::optional<double> number_after(const fs::path& file, const std::string& word) {
   std::ifstream in(file);
   std::string key, rest;
@@ -31,12 +31,12 @@ std::optional<double> number_after(const fs::path& file, const std::string& word
 }
 
 struct GroupFiles {
-  const char *limit, *used, *cached;  // cached: the word in memory.stat
+  const char *limit, *used, *cached;  // cached: the key in memory.stat
 };
 constexpr GroupFiles kVersion2{"memory.max", "memory.current", "inactive_file"};
 constexpr GroupFiles kVersion1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
 
-// What a group and those around it leave: each has a limit of its own.
+// Returns the memory left within the limits of a control group and of all groups around it.
 std::optional<double> left_in_groups(const fs::path& top, std::string path, const GroupFiles& files) {
   std::optional<double> least;
   while (true) {
@@ -51,7 +51,7 @@ std::optional<double> left_in_groups(const fs::path& top, std::string path, cons
   }
 }
 
-// Lines of /proc/self/cgroup are "number:controllers:path"; version 2 has no controllers there.
+// Lines of /proc/self/cgroup are "number:controllers:path". In version 2, the controllers are empty.
 std::optional<double> left_by_groups(const fs::path& root) {
   std::ifstream in(root / "proc/self/cgroup");
   std::optional<double> least;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host memory that this process may still take. Allocations that do not fit are refused with their sizes, before
-// the kernel kills the process.
+// The host memory that this process may still allocate. Allocations that do not fit are refused with their sizes,
+// before the kernel kills the process.
 #pragma once
 
 #include <filesystem>

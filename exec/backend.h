@@ -3,7 +3,7 @@
 // list and calls these in order; a backend holds weights, workspace and KV cache, and knows nothing of schedulers.
 //
 // Activations are rows of named buffers, row-major, f32 on the CPU and the weights' type on a GPU. Operations are
-// enqueued: on a GPU they return before they are done, and wait() is the end of a forward. One thread at a time.
+// enqueued: on a GPU they return before they are complete, and wait() completes the forward. One thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -43,26 +43,26 @@ enum class Buffer : std::uint8_t {
 };
 inline constexpr std::size_t kBuffers = static_cast<std::size_t>(Buffer::expert_out) + 1;
 
-/// A weight matrix y = x W^T, W [n, k] (`copies` of them for experts), in the backend's own packing.
+/// A weight matrix W [n, k] for y = x W^T, or `copies` of them for experts, in the backend's own packing.
 class Linear {
  public:
   virtual ~Linear() = default;
   [[nodiscard]] virtual std::int64_t n() const = 0;
   [[nodiscard]] virtual std::int64_t k() const = 0;
 };
-/// A norm's weight, a bias: f32 on the backend's device.
+/// The weight of a norm, or a bias: f32 on the backend's device.
 class Vector {
  public:
   virtual ~Vector() = default;
 };
 
-/// fill(copy, row, rows, out): rows [row, row + rows) of one copy as [rows, k] f32. Called from several threads.
+/// fill(copy, row, rows, out) writes rows [row, row + rows) of one copy as [rows, k] f32. Called from several threads.
 using FillRows = std::function<void(std::int64_t copy, std::int64_t row, std::int64_t rows, float* out)>;
 
 /// A matrix product of a rank: y = x W^T, with W of n rows and k columns.
 struct LinearSpec {
   std::int64_t n = 0, k = 0, copies = 1;
-  bool full_precision = false;  // keep the activations' precision (routers)
+  bool full_precision = false;  // keep the activations in full precision (routers)
 };
 
 struct LinearOptions {
@@ -74,14 +74,14 @@ struct NormSpec {
   model::Norm kind = model::Norm::rmsnorm;
   float epsilon = 1e-5F;
   const Vector* weight = nullptr;
-  const Vector* bias = nullptr;  // null: none
+  const Vector* bias = nullptr;  // null if none
 };
 
 /// Rotary positions of queries and keys, with the norms and biases that some families apply before.
 struct RopeSpec {
   model::Rope rope;
-  const Vector* bias = nullptr;    // of q, k, v together; null: none
-  const Vector* q_norm = nullptr;  // RMS norm of each head with this weight [head_dim]; null: none
+  const Vector* bias = nullptr;    // of q, k and v together; null if none
+  const Vector* q_norm = nullptr;  // weight [head_dim] of an RMS norm of each head; null if none
   const Vector* k_norm = nullptr;
   float norm_epsilon = 1e-6F;
 };
@@ -95,8 +95,8 @@ struct BackendConfig {
   std::int64_t kv_blocks = 0;  // physical blocks, [layer][K|V][block][kv_head][block_tokens][head_dim]
   std::int32_t block_tokens = 16;
   std::int32_t sequences = 256;   // slots for sampled tokens
-  std::int64_t step_rows = 2048;  // rows to make room for at the start; larger forwards grow the workspace
-  int ranks_on_device = 1;        // GPU: how many share its memory, this one included
+  std::int64_t step_rows = 2048;  // rows to allocate at the start; larger forwards grow the workspace
+  int ranks_on_device = 1;        // GPU: number of ranks that share its memory, this one included
   bool graphs = true;             // GPU: replay decode forwards as graphs
   bool poison = false;            // tests: fill the KV cache and fresh workspace with NaN
 };
@@ -106,101 +106,101 @@ class Backend {
  public:
   virtual ~Backend() = default;
   [[nodiscard]] virtual model::BackendCapabilities capabilities() const { return {}; }
-  /// "AVX-512, 2 threads", "NVIDIA H200 (sm_90)".
+  /// Returns a text such as "AVX-512, 2 threads" or "NVIDIA H200 (sm_90)".
   [[nodiscard]] virtual std::string description() const = 0;
 
   [[nodiscard]] virtual std::unique_ptr<Linear> make_linear(const LinearSpec& spec, const FillRows& fill) = 0;
   [[nodiscard]] virtual std::unique_ptr<Vector> make_vector(std::span<const float> values) = 0;
 
   // ---- a forward: begin, ops in the order of the list, end, wait ---------------------------------------------
-  /// Rows that a decode forward is padded to (graph buckets); `rows` where nothing is padded.
+  /// Returns the number of rows that a decode forward is padded to (graph buckets); `rows` if nothing is padded.
   [[nodiscard]] virtual std::int64_t padded_decode_rows(std::int64_t rows) const { return rows; }
-  /// Whether decode forwards of these sizes are recorded as a graph at the second run and replayed from then on.
+  /// Returns whether a decode forward of a size is recorded as a graph on its second run, and then replayed.
   [[nodiscard]] virtual bool replays_decodes() const { return false; }
-  /// Uploads the table. False: the forward was replayed from a graph; call no ops, only wait().
+  /// Uploads the table. Returns false if the forward was replayed from a graph: call no ops then, only wait().
   virtual bool begin(const RowTable& table) = 0;
   /// Ends the list of ops; results may still be computed until wait() returns.
   virtual void end() = 0;
-  /// Blocks until the forward has ended. `tokens` has room for one id a sampled row; `logits` is null or
-  /// [sampled, vocab_rows] f32 of this rank.
+  /// Blocks until the forward has ended. `tokens` must have room for one id per sampled row. `logits` is null or has
+  /// room for this rank's [sampled, vocab_rows] f32.
   virtual void wait(std::int32_t* tokens, float* logits) = 0;
 
-  // ---- ops: names are those of the op list; all work on table.rows rows unless said otherwise -----------------
-  /// residual = rows of the embedding; ids outside [vocab_begin, vocab_begin + table.n()) give 0. `positions`, if any,
-  /// is added (on one rank only).
+  // ---- ops: named as in the op list; all work on table.rows rows unless stated otherwise ---------------------
+  /// residual = rows of the embedding; ids outside [vocab_begin, vocab_begin + table.n()) give 0. `positions`, if not
+  /// null, is added (on one rank only).
   virtual void embed(const Linear& embedding, std::int64_t vocab_begin, const Linear* positions) = 0;
-  /// add_delta: residual += delta first. normed = norm(residual).
+  /// normed = norm(residual). With add_delta, residual += delta comes first.
   virtual void norm(const NormSpec& spec, bool add_delta) = 0;
-  /// The same for the sampled rows only, which are moved to the front of `normed`. `residual` is overwritten.
+  /// As norm(), but only for the sampled rows, which are moved to the front of `normed`. `residual` is overwritten.
   virtual void final_norm(const NormSpec& spec, bool add_delta) = 0;
   /// y[rows, n] = x[rows, k] W^T (+ bias) (+ y).
   virtual void linear(const Linear& weight, Buffer x, Buffer y, std::int64_t rows, const LinearOptions& options) = 0;
-  /// qkv: bias, q/k norm, rotation of q and k by position, k and v to the cache; q stays in place.
+  /// qkv: adds the bias, norms q and k per head, rotates them by position, and caches k and v. q stays in place.
   virtual void rope_append(const RopeSpec& spec, std::int32_t layer) = 0;
-  /// attended = softmax(q K^T / sqrt(head_dim)) V for the rows of sequence `index` of table.prefill (padding rows
-  /// attend to what is there); window > 0: a row at position p attends to (p - window, p].
+  /// attended = softmax(q K^T / sqrt(head_dim)) V for the rows of sequence `index` of table.prefill. Padding rows
+  /// attend to the existing tokens. With window > 0, a row at position p attends to (p - window, p].
   virtual void prefill_attention(std::int32_t layer, std::size_t index, std::int64_t window) = 0;
-  /// The same for all decode rows.
+  /// As prefill_attention(), for all decode rows.
   virtual void decode_attention(std::int32_t layer, std::int64_t window) = 0;
   /// gated[rows, width] = act(x[:, :width]) * x[:, width:] of x = [rows, 2 width], or act(x) of plain MLPs.
   virtual void activation(model::Activation kind, bool gated, Buffer x, Buffer y, std::int64_t rows,
                           std::int64_t width) = 0;
-  /// Router logits [rows, experts] -> the k best experts with softmax weights that sum to 1; expert_in = rows of normed
-  /// gathered by expert.
+  /// Chooses the best experts of each token from router logits [rows, experts]. Their softmax weights sum to 1.
+  /// expert_in = the rows of normed, sorted by expert.
   virtual void route(std::int32_t experts, std::int32_t per_token) = 0;
   /// y = x W_e^T for the rows of every expert e.
   virtual void expert_linear(const Linear& weights, Buffer x, Buffer y) = 0;
   /// delta = sum over a token's experts of weight * expert_out.
   virtual void combine(std::int32_t per_token) = 0;
-  /// buffer := sum over ranks.
+  /// The buffer becomes its sum over the ranks.
   virtual void all_reduce(Buffer buffer, std::int64_t rows) = 0;
-  /// The best token of this rank's rows of the vocabulary, [vocab_begin, vocab_begin + valid). The exchange finds the
-  /// best of all ranks and stores it in the sequence's slot; wait() returns it.
+  /// Finds the best token in this rank's part of the vocabulary, [vocab_begin, vocab_begin + valid).
+  /// exchange_samples() finds the best of all ranks and stores it in the sequence's slot. wait() returns it.
   virtual void sample(std::int64_t vocab_begin, std::int64_t valid) = 0;
   /// Makes the best token of all ranks known to each; a collective call.
   virtual void exchange_samples() = 0;
 
-  /// Blocks until everything enqueued is done: for timing single ops.
+  /// Blocks until all enqueued work is complete. Used to time single ops.
   virtual void synchronize() {}
 
   // ---- KV blocks between forwards ----------------------------------------------------------------------------
-  /// Copies whole blocks (all layers) to host memory and back: preemption by swapping. bytes_per_block() each.
+  /// Swapping: copies a whole block (all layers), bytes_per_block() bytes, to host memory and back.
   [[nodiscard]] virtual std::int64_t bytes_per_block() const = 0;
   virtual void read_block(std::int32_t block, void* host) = 0;
   virtual void write_block(std::int32_t block, const void* host) = 0;
 };
 
-/// Makes the backend of one rank; `communicator` outlives it and is null when tp = 1.
+/// Makes the backend of one rank. `communicator` must outlive it; it is null if tp = 1.
 [[nodiscard]] std::unique_ptr<Backend> make_cpu_backend(const BackendConfig& config, Communicator* communicator,
                                                         int threads);
-/// Throws DeviceError that names what is missing: CUDA, the driver or a GPU.
+/// Throws DeviceError, stating whether CUDA, the driver or a GPU is missing.
 [[nodiscard]] std::unique_ptr<Backend> make_cuda_backend(const BackendConfig& config, Communicator* communicator,
                                                          int device);
 
-/// How the ranks of a TP group on GPUs communicate. `automatic` takes NCCL if every rank has a GPU of its own, and
-/// loopback if one GPU serves all.
+/// How the ranks of a TP group on GPUs communicate. `automatic` means NCCL if every rank has its own GPU, and loopback
+/// if one GPU serves all ranks.
 enum class CommunicatorKind : std::uint8_t { automatic, loopback, nccl };
-/// 0 if there is no driver or no GPU.
+/// Returns the number of GPUs; 0 without a driver.
 [[nodiscard]] int gpu_count();
-/// Throws DeviceError that says why there is no GPU to run on.
+/// Throws DeviceError, stating the reason, if no GPU can be used.
 void require_gpu();
-/// In NCCL's own form, 23003 for 2.30.3; 0 if there is no NCCL.
+/// Returns the version in NCCL's own form, such as 23003 for 2.30.3; 0 without NCCL.
 [[nodiscard]] int nccl_version();
-/// Endpoint i is rank i's, on devices[i] (gpu_placement.h); `kind` is loopback, with one device for all, or nccl.
-/// Throws DeviceError as make_cuda_backend.
+/// Makes the endpoints of a group: endpoint i is that of rank i, on devices[i] (gpu_placement.h). `kind` is nccl, or
+/// loopback with one device for all. Throws DeviceError as make_cuda_backend does.
 [[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_cuda_group(CommunicatorKind kind,
                                                                          std::span<const int> devices);
 
 /// What several processes need to form one NCCL group. Every process has the same number of ranks.
 struct SpreadGroup {
-  int first = 0, size = 0;  // this process's first rank, the ranks of all
+  int first = 0, size = 0;  // first rank of this process, number of ranks of all
   std::function<void(std::span<std::byte>)>
       share;  // sends the bytes of the first process to all and blocks until then; throws PeerFailed
-  std::vector<std::unique_ptr<Communicator>> hosts;  // of this process's ranks: they meet on the host
+  std::vector<std::unique_ptr<Communicator>> hosts;  // meet on the host; of this process's ranks
 };
-/// Endpoint i is that of rank group.first + i, on devices[i]. Blocks until all processes have called it. Throws
-/// DeviceError as make_cuda_backend does and if NCCL is missing or fails, PeerFailed if another process fails before it
-/// joins.
+/// Makes the endpoints of this process: endpoint i is that of rank group.first + i, on devices[i]. Blocks until all
+/// processes have called it. Throws DeviceError as make_cuda_backend does, and if NCCL is missing or fails; PeerFailed
+/// if another process fails before it joins.
 [[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_cuda_group(SpreadGroup group,
                                                                          std::span<const int> devices);
 

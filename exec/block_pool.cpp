@@ -16,7 +16,7 @@ BlockPool::BlockPool(Blk blocks, Tok block_tokens, bool prefix_caching, bool par
       blocks_(static_cast<std::size_t>(blocks)) {
   PLIMSOLL_CHECK(blocks <= INT32_MAX, "a KV block has a 32-bit number");
   blank_.reserve(blocks_.size());
-  for (Blk i = blocks; i-- > 0;) give_back(static_cast<std::int32_t>(i), false);  // low ones first
+  for (Blk i = blocks; i-- > 0;) give_back(static_cast<std::int32_t>(i), false);  // low indices are used first
 }
 
 void BlockPool::open(ReqId id, std::span<const std::uint64_t> prompt_hashes) {
@@ -48,16 +48,17 @@ void BlockPool::unlink(std::int32_t index) {
   unused_places_.push_back(index);
 }
 
-// A block without content becomes idle.
+// Makes a block without content idle.
 void BlockPool::give_back(std::int32_t index, bool at_head) {
   ++free_;
   blank_.push_back(index);
   std::int32_t end = at_head ? head_ : tail_;
+  // Blank blocks are interchangeable, so a run of them at one end of the queue is a single place with a count.
   if (end == kNone || place(end).block != kNone) end = new_place(at_head);
   ++place(end).count;
 }
 
-// A block with content becomes idle.
+// Makes a block with content idle.
 void BlockPool::keep_idle(std::int32_t index) {
   ++free_;
   const std::int32_t last = new_place(false);
@@ -65,13 +66,13 @@ void BlockPool::keep_idle(std::int32_t index) {
   place(last).block = index;
 }
 
-// An idle block with content is held again.
+// Removes an idle block with content from the queue, because a request holds it again.
 void BlockPool::take_idle(std::int32_t index) {
   --free_;
   unlink(block(index).place);
 }
 
-// Takes a block from the head of the queue, and drops its content.
+// Takes the block at the head of the queue and drops its content.
 std::int32_t BlockPool::take() {
   PLIMSOLL_CHECK(head_ != kNone, "the ledger counts the blocks that are taken");
   --free_;
@@ -126,7 +127,7 @@ void BlockPool::publish(ReqId id, Tok computed) {
   }
 }
 
-// Tail first, so that the beginning of a sequence, which others are more likely to share, lives longest.
+// Releases the tail first, so that the beginning of a sequence, which others are more likely to share, is reused last.
 void BlockPool::release(ReqId id, Tok computed, bool returns) {
   Held& held = requests_[id];
   const std::size_t all = held.table.size();
@@ -134,6 +135,7 @@ void BlockPool::release(ReqId id, Tok computed, bool returns) {
   if (caching_ && returns && whole > 0) {
     // Tokens that the request produced itself have no hash of the workload. They get one that no other request can
     // have.
+    // Hash the blocks under the request's own identity: only this request finds them when it returns.
     if (held.identity == 0) held.identity = sched::mix(~++identities_);
     while (held.hashes.size() < whole)
       held.hashes.push_back(sched::mix(sched::mix(held.identity ^ held.hashes.size())));

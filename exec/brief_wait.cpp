@@ -16,11 +16,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A neighbour that computes shows itself once in a few time slices. A thread of the kernel takes some 20 us at a time.
+// A neighbour that computes delays this thread once in a few time slices; a kernel thread delays it by about 20 us.
 constexpr auto kMemory = std::chrono::milliseconds(20), kBetweenLooks = std::chrono::milliseconds(1);
 constexpr long long kLongDelay = 200'000;  // ns
 
-// How long this thread has been ready to run without a core; the second number of the kernel's file.
+// How long this thread has been ready to run but without a core: the second number in the kernel's schedstat file.
 class RunDelay {
  public:
   RunDelay() : file_(open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)) {}
@@ -30,7 +30,7 @@ class RunDelay {
   RunDelay(const RunDelay&) = delete;
   RunDelay& operator=(const RunDelay&) = delete;
 
-  /// ns; 0 where the kernel does not say.
+  /// Returns nanoseconds; 0 if the kernel does not report them.
   [[nodiscard]] long long read() const {
     char text[64];
     const ssize_t size = file_ < 0 ? 0 : pread(file_, text, sizeof text - 1, 0);
@@ -58,7 +58,7 @@ long futex(const std::atomic<std::uint32_t>& word, int operation, std::uint32_t 
   return syscall(SYS_futex, &word, operation | FUTEX_PRIVATE_FLAG, value, nullptr, nullptr, 0);
 }
 
-// linux/sched/types.h; the C library has neither the structure nor the calls.
+// As in linux/sched/types.h. The C library declares neither the structure nor the calls.
 struct SchedulingAttributes {
   std::uint32_t size = sizeof(SchedulingAttributes), policy = 0;
   std::uint64_t flags = 0;
@@ -67,12 +67,12 @@ struct SchedulingAttributes {
   std::uint64_t runtime = 0, deadline = 0, period = 0;
 };
 
-// Asks for the same share of a core in shorter slices. From 6.12 on, Linux lets a thread that wakes take its core back
-// at once if its slices are shorter than those of the running thread. Otherwise that thread runs until the next tick,
+// Asks for the same share of a core in shorter slices. From 6.12 on, Linux lets a waking thread take its core back at
+// once if its slices are shorter than those of the running thread. Otherwise that thread runs on until the next tick,
 // up to 4 ms. Earlier kernels ignore the request, and a refusal does no harm.
 void ask_for_short_slices() {
 #if defined(SYS_sched_getattr) && defined(SYS_sched_setattr)
-  constexpr std::uint64_t kSlice = 100'000;  // ns, the least that is granted
+  constexpr std::uint64_t kSlice = 100'000;  // ns, the minimum
   constexpr std::uint32_t kOther = 0, kBatch = 3;
   SchedulingAttributes attributes;
   if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return;
@@ -100,7 +100,7 @@ bool core_is_wanted() {
 void sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t seen) {
   thread_local bool asked = false;
   if (!std::exchange(asked, true)) ask_for_short_slices();
-  static_cast<void>(futex(word, FUTEX_WAIT, seen));  // a changed word, a signal: the caller looks again
+  static_cast<void>(futex(word, FUTEX_WAIT, seen));  // may return early: the caller checks again
 }
 
 void wake(const std::atomic<std::uint32_t>& word, int sleepers) {

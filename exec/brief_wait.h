@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Waits for another thread of this process, for some microseconds, on cores that other processes may use too. A waiter
-// spins briefly, longer only if no other thread competes for its core, and then sleeps. It never yields: a yield gives
-// the core away for a whole time slice, 4 ms or more, while a sleeper that is woken runs at once, because it has used
-// less than its share.
+// spins briefly, longer only if no other thread competes for its core, and then sleeps. It never yields, because a
+// yield gives the core away for a whole time slice, 4 ms or more. A sleeper, in contrast, runs as soon as it is woken,
+// because it has used less than its share.
 #pragma once
 
 #include <atomic>
@@ -21,16 +21,16 @@ inline void pause_briefly() {
 /// Whether this thread recently had to wait for a core because another thread used it.
 [[nodiscard]] bool core_is_wanted();
 
-/// Spins until ready() returns true. False if that took too long; the caller then sleeps.
+/// Spins until ready() returns true. Returns false if that takes too long; the caller should then sleep.
 template <class Ready>
 [[nodiscard]] bool spin_briefly(const Ready& ready) {
-  constexpr int kPauses = 128;  // some 3 us: a system call to sleep and another one to wake cost as much
+  constexpr int kPauses = 128;  // about 3 us, the cost of the system calls to sleep and to wake
   for (int i = 0; i < kPauses; ++i) {
     if (ready()) return true;
     pause_briefly();
   }
   if (core_is_wanted()) return ready();
-  // Waking an idle core takes tens of microseconds; within a forward the next piece of work comes sooner.
+  // Waking an idle core takes tens of microseconds, but within a forward the next piece of work usually comes sooner.
   const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(60);
   do {
     for (int i = 0; i < 16; ++i) {
@@ -43,7 +43,7 @@ template <class Ready>
 
 /// Sleeps until wake(), unless `word` differs from `seen`. May return spuriously.
 void sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t seen);
-/// Wakes up to `sleepers` threads that sleep on the word.
+/// Wakes up to `sleepers` threads that sleep on `word`.
 void wake(const std::atomic<std::uint32_t>& word, int sleepers);
 
 }  // namespace plimsoll::exec

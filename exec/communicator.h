@@ -10,9 +10,9 @@
 
 namespace plimsoll::exec {
 
-using Stream = void*;  // a cudaStream_t; null on the CPU, where operations return when they are done
+using Stream = void*;  // a cudaStream_t; null on the CPU, where operations are complete when they return
 
-/// Another rank has failed; the reason is in its own error.
+/// Another rank has failed; its own error states the reason.
 class PeerFailed : public DeviceError {
  public:
   PeerFailed() : DeviceError("another rank of the tensor-parallel group has failed") {}
@@ -24,10 +24,10 @@ class Communicator {
   virtual ~Communicator() = default;
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
-  /// data[i] becomes the sum over the ranks, with the same bits on all of them. Sums are in f32 and in the order of
-  /// ranks; NCCL chooses its own order.
+  /// data[i] becomes its sum over the ranks, bit-identical on all of them. Sums are in f32 and in the order of ranks;
+  /// NCCL chooses its own order.
   virtual void all_reduce(void* data, std::int64_t elements, model::DType dtype, Stream stream) = 0;
-  /// `out` becomes the `bytes` of all ranks, in order of ranks.
+  /// `out` receives the `bytes` bytes of every rank, in order of ranks.
   virtual void all_gather(const void* in, void* out, std::int64_t bytes, Stream stream) = 0;
   /// Returns when all ranks have called it.
   virtual void barrier() = 0;

@@ -23,7 +23,7 @@ namespace {
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
-// Which of the sampled rows are answers: one for each emitting span and each decode row.
+// Returns which of the sampled rows are answers: one per emitting span and one per decode row.
 std::vector<std::size_t> answers_of(const ForwardInput& input) {
   std::vector<std::size_t> answers;
   std::size_t sampled = 0;
@@ -88,7 +88,7 @@ struct Engine::State {
     }
   }
 
-  // Before anything is loaded, with the sizes. The KV cache is mapped, and only what is used is touched: see start().
+  // Check before loading, and report the sizes. The KV cache is only mapped; blocks use memory when touched: start().
   void check_host_memory() {
     const EngineMemory need = engine_memory(config);
     const std::optional<double> there = config.host_memory > 0 ? std::optional(config.host_memory) : available_memory();
@@ -113,7 +113,7 @@ struct Engine::State {
       communicators = make_cuda_group(places.kind, places.devices);
   }
 
-  // Rank share.first + i.
+  // Loads rank share.first + i.
   void load(int i, const WeightSource& source) {
     const auto r = static_cast<std::size_t>(i);
     BackendConfig b;
@@ -135,7 +135,7 @@ struct Engine::State {
     ranks[r] = std::make_unique<RankRunner>(config, share.first + i, std::move(backend), source);
   }
 
-  // The cores shared out over the ranks; the first ones take the remainder.
+  // Divides the cores among the ranks; the first ranks take the remainder.
   [[nodiscard]] int threads_of(int i) const {
     const int all =
         config.threads > 0 ? config.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
@@ -151,10 +151,10 @@ struct Engine::State {
     pending.push_back({answers_of(input), input.all_logits, false, {}});
     if (remote != nullptr) remote->start(input);
     threads.on_all([&](int rank) { ranks[static_cast<std::size_t>(rank)]->start(input); }, [this] { abort(); });
-    if (config.device == DeviceKind::cpu) collect(pending.back());  // it has run already
+    if (config.device == DeviceKind::cpu) collect(pending.back());  // on the CPU, the forward has already run
   }
 
-  // A block beyond the memory that was there would have the kernel kill us instead of telling.
+  // Refuses a block beyond the available memory; otherwise the kernel would kill the process without a message.
   void check_blocks(const ForwardInput& input) const {
     if (touchable_blocks < 0) return;
     const auto check = [this](std::span<const std::int32_t> blocks) {
@@ -197,7 +197,7 @@ struct Engine::State {
     if (remote != nullptr) remote->add_logits(forward.output.logits);
   }
 
-  // Every rank has its rows of the vocabulary; what pads them is left out. 0 where other processes have theirs.
+  // Joins the logits of the ranks and drops the rows that pad the vocabulary. Columns of other processes are 0.
   void join_logits(std::vector<float>& out) const {
     const auto vocab = static_cast<std::size_t>(config.architecture.shape.vocab);
     const auto part = static_cast<std::size_t>(ranks[0]->rank_shape().vocab_rows);
@@ -212,7 +212,7 @@ struct Engine::State {
     }
   }
 
-  // The part of a block of all ranks that rank share.first + i has.
+  // Returns the part of a block that belongs to rank share.first + i.
   template <class Byte>
   [[nodiscard]] std::span<Byte> part_of(std::span<Byte> block, std::size_t i) const {
     const auto part = static_cast<std::size_t>(ranks[0]->backend().bytes_per_block());
@@ -220,19 +220,19 @@ struct Engine::State {
   }
 
   EngineConfig config;
-  RemoteRanks* remote;  // null: all ranks are in this process
-  RankShare share;      // the ranks that are
-  RankPlaces places;    // on GPUs
+  RemoteRanks* remote;  // null if all ranks are in this process
+  RankShare share;      // ranks in this process
+  RankPlaces places;    // GPU of each rank
   std::vector<std::unique_ptr<Communicator>> communicators;
   std::vector<std::unique_ptr<RankRunner>> ranks;
-  RankThreads threads;  // after what they use: they end first
+  RankThreads threads;  // after the members that the threads use, so that they end first
   std::deque<Pending> pending;
   std::vector<std::vector<std::int32_t>> tokens;
   std::vector<std::vector<float>> logits;
   std::vector<OpTrace> all_traces;
-  std::int64_t touchable_blocks = -1;  // blocks that the memory at hand has room for; -1: not known
+  std::int64_t touchable_blocks = -1;  // blocks that fit the available memory; -1 if unknown
 
-  struct Watch {  // ends before what abort() uses
+  struct Watch {  // destroyed before the members that abort() uses
     RemoteRanks* remote;
     ~Watch() {
       if (remote != nullptr) remote->watch({});
@@ -273,7 +273,7 @@ void Engine::trace_ops() {
 }
 
 std::vector<OpTrace>& Engine::traces() {
-  std::vector<OpTrace> first;  // what the others' are told by
+  std::vector<OpTrace> first;  // the ops of rank 0, from which other processes' traces are rebuilt
   if (state_->remote != nullptr) first = state_->ranks[0]->traces();
   for (const auto& rank : state_->ranks) {
     std::vector<OpTrace>& own = rank->traces();

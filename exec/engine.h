@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One replica's model on its devices: TP ranks, weights and KV cache. Runs forwards; knows nothing of requests.
+// The model of one replica on its devices: TP ranks, weights and KV cache. Runs forwards; knows nothing of requests.
 #pragma once
 
 #include <cstddef>
@@ -24,15 +24,15 @@ struct EngineConfig {
   model::Architecture architecture;
   DeviceKind device = DeviceKind::cpu;
   CommunicatorKind communicator = CommunicatorKind::automatic;
-  std::int32_t first_device = 0;  // GPU of this process's first rank
+  std::int32_t first_device = 0;  // GPU of the first rank of this process
   std::int32_t tp = 1;
   model::DType weight_dtype = model::DType::bf16, kv_dtype = model::DType::bf16;  // fp32 or bf16
   std::int64_t kv_blocks = 0;
   std::int32_t block_tokens = 16;
   std::int32_t sequences = 256;
   std::int64_t step_rows = 2048;
-  int threads = 0;         // CPU: of this process's ranks together; 0: one a core
-  double host_memory = 0;  // CPU: bytes that this engine may take; 0: all available memory
+  int threads = 0;         // CPU: total for this process's ranks; 0 for one per core
+  double host_memory = 0;  // CPU: bytes that this engine may allocate; 0 for all available memory
   bool graphs = true, poison = false;
 };
 
@@ -47,9 +47,9 @@ struct OpTrace {
 /// All ranks of one replica. Forwards are started and finished in the same order by one thread.
 class Engine final : public ForwardDevice {
  public:
-  /// Loads or draws the weights. Throws InputError for a model that cannot run with this configuration, and DeviceError
-  /// if the device is missing or its memory too small; both before anything is loaded. With `remote`, which outlives
-  /// the engine, this is one process's part of it, and all processes construct theirs at the same time.
+  /// Loads the weights, or draws random ones. Before anything is loaded, throws InputError for a model that cannot run
+  /// in this configuration, and DeviceError if the device is missing or its memory too small. With `remote`, which must
+  /// outlive it, the engine is one process's part, and all processes must construct theirs at the same time.
   Engine(const EngineConfig& config, const WeightSource& weights, RemoteRanks* remote = nullptr);
   ~Engine() override;
   Engine(const Engine&) = delete;
@@ -57,27 +57,27 @@ class Engine final : public ForwardDevice {
 
   /// Runs one forward and blocks until it has ended. Throws DeviceError; the engine is unusable after that.
   void run(const ForwardInput& input, ForwardOutput& output);
-  /// The same in two halves, so that the host can prepare a forward while the device works. At most two are in flight;
-  /// finish() blocks until the oldest has ended.
+  /// The same in two halves, so that the host can prepare a forward while the device works. At most two forwards may be
+  /// in flight; finish() blocks until the oldest has ended.
   void start(const ForwardInput& input) override;
   void finish(ForwardOutput& output) override;
 
   [[nodiscard]] std::vector<std::int64_t> recorded_decodes(std::int64_t rows) const override;
 
-  /// Wakes ranks that wait for others. Any thread.
+  /// Wakes ranks that wait for others. May be called on any thread.
   void abort();
 
-  /// From now on every op is waited for and recorded, and no graphs are used.
+  /// Records every op from now on. Each op is then waited for, and graphs must be off.
   void trace_ops();
   [[nodiscard]] std::vector<OpTrace>& traces();
 
-  /// Swapping: copies a block of all ranks to or from host memory. If another process leads, only this process's ranks.
+  /// Swapping: copies a block of all ranks to or from host memory; of this process's ranks if it does not lead.
   [[nodiscard]] std::int64_t bytes_per_block() const override;
   void read_block(std::int32_t block, std::span<std::byte> host) override;
   void write_block(std::int32_t block, std::span<const std::byte> host) override;
 
   [[nodiscard]] std::string description() const;
-  /// The description of one rank's device.
+  /// Returns the description of one rank's device.
   [[nodiscard]] std::string device() const;
   [[nodiscard]] const EngineConfig& config() const;
 
@@ -86,7 +86,7 @@ class Engine final : public ForwardDevice {
   std::unique_ptr<State> state_;
 };
 
-/// Bytes that an engine of this configuration takes on each device: weights, KV cache, workspace.
+/// Bytes that an engine of this configuration needs on each device: weights, KV cache, workspace.
 struct EngineMemory {
   double weights = 0, kv = 0, workspace = 0;
 };

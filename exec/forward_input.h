@@ -11,49 +11,49 @@
 
 namespace plimsoll::exec {
 
-/// Prompt (or recomputed) tokens of one sequence on top of `context` cached ones.
+/// Tokens of a prompt (or to be recomputed) of one sequence, which follow `context` cached ones.
 struct PrefillRows {
   std::span<const std::int32_t> tokens;
   std::int64_t context = 0;
-  std::span<const std::int32_t> blocks;  // of the whole sequence: covers context + tokens
+  std::span<const std::int32_t> blocks;  // block table of the sequence; covers context + tokens
   std::int32_t slot = 0;                 // where the sampled token is stored: < EngineConfig::sequences
-  std::uint64_t request = 0;             // keys the random numbers of sampling
-  std::int64_t padding = 0;              // further rows that are computed and discarded (static batching)
-  bool emits = false;                    // the last row is sampled
+  std::uint64_t request = 0;             // key of the random numbers for sampling
+  std::int64_t padding = 0;              // additional rows to compute and discard (static batching)
+  bool emits = false;                    // the last row is to be sampled
 };
 
 /// One sequence that decodes one token.
 struct DecodeRow {
-  std::int32_t token = -1;               // its newest token; -1: what its slot sampled last
-  std::int64_t context = 0;              // tokens with KV so far: the new one goes to this position
+  std::int32_t token = -1;               // its newest token; -1 for the last one sampled in its slot
+  std::int64_t context = 0;              // tokens with KV so far; the new token has this position
   std::span<const std::int32_t> blocks;  // covers context + 1
   std::int32_t slot = 0;
   std::uint64_t request = 0;
-  std::int64_t charged = 0;  // attend to at least this many tokens, and discard the surplus; 0: no padding
+  std::int64_t charged = 0;  // attend to at least this many tokens, as padding does; 0 for no padding
   bool dead = false;         // computed but unused: writes no KV, and its sample is discarded
 };
 
-/// temperature 0 is greedy. Otherwise the largest of logit / temperature + Gumbel noise drawn for (seed, request,
-/// position, token), which is an exact draw of the softmax and the same for every TP degree.
+/// temperature 0 is greedy. Otherwise, takes the largest of logit / temperature + Gumbel noise drawn for (seed,
+/// request, position, token). This is an exact draw of the softmax and the same for every TP degree.
 struct Sampling {
   float temperature = 0;
   std::uint64_t seed = 0;
 };
 
-/// The order of rows: prefill spans, each with its padding, then decode rows.
+/// Rows are in this order: prefill spans, each followed by its padding, then decode rows.
 struct ForwardInput {
   std::vector<PrefillRows> prefill;
   std::vector<DecodeRow> decode;
   Sampling sampling;
-  bool all_logits = false;  // every row but padding goes through the LM head and its logits come back
+  bool all_logits = false;  // return the logits of every row except padding
 };
 
 struct ForwardOutput {
-  std::vector<std::int32_t> tokens;  // one for each emitting span, then one for each decode row, dead ones included
+  std::vector<std::int32_t> tokens;  // one per emitting span, then one per decode row, dead ones included
   std::vector<float> logits;         // with all_logits: [rows without padding, vocabulary]; else empty
 };
 
-/// What the cost model needs to know of the same forward. `spans` is storage for the result.
+/// Returns the same forward in the terms of the cost model. `spans` is storage for the result.
 [[nodiscard]] model::ForwardWork work_of(const ForwardInput& input, std::int64_t sliding_window,
                                          std::vector<model::PrefillSpan>& spans);
 

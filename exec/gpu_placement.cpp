@@ -41,7 +41,7 @@ int first_gpu(int local, int locals, int wanted, int gpus, bool chosen) {
 
 int first_gpu_here(int local, int locals, int wanted) {
   const int gpus = gpu_count();
-  if (gpus == 0) return 0;  // using GPU 0 then fails with the reason
+  if (gpus == 0) return 0;  // using GPU 0 then fails and states the reason
   return first_gpu(local, locals, wanted, gpus, std::getenv("CUDA_VISIBLE_DEVICES") != nullptr);
 }
 

@@ -29,6 +29,7 @@ void Mesh::exchange(std::span<const std::span<const std::byte>> parts, std::span
 void Mesh::broadcast(std::span<std::byte> bytes) {
   const std::array<std::span<const std::byte>, 1> parts{bytes};
   open_.clear();
+  // Process 0 sends to all the others. They only receive, and only from process 0.
   if (own_ > 0) {
     open_.push_back({links_[0].fd(), 0, 0, bytes});
     finish({});
@@ -55,7 +56,7 @@ void Mesh::fail() {
   throw PeerFailed();
 }
 
-// While it waits for a short message, a process polls for a moment before it sleeps.
+// For a short message, a process polls briefly before it sleeps.
 void Mesh::finish(std::span<const std::span<const std::byte>> parts) {
   if (aborted_) fail();
   const auto all_done = [&] {
@@ -66,19 +67,20 @@ void Mesh::finish(std::span<const std::span<const std::byte>> parts) {
   try {
     while (!spin_briefly(all_done)) {
       ready.clear();
+      // Poll for both directions at once. Otherwise, two processes that send to each other could both wait forever.
       for (const Transfer& transfer : open_) {
         const int sends = transfer.part < parts.size() ? POLLOUT : 0, receives = transfer.missing.empty() ? 0 : POLLIN;
         ready.push_back({transfer.fd, static_cast<short>(sends | receives), 0});
       }
       if (::poll(ready.data(), ready.size(), -1) < 0 && errno != EINTR)
-        throw PeerFailed();  // poll itself failed: no peer can be heard any more
+        throw PeerFailed();  // poll itself failed: peers cannot be observed any more
     }
   } catch (const PeerFailed&) {
     fail();
   }
 }
 
-// As much as goes without waiting. False when all of it is done.
+// Transfers as much as possible without waiting. Returns false when everything is transferred.
 bool Mesh::advance(Transfer& transfer, std::span<const std::span<const std::byte>> parts) const {
   while (transfer.part < parts.size()) {
     const std::span<const std::byte> rest = parts[transfer.part].subspan(transfer.offset);

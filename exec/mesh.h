@@ -11,11 +11,11 @@
 
 namespace plimsoll::exec::group {
 
-/// All processes call the same operations with the same sizes in the same order. They throw PeerFailed when a process
-/// is gone, and after abort(). One thread at a time, abort() any.
+/// All processes must call the same operations with the same sizes in the same order. Operations throw PeerFailed if a
+/// process is gone, and after abort(). One thread at a time; abort() may be called on any.
 class Mesh {
  public:
-  /// links[p] leads to process p; the one of `own` is not open.
+  /// links[p] connects to process p; that of `own` is not open.
   Mesh(int own, std::vector<net::Link> links);
 
   [[nodiscard]] int own() const { return own_; }
@@ -32,10 +32,10 @@ class Mesh {
   void abort();
 
  private:
-  struct Transfer {  // with one process
+  struct Transfer {  // the transfer with one process
     int fd = -1;
-    std::size_t part = 0, offset = 0;  // sent up to here
-    std::span<std::byte> missing;      // still to come
+    std::size_t part = 0, offset = 0;  // everything before this position is sent
+    std::span<std::byte> missing;      // bytes still to be received
   };
   [[nodiscard]] bool advance(Transfer& transfer, std::span<const std::span<const std::byte>> parts) const;
   void finish(std::span<const std::span<const std::byte>> parts);
@@ -43,7 +43,7 @@ class Mesh {
 
   int own_;
   std::vector<net::Link> links_;
-  std::vector<Transfer> open_;  // unfinished transfers of the operation in progress
+  std::vector<Transfer> open_;  // transfers of the current operation that are not complete
   std::atomic<bool> aborted_{false};
 };
 

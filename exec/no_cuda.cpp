@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replaces exec/cuda/ in a build without CUDA (CMakeLists.txt chooses).
+// Replaces exec/cuda/ in a build without CUDA; CMakeLists.txt selects one of the two.
 #include "exec/backend.h"
 #include "model/error.h"
 

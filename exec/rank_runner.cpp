@@ -29,6 +29,7 @@ void RankRunner::start(const ForwardInput& input) {
   const bool decodes_only = input.prefill.empty() && !input.all_logits;
   const auto rows = static_cast<std::int64_t>(input.decode.size());
   const ForwardInput* run = &input;
+  // Pad to the row count of a graph, so that a few recorded graphs serve every number of decode rows.
   if (decodes_only && backend_->padded_decode_rows(rows) > rows) {
     pad_decodes(input);
     run = &padded_;
@@ -37,6 +38,7 @@ void RankRunner::start(const ForwardInput& input) {
   in_flight_.push_back({table_.sampled.size(), input.all_logits});
   ++step_;
   // False: the backend replays a graph that it captured for this shape, and the list need not be walked.
+  // False means that a graph was replayed, so there are no ops left to enqueue.
   if (!backend_->begin(table_)) return;
   const model::OpListInputs inputs{.shape = &architecture_.shape,
                                    .weight_dtype = weight_dtype_,
@@ -116,7 +118,7 @@ void RankRunner::execute(const Op& op, std::int32_t layer) {
     case OpKind::sample: {
       const std::int64_t first = rank_ * shape_.vocab_rows;
       backend_->sample(first, std::clamp<std::int64_t>(shape.vocab - first, 0, shape_.vocab_rows));
-      if (tp_ == 1) backend_->exchange_samples();  // no exchange in the list: the best of one rank is the best
+      if (tp_ == 1) backend_->exchange_samples();  // the op list of a single rank has no exchange
       return;
     }
     // A norm adds the residual itself here, and pipelines are not executed.
@@ -141,7 +143,7 @@ void RankRunner::run_norm(const Op& op, std::int32_t layer) {
     has_delta_ = false;
   } else {
     PLIMSOLL_CHECK(op.id == OpId::mlp_norm, "a layer has an input norm and perhaps an MLP norm");
-    // Side by side, both halves read the same residual, and delta waits for the MLP's share.
+    // With parallel attention and MLP, both read the same residual, and delta is added once it has the MLP's output.
     backend_->norm(l.mlp_norm, has_delta_ && !architecture_.shape.parallel_attention);
     has_delta_ = has_delta_ && architecture_.shape.parallel_attention;
   }
@@ -156,7 +158,7 @@ void RankRunner::run_gemm(const Op& op, std::int32_t layer) {
   }
   const LayerWeights& l = weights_.layers[static_cast<std::size_t>(layer)];
   switch (op.id) {
-    case OpId::qkv:  // its bias is added where q and k are rotated
+    case OpId::qkv:  // rope_append() adds the bias
       backend_->linear(*l.qkv, Buffer::normed, Buffer::qkv, op.m, {});
       return;
     case OpId::attention_out:

@@ -22,7 +22,7 @@ class RankRunner {
 
   /// Enqueues a forward.
   void start(const ForwardInput& input);
-  /// Blocks until the oldest forward in flight has ended. `tokens` receives one id a sampled row; with all_logits,
+  /// Blocks until the oldest forward in flight has ended. `tokens` receives one id per sampled row. With all_logits,
   /// `logits` receives this rank's [sampled, vocab_rows].
   void finish(std::vector<std::int32_t>& tokens, std::vector<float>& logits);
 
@@ -56,11 +56,11 @@ class RankRunner {
   std::unique_ptr<Backend> backend_;
   RankWeights weights_;
   RowTable table_;
-  ForwardInput padded_;  // decode forwards with the lanes that fill a graph's bucket
+  ForwardInput padded_;  // a decode forward with dead rows up to the size of its graph
   std::vector<model::PrefillSpan> spans_;
   std::vector<InFlight> in_flight_;
-  bool has_delta_ = false;  // delta holds what the next norm adds to the residual
-  std::size_t span_ = 0;    // next prefill span of the layer
+  bool has_delta_ = false;  // the next norm must add delta to the residual
+  std::size_t span_ = 0;    // next prefill span of the current layer
   bool tracing_ = false;
   std::int64_t step_ = 0;
   std::vector<OpTrace> traces_;

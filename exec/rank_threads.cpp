@@ -8,7 +8,7 @@ RankThreads::RankThreads(int ranks) {
   try {
     for (int rank = 0; rank < ranks; ++rank) threads_.emplace_back([this, rank] { serve(rank); });
   } catch (...) {
-    stop();  // the system has no more threads: those that run must end first
+    stop();  // the system has no threads left: end those that run first
     throw;
   }
 }
@@ -29,7 +29,7 @@ void RankThreads::on_all(const std::function<void(int)>& work, const std::functi
     try {
       work(0);
     } catch (...) {
-      if (on_failure) on_failure();  // its peers may be in other processes
+      if (on_failure) on_failure();  // other ranks may wait in other processes
       throw;
     }
     return;
@@ -60,6 +60,7 @@ void RankThreads::serve(int rank) {
       failure = std::current_exception();
     }
     lock.lock();
+    // Keep the first failure only: the other ranks' failures usually follow from it.
     if (failure && !failure_) {
       failure_ = failure;
       if (*on_failure_) (*on_failure_)();

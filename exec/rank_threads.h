@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One driver thread a rank. Tensor-parallel ranks run the same operations at the same time and synchronise in a
+// One driver thread per rank. Tensor-parallel ranks run the same operations at the same time and synchronise in a
 // communicator.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace plimsoll::exec {
 
 class RankThreads {
  public:
-  /// With one rank there is no thread: work runs on the caller's.
+  /// With one rank there is no thread; work then runs on the caller's thread.
   explicit RankThreads(int ranks);
   ~RankThreads();
 

@@ -9,7 +9,7 @@ namespace plimsoll::exec {
 
 namespace {
 
-// Rows of one unsharded tensor, as a part of a fused matrix.
+// Rows of one unsharded tensor that become part of a fused matrix.
 struct Part {
   TensorKind kind;
   std::int64_t first_row = 0, rows = 0;
@@ -34,7 +34,7 @@ class RankLoader {
  private:
   // ---- matrices -------------------------------------------------------------------------------------------
 
-  // Parts of the same width below each other; columns [first_column, first_column + k) of each.
+  // Stacks the rows of parts with the same width; takes the columns [first_column, first_column + k) of each.
   std::unique_ptr<Linear> stack(std::vector<Part> parts, std::int32_t layer, std::int64_t first_column, std::int64_t k,
                                 std::int64_t copies = 1, bool full_precision = false) {
     std::int64_t n = 0;
@@ -54,7 +54,7 @@ class RankLoader {
     return backend_.make_linear({.n = n, .k = k, .copies = copies, .full_precision = full_precision}, fill);
   }
 
-  // This rank's rows of [vocab, hidden]; those beyond the vocabulary are zero.
+  // Makes this rank's rows of [vocab, hidden]; rows beyond the vocabulary are zero.
   std::unique_ptr<Linear> vocabulary_rows(TensorKind kind) {
     const std::int64_t first = place_.rank * rank_.vocab_rows, width = s_.hidden;
     const FillRows fill = [&, kind](std::int64_t, std::int64_t row, std::int64_t rows, float* out) {
@@ -101,7 +101,7 @@ class RankLoader {
     return join({{kind, 0, shape_of(a_, {kind, layer, -1}).rows}}, layer);
   }
 
-  // Added by one rank, as the sum over ranks would add it tp times.
+  // For biases that follow an all-reduce: only rank 0 adds them, because the sum over ranks would add them tp times.
   const Vector* once(TensorKind kind, std::int32_t layer) { return place_.rank == 0 ? whole(kind, layer) : nullptr; }
 
   NormSpec norm(TensorKind weight, TensorKind bias, std::int32_t layer) {
@@ -115,7 +115,7 @@ class RankLoader {
 
   // ---- layers ---------------------------------------------------------------------------------------------
 
-  // With fewer KV heads than ranks, tp / kv_heads neighbours hold the same one.
+  // With fewer KV heads than ranks, tp / kv_heads neighbouring ranks hold the same head.
   [[nodiscard]] std::int64_t first_kv_head() const { return std::int64_t{place_.rank} * s_.kv_heads / place_.tp; }
 
   LayerWeights load_layer(std::int32_t layer) {
@@ -136,6 +136,7 @@ class RankLoader {
     l.qkv = stack(
         {{TensorKind::q, first_query, queries}, {TensorKind::k, first_key, keys}, {TensorKind::v, first_key, keys}},
         layer, 0, s_.hidden);
+    // Each rank takes the input columns of its own heads. An all-reduce then adds the ranks' partial outputs.
     l.attention_out = stack({{TensorKind::attention_out, 0, s_.hidden}}, layer, first_query, queries);
     l.rope.rope = a_.rope;
     l.rope.norm_epsilon = static_cast<float>(a_.norm_epsilon);
@@ -161,6 +162,7 @@ class RankLoader {
     up.push_back({TensorKind::up, first, width});
     bias.push_back({TensorKind::up_bias, first, width});
     l.up = stack(up, layer, 0, s_.hidden);
+    // Each rank takes the input columns of its own part of the MLP, so the ranks' outputs are partial sums.
     l.down = stack({{TensorKind::down, 0, s_.hidden}}, layer, first, width);
     if (!a_.mlp_bias) return;
     l.up_bias = join(bias, layer);
@@ -169,6 +171,7 @@ class RankLoader {
 
   void load_experts(LayerWeights& l, std::int32_t layer) {
     const std::int64_t experts = s_.moe->experts, width = rank_.expert_intermediate, first = place_.rank * width;
+    // Every rank has the whole router, so all ranks choose the same experts without communication.
     l.router = stack({{TensorKind::router, 0, experts}}, layer, 0, s_.hidden, 1, true);
     std::vector<Part> up;
     if (s_.gated_mlp) up.push_back({TensorKind::expert_gate, first, width});

@@ -17,9 +17,9 @@ struct RankPlace {
 struct LayerWeights {
   NormSpec input_norm, mlp_norm;
   RopeSpec rope;
-  std::unique_ptr<Linear> qkv, attention_out, up, down;    // up: in gated MLPs gate, then up
-  std::unique_ptr<Linear> router, expert_up, expert_down;  // mixtures of experts
-  const Vector* attention_out_bias = nullptr;              // on rank 0 only, as down_bias: they are added once
+  std::unique_ptr<Linear> qkv, attention_out, up, down;    // `up` of a gated MLP: gate, then up
+  std::unique_ptr<Linear> router, expert_up, expert_down;  // only in mixtures of experts
+  const Vector* attention_out_bias = nullptr;              // on rank 0 only, as is down_bias: added once
   const Vector* up_bias = nullptr;
   const Vector* down_bias = nullptr;
 };
@@ -27,12 +27,12 @@ struct LayerWeights {
 /// A rank's share of all weights, in the layout of its backend.
 struct RankWeights {
   std::unique_ptr<Linear> embedding;  // this rank's rows of the vocabulary
-  std::unique_ptr<Linear> positions;  // learned positions: on rank 0 only
-  std::unique_ptr<Linear> own_head;   // null where the head is the embedding
+  std::unique_ptr<Linear> positions;  // learned positions; on rank 0 only
+  std::unique_ptr<Linear> own_head;   // null if the embedding is also the head
   const Vector* head_bias = nullptr;
   NormSpec final_norm;
   std::vector<LayerWeights> layers;
-  std::vector<std::unique_ptr<Vector>> vectors;  // what the bare pointers point to
+  std::vector<std::unique_ptr<Vector>> vectors;  // own what the raw pointers point to
   [[nodiscard]] const Linear& head() const { return own_head ? *own_head : *embedding; }
 };
 

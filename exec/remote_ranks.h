@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The TP ranks of an engine that run in other processes, as the engine sees them (implemented in exec/group/). One
-// process leads, and the others repeat the calls that it makes to its engine. Used by the engine's thread only.
+// The TP ranks of an engine that run in other processes, as seen by the engine (implemented in exec/group/). One
+// process leads, and the others repeat the calls that it makes to its engine. Only the engine's thread uses it.
 #pragma once
 
 #include <cstddef>
@@ -27,14 +27,14 @@ struct RankShare {
 class RemoteRanks {
  public:
   virtual ~RemoteRanks() = default;
-  /// The ranks of `tp` that this process holds.
+  /// Returns the ranks of a group of `tp` that this process holds.
   [[nodiscard]] virtual RankShare share(std::int32_t tp) const = 0;
-  /// The endpoints of these ranks; on GPUs, endpoint i is on devices[i]. Blocks until all processes have called it.
-  /// Throws DeviceError if this process lacks a device or library.
+  /// Returns the endpoints of these ranks; on GPUs, endpoint i is on devices[i]. Blocks until all processes have called
+  /// it. Throws DeviceError if this process lacks a device or library.
   [[nodiscard]] virtual std::vector<std::unique_ptr<Communicator>> communicators(const EngineConfig& config,
                                                                                  std::span<const int> devices) = 0;
-  /// Sets the function that is called, on any thread, when a process of the group fails or dies. An empty one removes
-  /// it, and blocks until no call is in progress.
+  /// Sets the function that is called, on any thread, when a process of the group fails or dies. An empty function
+  /// removes it, and blocks until no call is in progress.
   virtual void watch(std::function<void()> abort) = 0;
   /// After PeerFailed: throws the error of the process that failed, with its rank and host, as InputError or
   /// DeviceError. Returns if no process reports one within seconds.
@@ -43,13 +43,13 @@ class RemoteRanks {
   // ---- called in the process that leads; the others follow (exec/group/follower.h) ---------------------------
   /// Starts the forward in the other processes. Call before this process starts its own.
   virtual void start(const ForwardInput& input) = 0;
-  /// After a forward with all_logits: fills the others' columns of [rows, vocabulary].
+  /// After a forward with all_logits: fills in the columns of the other processes in [rows, vocabulary].
   virtual void add_logits(std::span<float> logits) = 0;
   /// The other processes record their ops from the next forward on.
   virtual void trace() = 0;
-  /// Appends the other processes' ops: those of rank 0 with other ranks and times.
+  /// Appends the ops of the other processes, which are those of rank 0 with other ranks and times.
   virtual void add_traces(std::span<const OpTrace> rank_0, std::vector<OpTrace>& all) = 0;
-  /// `host` is the block of all ranks. Receives or sends the parts of the other processes.
+  /// `host` is a block of all ranks. Receives or sends the parts of the other processes.
   virtual void read_block(std::int32_t block, std::span<std::byte> host) = 0;
   virtual void write_block(std::int32_t block, std::span<const std::byte> host) = 0;
 };

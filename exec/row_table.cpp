@@ -26,7 +26,7 @@ class Layout {
       add_row(span.tokens[static_cast<std::size_t>(i)], span.slot, span.context + i,
               place(span.blocks, span.context + i));
     }
-    // Padding has the position of the last token, so that it stays within tables of positions.
+    // Padding gets the position of the last token, so that it stays within tables of positions.
     const std::int64_t last = std::max<std::int64_t>(0, span.context + tokens - 1);
     for (std::int64_t i = 0; i < span.padding; ++i) add_row(0, span.slot, last, -1);
     t_.prefill.push_back(sequence);
@@ -72,7 +72,7 @@ class Layout {
     ++t_.rows;
   }
 
-  // The row about to be added is sampled.
+  // Marks the row that is added next as sampled.
   void add_sample(std::int32_t slot, std::uint64_t request, std::int64_t position) {
     t_.sampled.push_back(static_cast<std::int32_t>(t_.rows));
     t_.sample_slot.push_back(slot);

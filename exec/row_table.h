@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A forward as a table of rows, as kernels read it: one entry a row, the rows of a sequence next to each other.
+// A forward as a table of rows, in the form that kernels read: one entry per row, rows of a sequence adjacent.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,15 @@ struct SequenceRows {
 
 struct RowTable {
   std::int64_t rows = 0;
-  std::vector<std::int32_t> token;            // [rows]; -1: what token_slot sampled last; padding: 0
+  std::vector<std::int32_t> token;            // [rows]; -1 for the token last sampled in token_slot; 0 for padding
   std::vector<std::int32_t> token_slot;       // [rows]
   std::vector<std::int32_t> position;         // [rows]
-  std::vector<std::int64_t> cache_slot;       // [rows]: block * block_tokens + offset; -1: K and V are not written
+  std::vector<std::int64_t> cache_slot;       // [rows]: block * block_tokens + offset; -1 if K and V are not stored
   std::vector<std::int32_t> blocks;           // block tables of all sequences
-  std::vector<SequenceRows> prefill;          // one a span with rows
-  std::vector<SequenceRows> decode;           // one a decode row
+  std::vector<SequenceRows> prefill;          // one per span with rows
+  std::vector<SequenceRows> decode;           // one per decode row
   std::vector<std::int32_t> sampled;          // rows that go through the LM head
-  std::vector<std::int32_t> sample_slot;      // [sampled]: the slot that remembers the token; -1: none
+  std::vector<std::int32_t> sample_slot;      // [sampled]: the slot that stores the token; -1 if none
   std::vector<std::uint64_t> sample_request;  // [sampled]
   std::vector<std::int32_t> sample_position;  // [sampled]: position of the sampled token
   std::int32_t block_tokens = 16;

@@ -16,7 +16,7 @@ namespace plimsoll::exec {
 
 namespace {
 
-// A barrier that a failing rank can break. A forward has two of them a sublayer, so waiting ranks spin for a moment,
+// A barrier that a failing rank can break. A forward has two barriers per sublayer, so waiting ranks spin briefly,
 // unless there are more ranks than cores.
 class Meeting {
  public:
@@ -34,7 +34,7 @@ class Meeting {
     }
     const auto over = [&] { return turn_.load() != mine; };
     if (!spins_ || !spin_briefly(over)) {
-      ++sleepers_;  // before the last look, as the last one to arrive looks for sleepers behind its step
+      ++sleepers_;  // before the check below: the last rank first ends the turn, then looks for sleepers
       while (!over()) sleep_while(turn_, mine);
       --sleepers_;
     }
@@ -53,11 +53,11 @@ class Meeting {
   int size_;
   bool spins_;
   alignas(64) std::atomic<int> arrived_{0};
-  alignas(64) std::atomic<std::uint32_t> turn_{0};  // twice the number of barriers that are over, and kAborted
+  alignas(64) std::atomic<std::uint32_t> turn_{0};  // kTurn * number of completed barriers, plus kAborted if broken
   std::atomic<int> sleepers_{0};
 };
 
-// What the ranks of a group share: where each keeps its operand. Those of other processes are received.
+// The state that the ranks of a group share: the address of each rank's operand. Those of other processes are received.
 class SharedOperands {
  public:
   SharedOperands(int size, RankShare share, group::Mesh* mesh)
@@ -66,7 +66,7 @@ class SharedOperands {
   [[nodiscard]] int size() const { return static_cast<int>(operands_.size()); }
   [[nodiscard]] RankShare share() const { return share_; }
 
-  /// The operands of all ranks, of `bytes` each, until the next wait().
+  /// Returns the operands of all ranks, of `bytes` bytes each. Valid until the next wait().
   [[nodiscard]] std::span<const void* const> publish(int rank, const void* data, std::size_t bytes) {
     operands_[static_cast<std::size_t>(rank)] = data;
     meeting_.wait();
@@ -101,8 +101,8 @@ class SharedOperands {
   }
 
   RankShare share_;
-  group::Mesh* mesh_;  // null: all ranks are here
-  Meeting meeting_;    // of those that are here
+  group::Mesh* mesh_;  // null if all ranks are in this process
+  Meeting meeting_;    // of the ranks in this process
   std::vector<const void*> operands_;
   std::vector<std::byte> received_;  // [rank][bytes]
   std::vector<std::span<const std::byte>> parts_;
@@ -115,7 +115,7 @@ class ThreadCommunicator final : public Communicator {
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return shared_->size(); }
 
-  // Every rank sums its own slice for all of its process: each element is added once, in the order of ranks.
+  // Every rank sums its own slice for its whole process, so each element is summed once, in the order of ranks.
   void all_reduce(void* data, std::int64_t elements, model::DType dtype, Stream) override {
     PLIMSOLL_CHECK(dtype == model::DType::fp32, "activations on the CPU are f32");
     const auto operands = shared_->publish(rank_, data, static_cast<std::size_t>(elements) * sizeof(float));
@@ -139,7 +139,7 @@ class ThreadCommunicator final : public Communicator {
   void abort() override { shared_->abort(); }
 
  private:
-  // In tiles that stay in the first-level cache.
+  // Sums in tiles that stay in the first-level cache.
   void sum(std::span<const void* const> operands, std::int64_t begin, std::int64_t end) const {
     constexpr std::int64_t kTile = 1024;
     float tile[kTile];
@@ -152,7 +152,7 @@ class ThreadCommunicator final : public Communicator {
         const float* from = static_cast<const float*>(operand) + at;
         for (std::size_t i = 0; i < count; ++i) tile[i] += from[i];
       }
-      // Until the second barrier, no other rank touches this slice of any buffer.
+      // No other rank touches this slice of any buffer before the second barrier.
       for (const void* operand : here)
         std::memcpy(static_cast<float*>(const_cast<void*>(operand)) + at, tile, count * sizeof(float));
     }

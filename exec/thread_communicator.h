@@ -18,8 +18,8 @@ class Mesh;
 /// Endpoint i is that of rank i. all_reduce takes f32 only. Waiting threads sleep, so that they do not slow down ranks
 /// that compute.
 [[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_thread_group(int size);
-/// The endpoints of `share` in a group of `size` ranks. Every process of the mesh, which outlives them, holds as many
-/// ranks. Each message is sent whole to every other process, which suits few processes only.
+/// The endpoints of `share` in a group of `size` ranks. The mesh must outlive them, and every process in it must hold
+/// the same number of ranks. Each message is sent in full to every other process, which suits only a few processes.
 [[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_thread_group(int size, RankShare share,
                                                                            group::Mesh& mesh);
 

@@ -20,7 +20,7 @@ using namespace plimsoll;
 using namespace plimsoll::gui;
 
 constexpr int kBadInput = 2, kDeviceFailed = 3;
-constexpr int kKeepMs = 3000;  // at most this much work is lost in a crash
+constexpr int kKeepMs = 3000;  // after a crash, at most this much work is lost
 
 void add_options(QCommandLineParser& parser) {
   parser.setApplicationDescription(QStringLiteral(
@@ -95,7 +95,7 @@ int run(const QCommandLineParser& parser) {
   if (!parser.isSet(QStringLiteral("theme"))) window.set_dark(QSettings().value(QStringLiteral("dark")).toBool());
   window.show_view(view);
   window.show();
-  // After the first paint, so that the window appears at once.
+  // Open files after the first paint, so that the window appears immediately.
   QTimer::singleShot(0, &window, [&] {
     if (files.isEmpty())
       bench.session().replace(default_session());
@@ -138,6 +138,7 @@ int begin(int argc, char** argv) {
   add_options(parser);
   if (!parser.parse(words)) throw InputError(utf8(parser.errorText()));
   const bool help = parser.isSet(QStringLiteral("help"));
+  // Help must also work where there is no display.
   if (help)
     qputenv("QT_QPA_PLATFORM", "offscreen");
   else

@@ -47,7 +47,7 @@ void check_load(const LoadSpec& load) {
                  [](const Poisson& l) { check_rate(l.rate); },
                  [](const GammaArrivals& l) {
                    check_rate(l.rate);
-                   // Beyond 1000 the shape 1/cv^2 is so small that all gaps but a few in a million underflow.
+                   // For cv > 1000 the shape 1/cv^2 is so small that all but a few gaps in a million underflow.
                    require(l.cv >= 0 && l.cv <= 1000, "cv", l.cv, "0 to 1000");
                  },
                  [](const ConstantRate& l) { check_rate(l.rate); },
@@ -61,10 +61,10 @@ void check_load(const LoadSpec& load) {
              load);
 }
 
-// Below this cv gaps differ by less than a nanosecond in a second, and 1/cv^2 may overflow.
+// Below this cv, gaps differ by less than a nanosecond per second, and 1/cv^2 may overflow.
 constexpr double kRegular = 1e-9;
 
-// Neumaier's summation: after ten million gaps the error is still one rounding, not ten million.
+// Neumaier's summation: even after ten million gaps the error is one rounding, not ten million.
 double ArrivalClock::renewal(double gap_s) {
   const double sum = sum_s_ + gap_s;
   carry_s_ += std::abs(sum_s_) >= gap_s ? (sum_s_ - sum) + gap_s : (gap_s - sum) + sum_s_;
@@ -83,7 +83,7 @@ std::optional<double> ArrivalClock::time_of_next() {
             const double shape = 1.0 / (l.cv * l.cv);
             return renewal(standard_gamma(stream_, i, shape) / (l.rate * shape)) * 1e9;
           },
-          // Not summed: the i-th arrival is exact however many there are.
+          // Computed, not summed: the i-th arrival is exact for every i.
           [&](const ConstantRate& l) -> Time { return static_cast<double>(i + 1) / l.rate * 1e9; },
           [&](const Burst& l) -> Time { return i < static_cast<std::uint64_t>(l.count) ? Time(0.0) : std::nullopt; },
           [&](const TraceReplay& l) -> Time {
@@ -102,7 +102,7 @@ std::optional<double> ArrivalClock::time_of_next() {
 }
 
 std::optional<Nanos> ArrivalClock::next() {
-  constexpr double kEnd = 9e18;  // ns, some 285 years: just below 2^63, and later than any run
+  constexpr double kEnd = 9e18;  // ns, about 285 years: just below 2^63, and later than any run
   const std::optional<double> nanos = time_of_next();
   if (!nanos.has_value()) return std::nullopt;
   return std::llround(*nanos < kEnd ? *nanos : kEnd);

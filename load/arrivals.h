@@ -10,15 +10,15 @@
 
 namespace plimsoll::load {
 
-/// Throws InputError when the numbers do not describe a load.
+/// Throws InputError if the numbers do not describe a load.
 void check_load(const LoadSpec& load);
 
-/// Produces the times of one load in order; closed loops and scripts produce none.
+/// Generates the arrival times of one load in order; closed loops and scripts have none.
 class ArrivalClock {
  public:
   ArrivalClock(const LoadSpec& load, RandomStream stream) : load_(load), stream_(stream) {}
-  /// The next time since the start of the run, nondecreasing; nullopt when the load has no further arrivals, or when
-  /// the time exceeds int64 nanoseconds.
+  /// Returns the next time since the start of the run, nondecreasing. Returns nullopt if the load has no further
+  /// arrivals, or if the time exceeds int64 nanoseconds.
   [[nodiscard]] std::optional<Nanos> next();
 
  private:

@@ -18,8 +18,8 @@ constexpr std::uint16_t kUnavailable = 503;
 
 Nanos to_nanos(Seconds s) { return std::llround(s.count() * 1e9); }
 
-// Pause of a client after its n-th failed attempt: 1 s, 2 s, 4 s … at most 20 s. This is the standard retry mode of the
-// AWS SDKs without its jitter, since runs must repeat exactly.
+// The pause of a client after its n-th failed attempt: 1 s, 2 s, 4 s … at most 20 s. This is the standard retry mode of
+// the AWS SDKs, without its jitter because runs must repeat exactly.
 Nanos back_off(std::int32_t attempts) {
   return std::min<Nanos>(Nanos{1'000'000'000} << std::min(attempts - 1, 5), 20'000'000'000);
 }
@@ -129,15 +129,15 @@ std::optional<Attempt> Clients::send(Nanos now) {
   return {};
 }
 
-// Every request has been drawn; only retries remain. Users in a pause send nothing more, so that the run ends with its
-// last request and not with the last pause.
+// Every request has been drawn; only retries remain. Pending first sends are removed, so that the run ends with its
+// last request and not with a user's last pause.
 void Clients::end_fresh_sends() {
   exhausted_ = true;
   std::erase_if(sends_, [](const Send& send) { return send.fresh; });
   std::make_heap(sends_.begin(), sends_.end(), kLater);
 }
 
-// Draws the next logical request, sent at `time`; nothing when the workload is exhausted.
+// Draws the next logical request, sent at `time`. Returns nullopt if the workload is exhausted.
 std::optional<Attempt> Clients::open_request(Nanos time) {
   const std::optional<RequestBody> body = workload_.next_body();
   if (!exhausted_ && workload_.exhausted()) end_fresh_sends();
@@ -241,7 +241,7 @@ void Clients::dispatched(ClientId client, std::int32_t replica, std::optional<sc
   OpenRequest& open = requests_[client];
   open.replica = replica;
   open.replica_id = id.value_or(sched::kNoRequest);
-  if (keep_rows_) {  // the row tells of the last attempt
+  if (keep_rows_) {  // the row describes the last attempt
     open_rows_[client].replica = replica;
     open_rows_[client].dispatched = now;
   }
@@ -314,6 +314,7 @@ bool Clients::ended(const sched::FinishedAttempt& ended, Nanos now) {
   result.queue_s = ended.queue_s;
   result.preempt_s = ended.preempt_s;
   result.service = ended.service;
+  // Ids count from 0, so the first `concurrency` requests are those that all users send at once.
   const auto* const loop = std::get_if<ClosedLoop>(&scenario_.workload.load);
   const std::uint32_t id = keep_open_ ? requests_[ended.client].id : ended.client;
   result.first_wave = loop != nullptr && id < static_cast<std::uint64_t>(loop->concurrency);
@@ -359,7 +360,7 @@ void Clients::close(const sched::FinishedAttempt& ended, Nanos now) {
     row.end = now;
     rows_.push_back(std::move(row));
   }
-  // A closed-loop user sends again: after its think time, with an extra pause if the service refused.
+  // A closed-loop user sends again after its think time, with an extra pause if the service refused.
   if (closed_) push_send(now + think_ + (ended.outcome == sched::Outcome::rejected ? back_off(1) : 0), 0, true);
   if (!keep_open_) return;
   requests_[ended.client].open = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The clients of a run: when they send, give up and try again. A client sees one logical request; every try is an
-// attempt, and replicas know attempts only. Latency counts from the intended send time of the first attempt.
+// The clients of a run: when they send, give up and retry. A client sees one logical request; every try is an attempt,
+// and replicas know only attempts. Latency counts from the intended send time of the first attempt.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@
 
 namespace plimsoll::load {
 
-/// One replication of a scenario: what it keeps, and where its figures go. Everything outlives the run.
+/// One replication of a scenario: what it records, and the collector of its figures. All references must outlive the
+/// run.
 struct Replication {
   const Scenario& scenario;
   std::uint64_t index = 0;
@@ -26,6 +27,7 @@ struct Replication {
   sched::MetricsCollector& out;
 };
 
+/// The simulated clients of one replication of a workload.
 class Clients final : public Senders {
  public:
   Clients(const Replication& replication, const FrontEnd& front_end);
@@ -42,31 +44,33 @@ class Clients final : public Senders {
   bool ended(const sched::FinishedAttempt& ended, Nanos now) override;
   [[nodiscard]] bool done() const override { return open_ == 0 && next_send() == sched::kNever; }
 
+  /// The logical requests that have ended, and the number that will be sent in total (0: unknown).
   [[nodiscard]] std::int64_t finished() const { return finished_; }
   [[nodiscard]] std::int64_t planned() const { return planned_; }
-  /// Time integrals since the warm-up, request-seconds, and the end of the last request.
+  /// Time integrals since the warm-up, in request-seconds, and the end time of the last request.
   [[nodiscard]] double in_system_integral() const { return in_system_; }
   [[nodiscard]] double queue_integral() const { return queue_; }
   [[nodiscard]] Nanos last_end() const { return last_end_; }
-  /// When the last logical request was sent.
+  /// Returns when the last logical request was sent.
   [[nodiscard]] Nanos last_sent() const { return last_sent_; }
-  /// Requests sent so far, repeated attempts included.
+  /// Returns the number of attempts so far, retries included.
   [[nodiscard]] std::int64_t attempts() const { return static_cast<std::int64_t>(next_serial_); }
-  /// Variance over squared mean of the gaps between open-loop arrivals.
+  /// Returns the variance over the squared mean of the gaps between open-loop arrivals.
   [[nodiscard]] double gap_scv() const;
+  /// Moves the rows of ended requests out, in order of id.
   std::vector<sched::RequestRow> take_rows();
 
  private:
   struct OpenRequest {
     Nanos sent = 0;                    // the first attempt
-    std::uint32_t serial = 0, id = 0;  // of the open attempt and of the request: kMaxAttempts fits
+    std::uint32_t serial = 0, id = 0;  // of the open attempt and of the request; 32 bits hold kMaxAttempts
     sched::Tok input = 0, output = 0, max_new = 0;
-    std::int32_t replica = -1;  // of the open attempt, once it is dispatched
+    std::int32_t replica = -1;  // replica of the open attempt, once it is dispatched
     sched::ReqId replica_id = sched::kNoRequest;
     std::int32_t attempts : 30 = 0;
     std::uint32_t open : 1 = 0, waits_to_resend : 1 = 0;
   };
-  struct Prompt {  // the rest of the request, for further attempts
+  struct Prompt {  // the rest of the request, needed for retries
     std::uint64_t session = 0;
     std::int32_t hash_block_tokens = 0, priority = 0;
     std::vector<std::uint64_t> hashes;
@@ -76,7 +80,7 @@ class Clients final : public Senders {
     std::uint64_t order;
     ClientId client;
     bool fresh;
-  };  // fresh: a user's next request
+  };  // fresh: a user's next request, not a retry
   struct Deadline {
     Nanos deadline;
     ClientId client;
@@ -108,12 +112,12 @@ class Clients final : public Senders {
   std::vector<OpenRequest> requests_;         // by client
   std::vector<Prompt> prompts_;               // by client; empty where no request has more than lengths
   std::vector<sched::RequestRow> open_rows_;  // by client; empty unless rows are kept
-  Nanos attempt_sent_ = 0;                    // of the attempt that send() returned last, for dispatched()
+  Nanos attempt_sent_ = 0;                    // sending time of the attempt that send() returned last
   std::vector<ClientId> free_;
   std::int64_t unsent_users_ = 0;      // of a closed loop: each sends its first request at 0
   std::vector<Send> sends_;            // min-heap by (time, order)
-  std::deque<Deadline> timeouts_;      // the time-out is one constant, so deadlines come in order of dispatch
-  std::optional<Nanos> next_arrival_;  // sent
+  std::deque<Deadline> timeouts_;      // the time-out is constant, so deadlines are in order of dispatch
+  std::optional<Nanos> next_arrival_;  // when the next open-loop request is sent
   std::uint32_t next_id_ = 0;
   std::uint64_t next_serial_ = 0, next_order_ = 0;
   std::int64_t open_ = 0, finished_ = 0, planned_ = 0, sent_ = 0;

@@ -12,7 +12,7 @@
 namespace plimsoll::load {
 
 namespace {
-constexpr std::uint64_t kRouterStream = 0x726f75746572;  // keeps the router's draws apart from the workload's
+constexpr std::uint64_t kRouterStream = 0x726f75746572;  // separates the router's random numbers from the workload's
 }
 
 Dispatcher::Dispatcher(const Replication& replication, const FrontEnd& front_end, UpdateKv update_kv, Senders* senders)
@@ -96,7 +96,7 @@ std::optional<TimedOut> Dispatcher::time_out(Nanos now) {
 
 void Dispatcher::collect(std::size_t replica, std::vector<sched::FinishedAttempt>& ended) {
   for (const sched::FinishedAttempt& e : ended) {
-    if (!senders_.ended(e, e.end)) continue;  // it timed out and is no longer outstanding
+    if (!senders_.ended(e, e.end)) continue;  // its client gave up: it no longer counts as outstanding
     count(replica, e.end, -1, -(std::int64_t{e.input} + e.max_new));
   }
   ended.clear();
@@ -111,7 +111,8 @@ bool Dispatcher::may_go_on() const {
         "replicas have come and gone, or been counted, more than {} times; state a longer autoscaling.period or "
         "failures.mean_time_between, or a shorter run",
         kMaxLifeEvents));
-  // Reported even if it is unknown: the callback is also where callers look for a cancel and request a stop.
+  // Called even if the progress is unknown: the callback is also where callers check for a cancellation and request a
+  // stop.
   if (run_.options.progress && clients_)
     run_.options.progress(clients_->planned() > 0
                               ? static_cast<double>(clients_->finished()) / static_cast<double>(clients_->planned())
@@ -126,7 +127,7 @@ void Dispatcher::report(const sched::Replica& replica, const sched::Integrals* b
   out.add_replica(sums, replica.peak_used_tokens(), pool, replica.preemptions());
 }
 
-// Bursts, scripts and the JumpStart protocol have no rate or concurrency to sustain: their kind stays `none`.
+// Bursts, scripts and the JumpStart protocol sustain no rate or concurrency: their kind stays `none`.
 sched::OfferedLoad Dispatcher::offered() const {
   using Kind = sched::OfferedLoad::Kind;
   const LoadSpec& load = run_.scenario.workload.load;

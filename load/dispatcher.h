@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between the clients and the replicas of a run: which replica gets a request, what is outstanding where, and what the
-// run gives in the end. The caller, the loop of the run (run_loop.h), brings the time and the replicas.
+// Sits between the clients and the replicas of a run. It chooses the replica for each request, tracks which requests
+// are outstanding, and closes the run's results. Its caller, the loop of the run (run_loop.h), supplies the time and
+// the replicas.
 #pragma once
 
 #include <cstddef>
@@ -20,50 +21,51 @@
 
 namespace plimsoll::load {
 
-/// An attempt, and the replica that gets it.
+/// An attempt, and the replica that it is routed to.
 struct RoutedAttempt : Attempt {
   std::size_t replica = 0;
 };
 
-/// Updates kv_blocks_in_use of all replicas. Called before each choice of a router that compares KV use.
+/// Updates kv_blocks_in_use of all replicas. Called before each decision of a router that compares KV use.
 using UpdateKv = std::function<void(Nanos now, std::vector<sched::ReplicaLoad>& loads)>;
 
 class Dispatcher {
  public:
-  /// The requests are those of the scenario's workload, or of `senders` if it is not null; it outlives the dispatcher.
+  /// Sends the requests of the scenario's workload, or those of `senders` if not null; `senders` must outlive the
+  /// dispatcher.
   Dispatcher(const Replication& replication, const FrontEnd& front_end, UpdateKv update_kv, Senders* senders = nullptr);
 
-  /// The next time at which a client sends or gives up, or a replica comes or goes; kNever if there is none.
+  /// Returns the next time at which a client sends or gives up, or a replica comes or goes; kNever if there is none.
   [[nodiscard]] Nanos next_event() const;
-  /// Every request has ended, and none will be sent.
+  /// Returns whether every request has ended and none will be sent.
   [[nodiscard]] bool done() const { return senders_.done(); }
-  /// The next change of the fleet by `now`. The router knows of it already. A replica that begins to serve is new and
-  /// empty; if a replica dies, its requests have failed.
+  /// Returns the next change of the fleet by `now`, of which the router already knows. A replica that begins to serve
+  /// is new and empty. If a replica dies, its requests have failed.
   [[nodiscard]] std::optional<FleetLife::Event> change(Nanos now);
-  /// When next() has an attempt; kNever when every client waits for an answer, or has finished.
+  /// Returns when next() has an attempt; kNever if every client waits for an answer or has finished.
   [[nodiscard]] Nanos next_arrival() const { return senders_.next_send(); }
-  /// The next attempt that reaches the fleet by `now`, in order of sending. It counts as outstanding at its replica;
-  /// delivered() must follow. While no replica serves, attempts fail here. The request's spans and name are valid until
-  /// the next call.
+  /// Returns the next attempt that reaches the fleet by `now`, in order of sending. It counts as outstanding at its
+  /// replica; a call of delivered() must follow. While no replica serves, attempts fail here. The request's spans and
+  /// name are valid until the next call.
   [[nodiscard]] std::optional<RoutedAttempt> next(Nanos now);
-  /// The replica accepted the attempt under handle `id`; no handle: it refused it.
+  /// Reports that the replica accepted the attempt under handle `id`, or refused it (no handle).
   void delivered(const RoutedAttempt& attempt, std::optional<sched::ReqId> id, Nanos now);
-  /// When time_out() may have an attempt; kNever when none has a deadline.
+  /// Returns when time_out() may have an attempt; kNever if no attempt has a deadline.
   [[nodiscard]] Nanos next_time_out() const { return senders_.next_timeout(); }
-  /// The next attempt whose client gives up at or before `now`; it is no longer outstanding.
+  /// Returns the next attempt whose client gives up at or before `now`; it is no longer outstanding.
   [[nodiscard]] std::optional<TimedOut> time_out(Nanos now);
-  /// Hands the requests that left a replica to their clients, and clears the list.
+  /// Reports the requests that left a replica to their clients, and clears the list.
   void collect(std::size_t replica, std::vector<sched::FinishedAttempt>& ended);
 
-  /// Reports progress to options.progress (0 if the total is unknown). False if options.stop was requested. Throws
-  /// InputError for a run without end.
+  /// Reports progress to options.progress (0 if the total is unknown). Returns false if options.stop was requested.
+  /// Throws InputError for a run without end.
   [[nodiscard]] bool may_go_on() const;
 
   /// Adds what a replica measured since `before` (null: since its start), except its times between tokens.
   static void report(const sched::Replica& replica, const sched::Integrals* before, sched::MetricsCollector& out);
-  /// Closes the replication of a workload.
+  /// Closes the replication in the metrics; only for a workload.
   void end_run() const;
-  /// Adds the rows of requests, and the changes of the fleet until the last request ended.
+  /// Adds the rows of the requests, and the changes of the fleet until the last request ended.
   void take(sched::RunResult& result);
 
  private:
@@ -74,11 +76,11 @@ class Dispatcher {
 
   const Replication run_;
   UpdateKv update_kv_;
-  std::optional<Clients> clients_;  // of the workload; none: the senders are others
+  std::optional<Clients> clients_;  // the clients of the workload; none: other senders
   Senders& senders_;
   std::unique_ptr<sched::Router> router_;
   std::vector<sched::ReplicaLoad> loads_;
-  std::optional<FleetLife> life_;  // none: all replicas serve all the time
+  std::optional<FleetLife> life_;  // none: all replicas serve throughout the run
 };
 
 }  // namespace plimsoll::load

@@ -10,7 +10,7 @@
 namespace plimsoll::load {
 
 namespace {
-// No escaping: names hold neither quotes nor backslashes (script.cpp), or are r<number>.
+// Names need no escaping: they contain neither quotes nor backslashes (script.cpp), or are r<number>.
 template <class... Args>
 void append(std::string& text, fmt::format_string<Args...> format, Args&&... args) {
   fmt::format_to(std::back_inserter(text), format, std::forward<Args>(args)...);

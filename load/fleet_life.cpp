@@ -30,7 +30,7 @@ FleetLife::FleetLife(const LifeConfig& config, std::int32_t slots, std::uint64_t
     launch(i, 0, 0);
     serve(i, 0);
   }
-  use_.starts = 0;  // those at the start are not counted
+  use_.starts = 0;  // replicas present at the start do not count
   pending_.clear();
   find_next();
   record(0);
@@ -70,6 +70,7 @@ std::vector<sched::FleetRow> FleetLife::rows(Nanos end) const {
 
 // Kept up to date so that the loop of a run asks one number and does not scan the slots for every event.
 void FleetLife::find_next() {
+  // Changes that are not reported yet are due at once.
   next_ = pending_.empty() ? next_point_ : 0;
   for (const Slot& slot : slots_) next_ = std::min(next_, slot.due);
 }
@@ -88,7 +89,7 @@ void FleetLife::serve(std::size_t slot, Nanos now) {
   s.state = State::ready;
   s.due = sched::kNever;
   if (config_.failures.mean_between > 0) {
-    constexpr std::uint64_t kLives = std::uint64_t{1} << 32U;  // of one slot, more than any run sees
+    constexpr std::uint64_t kLives = std::uint64_t{1} << 32U;  // per slot; more than any run sees
     const double mean = static_cast<double>(config_.failures.mean_between);
     // Draws are numbered by slot and life: how one slot fares does not depend on what happens to the others.
     const double life = mean * standard_exponential(random_.block(slot * kLives + s.lives++)[0]);
@@ -129,12 +130,12 @@ void FleetLife::note(std::size_t slot, Nanos now, std::int64_t delta) {
   s.requests += delta;
   if (s.state != State::draining || s.requests > 0) return;
   release(slot, now);
-  adjust(now);  // a wanted replica may have waited for a free slot
+  adjust(now);  // a new replica may have been waiting for a free slot
   record(now);
   find_next();
 }
 
-// A data point: requests a minute over this period, or the mean number of requests in the fleet during it.
+// Computes a data point: requests per minute over this period, or the mean number of requests in the fleet during it.
 void FleetLife::end_period(Nanos now) {
   integrate(now);
   const sched::AutoscalingConfig& scaling = *config_.autoscaling;
@@ -152,14 +153,14 @@ void FleetLife::end_period(Nanos now) {
 void FleetLife::adjust(Nanos now) {
   if (!scaler_) return;
   const auto there = [this] { return count(State::starting) + count(State::ready) + count(State::dead); };
-  // The lowest free slots are taken, since the highest are given back first: instances fill up and empty as a whole.
+  // Fills the lowest free slots, because the highest are released first: instances fill up and empty as a whole.
   for (std::size_t i = 0; i < slots_.size() && there() < scaler_->wanted(); ++i) {
     if (slots_[i].state == State::off) launch(i, now, now + config_.autoscaling->start_up);
   }
   while (there() > scaler_->wanted() && stop_one(now)) {}
 }
 
-// Replicas that do not serve yet go first, then those in the highest slots, so that whole instances become free.
+// Replicas that do not serve yet stop first, then those in the highest slots, so that whole instances become free.
 bool FleetLife::stop_one(Nanos now) {
   for (const State state : {State::starting, State::dead, State::ready}) {
     for (std::size_t i = slots_.size(); i-- > 0;) {
@@ -177,8 +178,8 @@ bool FleetLife::stop_one(Nanos now) {
   return false;
 }
 
-// Slots and the periods of the autoscaler are handled in order of their times; at equal times the slot comes first, so
-// that the autoscaler counts it as it is then.
+// Handles slots and the autoscaler's periods in order of time. At equal times the slot comes first, so that the
+// autoscaler counts the new state.
 std::optional<FleetLife::Event> FleetLife::take(Nanos now) {
   while (pending_.empty() && next_ <= now) {
     ++events_;
@@ -190,6 +191,7 @@ std::optional<FleetLife::Event> FleetLife::take(Nanos now) {
     } else if (const auto slot = static_cast<std::size_t>(first - slots_.begin()); first->state == State::ready) {
       // A ready slot whose time has come fails; one that starts or is dead serves again.
       integrate(at);
+      // The requests of a failed replica are no longer in the fleet.
       requests_ -= first->requests;
       first->requests = 0;
       first->state = State::dead;
@@ -212,7 +214,8 @@ std::optional<FleetLife::Event> FleetLife::take(Nanos now) {
 Nanos settling_time(const LifeConfig& config) {
   const FailureConfig& failures = config.failures;
   Nanos time = failures.mean_between > 0 ? failures.restart : 0;
-  // Failures that take more than a hundredth of the fleet away must have been seen: two of them in three times this.
+  // Failures that cost more than a hundredth of the capacity must occur in the measurement: two in three times this
+  // time.
   constexpr Nanos kHundred = 100;
   if (failures.mean_between > 0 && failures.mean_between / kHundred < failures.restart)
     time = std::max(time, failures.mean_between / (3 * Nanos{config.initial}) * 2);

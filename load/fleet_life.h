@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The life of a fleet's replicas: autoscaling, start-up, drain, failures and restarts. There are as many slots as
-// replicas may run at once. Slot i is on instance i / slots_per_instance, and an instance is paid for while any of its
-// slots is in use.
+// The life of a fleet's replicas: autoscaling, start-up, draining, failures and restarts. The number of slots is the
+// number of replicas that may run at once. Slot i is on instance i / slots_per_instance. An instance is paid for while
+// any of its slots is in use.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +14,24 @@
 
 namespace plimsoll::load {
 
-/// Failures: each replica dies independently after an exponential time in service.
+/// Each replica fails independently after an exponentially distributed time in service.
 struct FailureConfig {
-  Nanos mean_between = 0;  // 0: never
-  Nanos restart = 0;       // until the replica serves again
+  Nanos mean_between = 0;  // 0: no failures
+  Nanos restart = 0;       // from the failure until the slot serves again
 };
 
 struct LifeConfig {
-  std::int32_t initial = 1;  // replicas at the start, in service from the first moment
+  std::int32_t initial = 1;  // replicas at the start, in service from time 0
   std::int32_t slots_per_instance = 1;
   std::optional<sched::AutoscalingConfig> autoscaling;
   FailureConfig failures;
 };
 
-/// How long the fleet takes to follow a change of the load or a failure; frequent failures: until it has seen some.
+/// Returns how long the fleet takes to follow a change of load or a failure. If failures are frequent, long enough to
+/// see some.
 [[nodiscard]] Nanos settling_time(const LifeConfig& config);
 
-/// What a run used, within its measured window.
+/// What a run used within its measured window.
 struct FleetUse {
   double replica_s = 0, instance_s = 0;
   std::int64_t starts = 0, failures = 0;
@@ -39,10 +40,11 @@ struct FleetUse {
 /// States of all slots of a fleet over time. Each slot holds at most one replica. Its events come in order of time.
 class FleetLife {
  public:
+  /// How the replica in a slot changes, as the router and the runner see it.
   enum class Change : std::uint8_t {
-    serves,  // a new replica takes requests
-    drains,  // takes no more; what it has is finished
-    dies     // with everything in it
+    serves,  // a new replica accepts requests
+    drains,  // accepts no more requests; those it has are finished
+    dies     // fails with all its requests
   };
   struct Event {
     std::size_t slot = 0;
@@ -51,30 +53,31 @@ class FleetLife {
 
   FleetLife(const LifeConfig& config, std::int32_t slots, std::uint64_t seed, std::uint64_t replication, Nanos warmup);
 
+  /// Returns whether the slot has a replica that accepts requests.
   [[nodiscard]] bool serves(std::size_t slot) const { return slots_[slot].state == State::ready; }
-  /// The time of the next change or data point; kNever if there is none.
+  /// Returns the time of the next change or data point; kNever if there is none.
   [[nodiscard]] Nanos next() const { return next_; }
-  /// The next change at or before `now`.
+  /// Returns the next change at or before `now`; nullopt if there is none.
   [[nodiscard]] std::optional<Event> take(Nanos now);
-  /// Changes and data points so far.
+  /// Returns the number of changes and data points so far.
   [[nodiscard]] std::int64_t events() const { return events_; }
-  /// Counts a request that arrived at the fleet, whether or not a replica could serve it.
+  /// Counts a request that reached the fleet, whether or not a replica could serve it.
   void arrived() { ++arrivals_; }
-  /// A slot's requests change by `delta`. A slot that drains is released when it has none.
+  /// Changes the number of a slot's requests by `delta`. A draining slot is released when it has none left.
   void note(std::size_t slot, Nanos now, std::int64_t delta);
-  /// The states from the start to `end`, of the first replication alone.
+  /// Returns the states from the start to `end`; only recorded for the first replication.
   [[nodiscard]] std::vector<sched::FleetRow> rows(Nanos end) const;
-  /// What was used from the warm-up to `end`.
+  /// Returns the usage from the end of the warm-up to `end`.
   [[nodiscard]] FleetUse use(Nanos end) const;
 
  private:
   enum class State : std::uint8_t { off, starting, ready, draining, dead };
   struct Slot {
     State state = State::off;
-    Nanos launched = 0;         // in use since
-    Nanos due = sched::kNever;  // when a starting or dead one serves, or a ready one dies
+    Nanos launched = 0;         // start of its current use
+    Nanos due = sched::kNever;  // when a starting or dead replica serves, or a ready one dies
     std::int64_t requests = 0;
-    std::uint64_t lives = 0;  // draws of its stream
+    std::uint64_t lives = 0;  // lifetimes drawn so far from its stream
   };
   struct Instance {
     std::int32_t used = 0;
@@ -102,10 +105,10 @@ class FleetLife {
   std::vector<Event> pending_;
   Nanos next_ = sched::kNever, next_point_ = sched::kNever, last_ = 0;
   std::int64_t arrivals_ = 0, requests_ = 0, events_ = 0;
-  double request_s_ = 0;  // integral of the requests in the fleet, in this period
+  double request_s_ = 0;  // integral of the number of requests in the fleet over this period
   bool keep_rows_ = false;
   std::vector<sched::FleetRow> rows_;
-  FleetUse use_;  // of slots and instances that were released
+  FleetUse use_;  // use of slots and instances that are already released
 };
 
 }  // namespace plimsoll::load

@@ -64,7 +64,7 @@ double LengthSampler::draw_real(const RandomBlock& bits) const {
       return low_ + static_cast<double>(uniform_below(bits[0], static_cast<std::uint64_t>(high_ - low_) + 1));
     case LengthFamily::lognormal: return std::round(std::exp(mu_ + sigma_ * standard_normal(bits[0], bits[1])));
     case LengthFamily::geometric:
-      // Inverse of 1 - (1-p)^k on {1, 2, ...}; mean 1 makes ln(1-p) = -inf and the quotient 0, as it must be.
+      // The inverse of 1 - (1-p)^k on {1, 2, ...}. For mean 1, ln(1-p) = -inf and the quotient is 0, as required.
       return 1.0 + std::floor(std::log(uniform01_open(bits[0])) / log_failure_);
   }
   return low_;

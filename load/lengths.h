@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lengths of requests, drawn by index. Internal to load/.
+// Draws the lengths of requests by index. Internal to load/.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace plimsoll::load {
 
-/// Throws InputError when the numbers do not describe a distribution; `what` is "input" or "output".
+/// Throws InputError if the numbers do not describe a distribution; `what` is "input" or "output".
 void check_lengths(const LengthMarginal& lengths, std::string_view what);
 
-/// One of the two marginals with its own stream.
+/// Draws from one of the two marginals, with a stream of its own.
 class LengthSampler {
  public:
   LengthSampler(const LengthMarginal& lengths, RandomStream stream);
-  /// Whole tokens, at least 1. Depends on the index only.
+  /// Returns a whole number of tokens, at least 1. Depends only on the index.
   [[nodiscard]] std::int32_t draw(std::uint64_t index) const;
 
  private:
@@ -24,9 +24,9 @@ class LengthSampler {
 
   RandomStream stream_;
   LengthDistribution distribution_;
-  std::int32_t fixed_ = 0;  // > 0: no draw is needed
+  std::int32_t fixed_ = 0;  // > 0: always this length, nothing is drawn
   double low_ = 1, high_ = 0;
-  double mu_ = 0, sigma_ = 0;  // of the logarithm
+  double mu_ = 0, sigma_ = 0;  // of the logarithm of the length
   double log_failure_ = 0;     // ln(1 - p) of the geometric distribution, p = 1/mean
 };
 

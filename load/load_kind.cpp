@@ -7,7 +7,7 @@
 namespace plimsoll::load {
 namespace {
 
-// In the order of LoadSpec.
+// Rows in the order of LoadSpec.
 constexpr std::array<LoadKind, std::variant_size_v<LoadSpec>> kKinds = {{
     {"closed_loop", LoadClass::closed, LoadQuantity::clients},
     {"poisson", LoadClass::open, LoadQuantity::requests_per_s},

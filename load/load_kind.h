@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of loads: what each kind is called, how its requests come and what its value counts.
+// The table of loads: the name of each kind, how its requests arrive, and what its value counts.
 #pragma once
 
 #include <cstdint>
@@ -10,29 +10,30 @@
 
 namespace plimsoll::load {
 
-/// How requests come.
+/// How requests arrive.
 enum class LoadClass : std::uint8_t {
-  open,    // at given times, independent of the fleet
+  open,    // at given times, independent of the answers
   closed,  // from clients that send again after each answer
   burst,   // all at once
-  script   // before stated steps
+  script   // each before a stated step
 };
 
-/// What the value of a load counts: what load_value() returns and the column load_value holds.
+/// The unit of a load's value: what load_value() returns and what the column load_value holds.
 enum class LoadQuantity : std::uint8_t { clients, requests_per_s, requests, rate_scale, none };
-/// Whether only whole numbers of it exist.
+/// Returns whether the quantity has only whole values.
 [[nodiscard]] constexpr bool is_whole(LoadQuantity q) {
   return q == LoadQuantity::clients || q == LoadQuantity::requests;
 }
 
 struct LoadKind {
-  std::string_view name = {};  // in studies and in the column load_kind
+  std::string_view name = {};  // as written in studies and in the column load_kind
   LoadClass load_class = LoadClass::open;
   LoadQuantity quantity = LoadQuantity::none;
 };
 
+/// Returns the row of a load's kind in the table.
 [[nodiscard]] const LoadKind& kind_of(const LoadSpec& load);
-/// The kind called `name`; for any other name a kind without name and quantity. Valid for ever.
+/// Returns the kind called `name`; for any other name, a kind without name and quantity. Valid for the whole program.
 [[nodiscard]] const LoadKind& load_kind_named(std::string_view name);
 /// All names, in the order of LoadSpec.
 [[nodiscard]] std::span<const std::string_view> load_kind_names();

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "load/random.h"
 
-// Here and not in the header: it brings the processor's intrinsics, half a second a source file to compile.
+// Here and not in the header, which would include the processor's intrinsics: half a second of compile time per source.
 #include <Random123/philox.h>
 
 namespace plimsoll::load {
 
 RandomBlock RandomStream::block(std::uint64_t index, std::uint64_t attempt) const {
   const r123::Philox4x64::ctr_type counter = {{index, attempt, 0, 0}};
-  // Purposes are few: the top byte of the second key word stays free of replications below 2^56.
+  // There are few purposes: the top byte of the second key word is free, since replications stay below 2^56.
   const r123::Philox4x64::key_type key = {{seed_, replication_ ^ (purpose_ << 56U)}};
   const r123::Philox4x64::ctr_type bits = r123::Philox4x64()(counter, key);
   return {bits[0], bits[1], bits[2], bits[3]};
 }
 
 double standard_gamma(const RandomStream& stream, std::uint64_t index, double shape) {
-  // Below shape 1 the method does not hold: Gamma(a) = Gamma(a + 1) x U^(1/a) (section 6 of the paper).
+  // The method needs a shape of at least 1: Gamma(a) = Gamma(a + 1) x U^(1/a) (section 6 of the paper).
   const bool boosted = shape < 1.0;
   const double d = (boosted ? shape + 1.0 : shape) - 1.0 / 3.0;
   const double c = 1.0 / std::sqrt(9.0 * d);

@@ -32,7 +32,7 @@ bool RunLoop::run() {
     now = runner_.wait(next);
     if (now > kMaxRun)
       throw InputError("the run lasts more than 100 years of simulated time; lower the times or the requests");
-    // If requests take no time this may loop for ever, so the check for a stop is inside.
+    // The stop check is inside this loop, because the loop may run for ever if requests take no time.
     do {
       if (runner_.looks_up(now) && !dispatcher_.may_go_on()) {
         stop(now);
@@ -40,15 +40,16 @@ bool RunLoop::run() {
       }
     } while (happens(now));
     decide(now);
-    // A decision may refuse the last request, so the end is looked for here. The next event would be another one in a
-    // run with leaps than in a run without.
+    // A decision may refuse the last request, so the end is checked here. Waiting for the next event would end a run
+    // with leaps at another time than one without.
     if (!measured_ && dispatcher_.done()) measure(now);
   }
   if (!measured_) measure(now);
   return true;
 }
 
-// One pass in the order at equal times (run_loop.h). True if anything happened; that may cause more at the same time.
+// Makes one pass in the order at equal times (run_loop.h). Returns true if anything happened, since that may cause more
+// events.
 bool RunLoop::happens(Nanos now) {
   bool any = runner_.complete(now, *this);
   reached(now);
@@ -58,10 +59,10 @@ bool RunLoop::happens(Nanos now) {
   return any;
 }
 
-// A slot that is started again may still run requests whose clients gave up; they end with the old replica.
+// A restarted slot may still run requests whose clients gave up; they end with the old replica.
 bool RunLoop::changes(Nanos now) {
   bool any = false;
-  if (dispatcher_.done()) return any;  // no request is left to be served
+  if (dispatcher_.done()) return any;  // no request is left to serve
   while (const std::optional<FleetLife::Event> event = dispatcher_.change(now)) {
     any = true;
     if (event->change != FleetLife::Change::drains)
@@ -123,14 +124,14 @@ void RunLoop::collect(std::size_t slot) {
   dispatcher_.collect(slot, ended);
 }
 
-// A step that ends exactly with the warm-up is measured, whether or not it is part of a leap.
+// A step that ends exactly at the end of the warm-up is measured, whether or not it is part of a leap.
 void RunLoop::end_warmup() {
   warm_ = true;
   runner_.settle(warmup_ - 1);
   runner_.end_warmup();
 }
 
-// Steps that run on a device are still completed and logged.
+// Steps that are running on a device are still completed and logged.
 void RunLoop::stop(Nanos now) {
   if (!runner_.in_flight()) return;
   runner_.end_plans();
@@ -141,8 +142,8 @@ void RunLoop::stop(Nanos now) {
   }
 }
 
-// The measured time ends with the last request. Engines may still work for clients that have given up; the means over
-// that time must not count it.
+// The measured time ends with the last request. Engines may continue to work for clients that have given up; this time
+// must not enter the means.
 void RunLoop::measure(Nanos now) {
   measured_ = true;
   runner_.settle(now);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loop of a run, the same in simulated and in real time. The loop owns the clients, the router and the warm-up. A
-// Runner is the clock and runs the steps: sim::SimRun and exec::LiveRun, which have replicas of their own
-// (ReplicaRunner), or endpoints::EndpointRun, whose requests a server answers.
+// The loop of a run, the same in simulated and in real time. It owns the clients, the router and the warm-up. A Runner
+// provides the clock and executes the steps. sim::SimRun and exec::LiveRun have replicas of their own (ReplicaRunner);
+// endpoints::EndpointRun sends its requests to a server.
 //
-// Order at equal times: steps done, replicas that come and go, time-outs, arrivals by serial, decisions. A policy's
-// timer is a reason to decide. If an event causes others at the same time, the loop goes through this order again;
-// replicas decide when no other event is left.
+// Order at equal times: ends of steps, replicas that come and go, time-outs, arrivals by serial, decisions. A policy's
+// timer counts as a reason to decide. If an event causes others at the same time, the loop repeats this order; replicas
+// decide when no other event is left.
 #pragma once
 
 #include <cstddef>
@@ -27,68 +27,71 @@ namespace plimsoll::load {
 
 class RunLoop;
 
-/// The clock of a run, and what answers its requests: something in each of the scenario's slots. One thread calls.
+/// The clock of a run and the servers of its requests, one in each of the scenario's slots. Called from one thread.
 class Runner {
  public:
   virtual ~Runner() = default;
 
   // ---- time ------------------------------------------------------------------------------------------------
-  /// The run begins: the clock reads 0.
+  /// Starts the run: the clock reads 0.
   virtual void start() = 0;
-  /// The next end of a step or a lower bound of it, if it is known, or timer of a policy; kNever if there is neither.
+  /// Returns the next known end of a step, or a lower bound of it, or timer of a policy; kNever if there is neither.
   [[nodiscard]] virtual Nanos next_event() const = 0;
-  /// Steps are in flight whose ends next_event() does not know.
+  /// Returns whether steps are in flight whose ends next_event() does not know.
   [[nodiscard]] virtual bool in_flight() const = 0;
-  /// Advances the clock to `until`, or less far if a step ends or looks_up() is due. Returns its time, which never
-  /// decreases. May throw DeviceError.
+  /// Advances the clock to `until`, or less far if a step ends or looks_up() is due. Returns the clock's time, which
+  /// never decreases. May throw DeviceError.
   [[nodiscard]] virtual Nanos wait(Nanos until) = 0;
-  /// Whether it is time to report progress and to check for a stop request. Asked before every pass of the loop.
+  /// Returns whether to report progress and check for a stop request now. Called before every pass of the loop.
   [[nodiscard]] virtual bool looks_up(Nanos now) = 0;
   /// Completes the steps that have ended by `now`, in order of their ends. For each it calls loop.reached() before and
-  /// loop.collect() after, and loop.must_decide() for a replica without further steps. True if a step may have ended.
+  /// loop.collect() after, and loop.must_decide() for a replica without further steps. Returns whether a step may have
+  /// ended.
   virtual bool complete(Nanos now, RunLoop& loop) = 0;
-  /// No step starts any more, except by decide().
+  /// Prevents further steps, except those started by decide().
   virtual void end_plans() = 0;
 
-  // ---- what serves in a slot ------------------------------------------------------------------------------
-  /// Requests that left the slot since the caller last cleared the list.
+  // ---- the server in a slot --------------------------------------------------------------------------------
+  /// Returns the requests that left the slot since the caller last cleared the list.
   [[nodiscard]] virtual std::vector<sched::FinishedAttempt>& ended(std::size_t slot) = 0;
-  /// For the router; 0 where it is not known.
+  /// Returns the number for the router; 0 if it is not known.
   [[nodiscard]] virtual std::int64_t kv_blocks_in_use(std::size_t slot) = 0;
+  /// Returns whether a step is in flight in the slot.
   [[nodiscard]] virtual bool busy(std::size_t slot) const = 0;
-  /// Delivers a request. Its handle, or nothing if the front door refused it.
+  /// Delivers a request. Returns its handle; nullopt if the front door refused it.
   [[nodiscard]] virtual std::optional<sched::ReqId> arrive(std::size_t slot, const sched::NewRequest& request,
                                                            Nanos now) = 0;
-  /// Drops the request, after the step in flight if there is one.
+  /// Drops the request; if a step is in flight, after that step.
   virtual void cancel(std::size_t slot, sched::ReqId id, std::uint64_t serial, Nanos now) = 0;
-  /// The client gave up, but the engine does not know and continues.
+  /// Records that the client gave up, while the engine does not know and continues.
   virtual void abandon(std::size_t slot, sched::ReqId id, std::uint64_t serial) = 0;
   /// Asks the policy, and starts the steps that it decides.
   virtual void decide(std::size_t slot, Nanos now) = 0;
-  /// Called with the requests that have left the replica, before the list is cleared.
+  /// Reports the requests that have left the replica, before the list is cleared.
   virtual void left(std::size_t /*slot*/, const std::vector<sched::FinishedAttempt>& /*ended*/) {}
-  /// The replica fails, and its step in flight is lost; its measurements are kept. With `restarts`, a new and empty
+  /// Makes the replica fail. Its step in flight is lost; its measurements are kept. If `restarts` is true, a new, empty
   /// replica takes the slot.
   virtual void replace(std::size_t slot, bool restarts, Nanos now) = 0;
 
   // ---- the run ----------------------------------------------------------------------------------------------
-  /// The delays of an attempt before it is delivered.
+  /// Returns the delays of an attempt before it is delivered.
   [[nodiscard]] virtual FrontEnd front_end() const { return {}; }
   /// Completes the steps that have ended by `now`, so that the replicas' counters can be read.
   virtual void settle(Nanos /*now*/) {}
-  /// The warm-up ends: what is measured before does not count.
+  /// Ends the warm-up: earlier measurements do not count.
   virtual void end_warmup() = 0;
-  /// Adds what was measured since the warm-up. Called once, when the last request has ended.
+  /// Adds the measurements since the warm-up. Called once, when the last request has ended.
   virtual void measure(sched::MetricsCollector& out) = 0;
-  /// Adds what the runner has kept, such as steps and, with `logs`, decision logs. Called once, after the run.
+  /// Adds what the runner recorded, such as steps and, with `logs`, decision logs. Called once, after the run.
   virtual void take(sched::RunResult& result, bool logs) = 0;
 };
 
 /// A runner with a scheduler of its own in every slot.
 class ReplicaRunner : public Runner {
  public:
+  /// Returns the replica that is in the slot now.
   [[nodiscard]] virtual sched::Replica& replica(std::size_t slot) = 0;
-  /// All replicas so far, failed ones included, in order of their starts.
+  /// Returns all replicas so far, failed ones included, in order of their starts.
   [[nodiscard]] virtual std::span<sched::Replica* const> replicas() const = 0;
 
   [[nodiscard]] std::vector<sched::FinishedAttempt>& ended(std::size_t slot) final { return replica(slot).ended(); }
@@ -98,34 +101,34 @@ class ReplicaRunner : public Runner {
   void take(sched::RunResult& result, bool logs) override;
 
  private:
-  std::vector<sched::Integrals> before_;  // of each replica, at the end of the warm-up
+  std::vector<sched::Integrals> before_;  // integrals of each replica at the end of the warm-up
 };
 
 /// Drives one run to its end. Uses the runner and the senders from one thread.
 class RunLoop {
  public:
-  /// Everything that is passed outlives the loop. The requests are those of the scenario's workload, or of `senders` if
-  /// it is not null.
+  /// All arguments must outlive the loop. Sends the requests of the scenario's workload, or those of `senders` if not
+  /// null.
   RunLoop(const Replication& replication, Runner& runner, Senders* senders = nullptr);
   RunLoop(const RunLoop&) = delete;
   RunLoop& operator=(const RunLoop&) = delete;
 
-  /// Runs to the end. False if options.stop was requested; no step runs on a device then. Throws InputError for a run
-  /// without end, and any error of the runner.
+  /// Runs to the end. Returns false if options.stop was requested; then no step is running on a device any more. Throws
+  /// InputError for a run without end, and any error of the runner.
   [[nodiscard]] bool run();
-  /// Closes the replication.
+  /// Closes the replication in the metrics.
   void report();
-  /// Adds requests, logs and step counts; complete after run().
+  /// Adds requests, logs and step counts; they are complete after run().
   void take(sched::RunResult& result);
 
   // ---- called by Runner::complete() ---------------------------------------------------------------------------
-  /// A step ends at `time`. Ends the warm-up if it is over by then.
+  /// Reports that a step ends at `time`. Ends the warm-up if it is over by then.
   void reached(Nanos time) {
     if (!warm_ && time >= warmup_) end_warmup();
   }
-  /// Hands the requests that left the replica to their clients.
+  /// Reports the requests that left the replica to their clients.
   void collect(std::size_t slot);
-  /// The replica decides next.
+  /// Makes the replica decide next.
   void must_decide(std::size_t slot);
 
  private:
@@ -142,18 +145,18 @@ class RunLoop {
   const Replication replication_;
   Runner& runner_;
   Dispatcher dispatcher_;
-  std::vector<bool> undecided_;           // replicas that must decide
-  std::vector<std::size_t> must_decide_;  // the same as a list
+  std::vector<bool> undecided_;           // true for replicas that must decide
+  std::vector<std::size_t> must_decide_;  // the same replicas as a list
   Nanos warmup_ = 0;
   bool warm_ = false, measured_ = false;
 };
 
-/// Makes the runner of one replication, which keeps what `options` say.
+/// Makes the runner of one replication. The runner records what `options` ask for.
 using MakeRunner = std::function<std::unique_ptr<Runner>(std::uint64_t replication, const sched::RunOptions& options)>;
 
-/// Runs all replications one after the other, and keeps requests, steps and logs of the first. Metrics are added to
-/// `out`. If the runner throws DeviceError and `failure` is given, the text goes there and the result is partial and
-/// `stopped`; otherwise the error is rethrown.
+/// Runs all replications one after the other, recording requests, steps and logs of the first. Adds the metrics to
+/// `out`. If the runner throws DeviceError and `failure` is not null, `*failure` gets its text and the partial result
+/// has `stopped` set; otherwise the error is rethrown.
 [[nodiscard]] sched::RunResult run_replications(const Scenario& scenario, const sched::RunOptions& options,
                                                 sched::MetricsCollector& out, const MakeRunner& make,
                                                 std::string* failure = nullptr);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mini-language of the conformance tests: name:prompt+output[/cap][@k], items separated by blanks.
+// The mini-language of the conformance tests: name:prompt+output[/cap][@k], items separated by white space.
 #include <charconv>
 #include <cstdint>
 #include <string>
@@ -35,7 +35,7 @@ class ScriptParser {
   }
 
   static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-  // What decisions.txt can carry without its separators becoming ambiguous.
+  // The characters that decisions.txt can hold without ambiguous separators.
   static bool in_name(char c) {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
            c == '.';

@@ -27,7 +27,7 @@ class ScriptRun {
     real_at_[0] = 0;
   }
 
-  /// False if options.stop was requested.
+  /// Returns false if options.stop was requested.
   bool run() {
     while (may_go_on()) {
       deliver();
@@ -38,6 +38,7 @@ class ScriptRun {
       } else if (replica_.wake_at() != sched::kNever) {
         pass_to(replica_.wake_at());
       } else if (next_ < order_.size()) {
+        // Nothing can happen before the next request appears: skip to its step.
         k_ = std::max(k_, script_.requests[order_[next_]].visible_before_step);
         replica_.log().jump_to(k_);
       } else {
@@ -92,14 +93,14 @@ class ScriptRun {
     collect();
   }
 
-  // While the policy waits, both clocks advance by the same time.
+  // While the policy waits, both clocks advance by the same amount.
   void pass_to(Nanos wake) {
     real_ += 1e-9 * static_cast<double>(wake - now_);
     now_ = wake;
     real_at_[now_] = real_;
   }
 
-  // Converts a stamp of the script's clock to a time of the run.
+  // Converts a stamp of the script's clock to a time of the run, both in nanoseconds; -1 stays -1.
   [[nodiscard]] Nanos real(Nanos stamp) const {
     if (stamp < 0) return -1;
     return static_cast<Nanos>(1e9 * std::prev(real_at_.upper_bound(stamp))->second + 0.5);
@@ -118,6 +119,7 @@ class ScriptRun {
       result.generated = e.generated;
       result.outcome = e.outcome;
       result.code = e.code;
+      // The attempt's own durations are on the script's clock, so they are computed anew from converted times.
       const double latency = 1e-9 * static_cast<double>(result.end - result.sent);
       result.queue_s =
           e.first_scheduled < 0 ? latency : 1e-9 * static_cast<double>(real(e.first_scheduled) - result.sent);
@@ -154,7 +156,7 @@ class ScriptRun {
   sched::MetricsCollector& out_;
   ScriptReplica& driver_;
   sched::Replica& replica_;
-  std::vector<std::size_t> order_;  // requests by the step they appear before
+  std::vector<std::size_t> order_;  // requests, sorted by the step before which they appear
   std::size_t next_ = 0, ended_ = 0;
   std::int64_t k_ = 1;               // the step about to be decided
   Nanos now_ = 0;                    // the script's clock

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a `script` load (docs/study-file.md): requests appear just before the k-th step, and every step lasts
-// `script_step` on the script's own clock. The policy sees this clock alone; real durations reach only the metrics.
+// `script_step` on the script's own clock. The policy sees only this clock; real durations affect only the metrics.
 // Both backends use this driver, so their decisions are equal by construction.
 #pragma once
 
@@ -23,16 +23,16 @@ class ScriptReplica {
     return replica().arrive(request, now);
   }
   virtual bool decide(Nanos now) { return replica().decide(now); }
-  /// A request has left the replica.
+  /// Reports that a request has left the replica.
   virtual void ended(const sched::FinishedAttempt&) {}
-  /// Runs the decided step and completes it with the stamp `end`; `real_start`, in seconds, is where it begins in the
-  /// run. Returns the seconds that it took.
+  /// Runs the decided step and completes it with the stamp `end`. `real_start` is its start in the run, in seconds.
+  /// Returns its duration in seconds.
   virtual double run_step(Nanos start, Nanos end, double real_start) = 0;
 };
 
 /// Runs the script. Metrics are added to `out`; the caller fills in the result's steps. If the replica throws
-/// DeviceError and `failure` is given, the text goes there and the result is partial and `stopped`; otherwise the error
-/// is rethrown. Throws InputError for a script that never ends.
+/// DeviceError and `failure` is not null, `*failure` gets its text and the partial result has `stopped` set; otherwise
+/// the error is rethrown. Throws InputError for a script that never ends.
 [[nodiscard]] sched::RunResult run_script(const Scenario& scenario, const sched::RunOptions& options,
                                           ScriptReplica& replica, sched::MetricsCollector& out,
                                           std::string* failure = nullptr);

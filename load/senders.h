@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who sends the requests of a run, and learns how they end: the drawn clients of a workload (clients.h), or those of a
-// server in real time.
+// The senders of a run's requests, which also learn how they end: the simulated clients of a workload (clients.h), or
+// the clients of a server in real time.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ using ClientId = std::uint32_t;
 /// An attempt to deliver.
 struct Attempt {
   ClientId client = 0;
-  sched::NewRequest request;  // its serial is the order of sending
+  sched::NewRequest request;  // the serial is the order of sending
 };
 
 /// An attempt whose client gave up.
@@ -30,28 +30,28 @@ struct TimedOut {
   std::uint64_t serial = 0;
 };
 
-/// Delays of an attempt before it is delivered, in simulated runs; a real engine has its own front end.
+/// The delays of an attempt before it is delivered in simulated runs; a real engine has its own front end.
 struct FrontEnd {
-  Seconds intake{0};       // first: attempts queue, and as many at a time as there are replicas take this long
-  Seconds delay{0};        // then: every attempt takes this long, without queueing
-  OutputDrift drift = {};  // of equal requests in a closed loop
+  Seconds intake{0};       // first: attempts queue; as many in parallel as there are replicas, each for this long
+  Seconds delay{0};        // then: every attempt is delayed by this, without queueing
+  OutputDrift drift = {};  // drift of equal requests in a closed loop
 };
 
 /// Clients that wait for the same instant do not reach a server at once: each sends this much after the one before it.
 /// An engine that was idle begins with the first of them alone.
 inline constexpr Nanos kApart = 1'000;
 
-/// When attempts leave the front end, which takes them in order of sending.
+/// Computes when attempts leave the front end, which processes them in order of sending.
 class FrontEndQueue {
  public:
   /// As many attempts at a time as there are replicas leave at least `apart` after those before them.
   FrontEndQueue(const FrontEnd& front_end, std::int32_t replicas, Nanos apart = 0);
-  /// When an attempt sent at `sent` is delivered, if it is the next.
+  /// Returns when an attempt sent at `sent` is delivered, if it is the next to enter.
   [[nodiscard]] Nanos delivery(Nanos sent) const {
     if (busy_until_.empty()) return sent + delay_;
     return std::max(sent, busy_until_.front()) + intake_ + delay_;
   }
-  /// That attempt enters.
+  /// Makes that attempt enter.
   void take_in(Nanos sent);
 
  private:
@@ -59,28 +59,29 @@ class FrontEndQueue {
   std::vector<Nanos> busy_until_;  // min-heap of the times at which each is free again; empty: none is ever busy
 };
 
+/// Sends attempts and learns how they end. Called from one thread.
 class Senders {
  public:
   virtual ~Senders() = default;
 
-  /// When the next attempt is delivered; kNever if none is on its way.
+  /// Returns when the next attempt is delivered; kNever if none is on its way.
   [[nodiscard]] virtual Nanos next_send() const = 0;
-  /// When the next client may give up.
+  /// Returns when the next client may give up; kNever if none may.
   [[nodiscard]] virtual Nanos next_timeout() const = 0;
-  /// The next attempt that is delivered by `now`, in order of sending; nullopt if there is none. The request's spans
-  /// and name are valid until the next call.
+  /// Returns the next attempt that is delivered by `now`, in order of sending; nullopt if there is none. The request's
+  /// spans and name are valid until the next call.
   [[nodiscard]] virtual std::optional<Attempt> send(Nanos now) = 0;
   /// Records that the attempt of `client` reached `replica`, and its handle there; no handle if it was refused.
   virtual void dispatched(ClientId client, std::int32_t replica, std::optional<sched::ReqId> id, Nanos now) = 0;
-  /// No replica serves: the attempt fails at once.
+  /// Fails the attempt at once, because no replica serves.
   virtual void refuse(ClientId client, Nanos now) = 0;
-  /// A replica died: every open attempt on it fails.
+  /// Fails every open attempt on a replica that died.
   virtual void lose(std::int32_t replica, Nanos now) = 0;
-  /// The next attempt whose client gives up at or before `now` and that is still open.
+  /// Returns the next open attempt whose client gives up at or before `now`.
   [[nodiscard]] virtual std::optional<TimedOut> time_out(Nanos now) = 0;
-  /// An attempt left its replica. False, and ignored, if its client had given up on it.
+  /// Reports that an attempt left its replica. Returns false, and ignores it, if its client had given up.
   virtual bool ended(const sched::FinishedAttempt& ended, Nanos now) = 0;
-  /// No request is open, and none will be sent.
+  /// Returns whether no request is open and none will be sent.
   [[nodiscard]] virtual bool done() const = 0;
 };
 

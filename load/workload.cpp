@@ -17,7 +17,7 @@ namespace plimsoll::load {
 namespace {
 
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
-// Tokens of one block of a shared prefix; 16 is the usual KV block, so that no engine's blocks are finer.
+// Tokens per block of a shared prefix. 16 is the usual KV block, so no engine's blocks are smaller.
 constexpr std::int32_t kPrefixBlock = 16;
 
 const IndependentLengths kOneToken{};
@@ -28,13 +28,13 @@ const IndependentLengths& marginals(const LengthSpec& lengths) {
   return both != nullptr ? *both : kOneToken;
 }
 
-// Whether requests take the replayed rows' own lengths, in order.
+// Returns whether requests use the lengths of the replayed rows, in order.
 bool uses_own_rows(const WorkloadSpec& spec) {
   const auto* replay = std::get_if<TraceReplay>(&spec.load);
   const auto* pairs = std::get_if<TracePairs>(&spec.lengths);
   if (replay == nullptr || pairs == nullptr) return false;
   if (pairs->trace == nullptr || pairs->trace == replay->trace) return true;
-  // The same file read twice, once for the load and once for the lengths.
+  // The same file may be read twice, once for the load and once for the lengths.
   return replay->trace != nullptr && !pairs->trace->file.empty() && pairs->trace->file == replay->trace->file;
 }
 
@@ -55,10 +55,10 @@ void check(const WorkloadSpec& spec) {
   }
 }
 
-// Of an even distribution around `tokens` with this coefficient of variation.
+// Half-width of a uniform distribution around `tokens` with this coefficient of variation.
 double half_width(std::int32_t tokens, double cv) { return std::sqrt(3.0) * cv * tokens; }
 
-// Requests the load itself ends after; kUnlimited where only `requests` or `duration` ends it.
+// Returns after how many requests the load ends by itself; kUnlimited if only `requests` or `duration` ends it.
 std::int64_t own_limit(const LoadSpec& load) {
   if (const auto* jump = std::get_if<JumpStart>(&load)) return 3 * std::int64_t{jump->concurrency};
   if (const auto* burst = std::get_if<Burst>(&load)) return burst->count;
@@ -71,7 +71,7 @@ std::int64_t own_limit(const LoadSpec& load) {
 std::uint64_t of_tile(std::uint64_t id, std::uint64_t tile) {
   if (tile == 0) return id;
   const std::uint64_t mixed = RandomStream(id, tile, Purpose::prefix_group).block(0)[0];
-  return mixed == 0 ? 1 : mixed;  // 0: no session
+  return mixed == 0 ? 1 : mixed;  // 0 means no session
 }
 
 // The JumpStart protocol and scripts fix their own number of requests.
@@ -98,7 +98,7 @@ struct Workload::State {
   RandomStream pair_stream, prefix_stream, drift_stream, priority_stream;
   OutputDrift drift;
   bool own_rows = false;
-  std::int64_t limit = kUnlimited;  // of bodies and of arrivals
+  std::int64_t limit = kUnlimited;  // limit on both bodies and arrivals
   double last_ns = std::numeric_limits<double>::infinity();
   std::int64_t arrivals = 0, bodies = 0;
   bool ended = false;
@@ -132,8 +132,8 @@ RequestBody Workload::State::scripted(std::uint64_t i) const {
   return body;
 }
 
-// A resampled row loses its session and block ids: two draws of a row are two different requests, and with equal ids
-// they would share cached blocks as real requests do not.
+// A resampled row loses its session and block ids: two draws of a row are two different requests. With equal ids they
+// would share cached blocks, which real requests do not.
 RequestBody Workload::State::sampled(std::uint64_t i) const {
   RequestBody body;
   if (const auto* pairs = std::get_if<TracePairs>(&spec.lengths)) {
@@ -177,7 +177,7 @@ void Workload::State::add_prefix(std::uint64_t i, RequestBody& body) {
   // A prompt shorter than the prefix shares only what it has.
   const std::int32_t blocks = std::min(spec.prefix.tokens, body.input_tokens) / kPrefixBlock;
   prefix_hashes.clear();
-  // The hash combines group and block number: two blocks are equal exactly if both are.
+  // The hash combines group and block number: two hashes are equal only if both numbers are.
   for (std::int32_t block = 0; block < blocks; ++block)
     prefix_hashes.push_back(group << 32U | static_cast<std::uint32_t>(block));
   body.prefix_hashes = prefix_hashes;
@@ -195,13 +195,13 @@ std::int32_t Workload::State::draw_priority(std::uint64_t i) const {
   return spec.priorities.back().priority;  // by rounding
 }
 
-// Requests 2k and 2k + 1 share a draw with opposite signs; with an odd number, the last request has no counterpart.
+// Requests 2k and 2k + 1 use the same draw with opposite signs. If their number is odd, the last one does not drift.
 void Workload::State::let_drift(std::uint64_t i, RequestBody& body) const {
   if (i % 2 == 0 && static_cast<std::int64_t>(i) + 1 == limit) return;
   const std::int32_t most = body.output_tokens - shortest_output(body.output_tokens, drift.cv);
   const RandomBlock bits = drift_stream.block(i / 2);
   const double real = half_width(body.output_tokens, drift.cv) * (2 * uniform01(bits[0]) - 1);
-  // Rounded up with the probability of the fraction, so that short outputs drift as well.
+  // Stochastic rounding: short outputs drift as well.
   auto by = std::clamp(static_cast<std::int32_t>(std::floor(real + uniform01(bits[1]))), -most, most);
   if (i % 2 == 1) by = -by;
   if (drift.longest > 0) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A workload: when requests are sent (load) and how long they are (lengths). Both backends draw from the
-// same generators, so that a simulated and a measured run see the same requests at the same times.
+// A workload: when requests are sent (load) and how long they are (lengths). Both backends draw from the same
+// generators, so a simulated and a measured run see the same requests at the same times.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace plimsoll::load {
 struct ClosedLoop {
   std::int32_t concurrency = 1;
   Seconds think{0};
-  double drift = 0;  // coefficient of variation of equal output lengths (OutputDrift); 0: they stay equal
+  double drift = 0;  // coefficient of variation that spreads equal output lengths (OutputDrift); 0: none
   bool operator==(const ClosedLoop&) const = default;
 };
 struct Poisson {
@@ -42,24 +42,25 @@ struct Burst {
   std::int64_t count = 1;
   bool operator==(const Burst&) const = default;
 };  // all at t = 0
-/// The trace `tiles` times in a row, a mean gap apart; sessions and prefixes of each time are its own.
+/// Replays the trace `tiles` times, one mean gap apart; each repetition has its own sessions and prefixes.
 struct TraceReplay {
   std::shared_ptr<const traces::Trace> trace;
   double rate_scale = 1;
   std::int32_t tiles = 1;
   bool operator==(const TraceReplay&) const = default;
 };
-/// Requests of a whole replay, and the time from its start to that of the next tile, at rate scale 1.
+/// The number of requests of a whole replay, and the time from one tile's start to the next one's, at rate scale 1.
 [[nodiscard]] std::int64_t replayed_requests(const TraceReplay& replay);
 /// The time from the first row of a trace to that of its repetition: its length and a mean gap.
 [[nodiscard]] Nanos tile_length(const traces::Trace& trace);
-/// 3 x concurrency identical requests in a closed loop, the first wave at t = 0; WorkloadSpec::requests does not apply.
+/// 3 x concurrency identical requests in a closed loop, the first wave at t = 0. Ignores WorkloadSpec::requests.
 struct JumpStart {
   std::int32_t concurrency = 1;
   bool operator==(const JumpStart&) const = default;
 };
-/// The conformance mini-language: "A:6+3@1 B:5+4/8@2", name:prompt+output[/cap][@k]. `output` is as written: the body's
-/// true output is min(output, cap), its max_new_tokens is cap. WorkloadSpec::requests and lengths do not apply.
+/// The conformance mini-language: "A:6+3@1 B:5+4/8@2", name:prompt+output[/cap][@k]. `output` is as written; the true
+/// output of the request is min(output, cap), and its max_new_tokens is cap. Ignores WorkloadSpec::requests and
+/// lengths.
 struct ScriptRequest {
   std::string name;
   std::int32_t prompt = 0, output = 0, cap = 0;
@@ -73,20 +74,20 @@ struct Script {
 };
 using LoadSpec = std::variant<ClosedLoop, Poisson, GammaArrivals, ConstantRate, Burst, TraceReplay, JumpStart, Script>;
 
-/// Throws InputError with the byte column inside `text`, from 1, in where().column (no file, no line) and in the
-/// message.
+/// Parses a script. Throws InputError with the byte column in `text`, from 1, in where().column (without file and line)
+/// and in the message.
 [[nodiscard]] std::vector<ScriptRequest> parse_script(std::string_view text);
 
-/// The name used in studies and in the column load_kind: closed_loop, poisson, gamma, constant, burst, trace,
+/// The load's name in studies and in the column load_kind: closed_loop, poisson, gamma, constant, burst, trace,
 /// jumpstart, script.
 [[nodiscard]] std::string_view load_kind(const LoadSpec& load);
-/// The number a sweep varies: concurrency, rate (requests/s), count, rate_scale; 0 for a script.
+/// The number that a sweep varies: concurrency, rate (requests/s), count or rate_scale; 0 for a script.
 [[nodiscard]] double load_value(const LoadSpec& load);
-/// Requests/s of an open loop whose rate stays the same; nullopt for the others.
+/// Requests/s of an open loop with a constant rate; nullopt for other loads.
 [[nodiscard]] std::optional<double> stationary_rate(const LoadSpec& load);
-/// Variance over squared mean of the gaps of such a load; 0 for the others.
+/// Variance over squared mean of the gaps of such a load; 0 for other loads.
 [[nodiscard]] double gap_scv(const LoadSpec& load);
-/// Whether clients wait for completions before they send again.
+/// Returns whether clients wait for an answer before they send again.
 [[nodiscard]] bool is_closed_loop(const LoadSpec& load);
 
 // ---- lengths: how long requests are -----------------------------------------------------------------------
@@ -95,7 +96,8 @@ struct FixedLength {
   bool operator==(const FixedLength&) const = default;
 };
 enum class LengthFamily : std::uint8_t { uniform, lognormal, geometric };
-/// Rounded to whole tokens, clamped to [min, max]; max 0 means no upper limit. Uniform uses min and max only.
+/// Drawn lengths are rounded to whole tokens and clamped to [min, max]; max 0: no upper limit. Uniform uses only min
+/// and max.
 struct LengthDistribution {
   LengthFamily family = LengthFamily::lognormal;
   double mean = 0, cv = 1;
@@ -108,16 +110,16 @@ struct IndependentLengths {
   LengthMarginal input = FixedLength{}, output = FixedLength{};
   bool operator==(const IndependentLengths&) const = default;
 };
-/// (input, output) pairs resampled with replacement from a trace. With TraceReplay of the same trace or file, or with a
-/// null trace here, the replayed rows' own lengths, sessions and prefixes are used, in order.
+/// (input, output) pairs, resampled with replacement from a trace. With TraceReplay of the same trace or file, or with
+/// a null trace here, requests use the lengths, sessions and prefixes of the replayed rows, in order.
 struct TracePairs {
   std::shared_ptr<const traces::Trace> trace;
   bool operator==(const TracePairs&) const = default;
 };
 using LengthSpec = std::variant<IndependentLengths, TracePairs>;
 
-/// Shared prompt beginnings: each request belongs to one of `groups`, and its first `tokens` prompt tokens are the
-/// group's.
+/// Shared beginnings of prompts: each request belongs to one of `groups`, and its first `tokens` prompt tokens are the
+/// same as in the rest of the group.
 struct PrefixSpec {
   std::int32_t groups = 0;
   std::int32_t tokens = 0;
@@ -131,61 +133,62 @@ struct PriorityClass {
   bool operator==(const PriorityClass&) const = default;
 };
 
+/// The whole workload: when requests are sent, their lengths, and when to stop.
 struct WorkloadSpec {
   LoadSpec load = ClosedLoop{};
   LengthSpec lengths = IndependentLengths{};
   PrefixSpec prefix{};
   std::vector<PriorityClass> priorities;  // drawn for each request; empty: those of the replayed rows, else 0
-  std::int64_t requests = 0;              // stop after this many; 0: no limit (then duration or the load ends it)
+  std::int64_t requests = 0;              // stop after this many; 0: no limit (duration or the load ends it)
   Seconds duration{0};                    // no request is sent after this; 0: no limit
   std::uint64_t seed = 1;
 };
 
-/// Spread of output lengths, so that equal requests of a closed loop do not stay in step. Lengths are drawn uniformly
+/// A spread of output lengths, so that equal requests of a closed loop do not stay in step. Lengths are drawn uniformly
 /// within about 1.7 cv of the stated one, in antithetic pairs: one is longer by as much as the other is shorter, so the
-/// total number of tokens is as stated.
+/// total number of tokens stays the same.
 struct OutputDrift {
   double cv = 0;             // 0: none
-  std::int64_t longest = 0;  // input and output of a lengthened request have at most so many tokens; 0: no limit
+  std::int64_t longest = 0;  // limit on input + output of a lengthened request, tokens; 0: no limit
 };
-/// The shortest output that the drift can draw for `tokens`.
+/// Returns the shortest output that the drift can draw for `tokens`.
 [[nodiscard]] std::int32_t shortest_output(std::int32_t tokens, double drift_cv);
-/// The mean of drawn lengths, before they are cut off at `min` and `max`.
+/// Returns the mean of drawn lengths, before clamping to `min` and `max`.
 [[nodiscard]] double length_mean(const LengthMarginal& lengths);
-/// The coefficient of variation of drawn lengths, before they are cut off at `min` and `max`.
+/// Returns the coefficient of variation of drawn lengths, before clamping to `min` and `max`.
 [[nodiscard]] double length_cv(const LengthMarginal& lengths);
 
-/// What one request asks for. `output_tokens` is the true length, which no policy sees; `max_new_tokens` is the user's
-/// cap.
+/// One request's content. `output_tokens` is the true length, which no policy sees; `max_new_tokens` is the user's cap.
 struct RequestBody {
   std::int32_t input_tokens = 0, output_tokens = 0, max_new_tokens = 0;
   std::uint64_t session = 0;
   std::span<const std::uint64_t> prefix_hashes;  // valid until the next call of next_body()
   std::int32_t hash_block_tokens = 0;
   std::int32_t priority = 0;
-  std::string_view name;  // of a script's request; empty otherwise
+  std::string_view name;  // name of a script's request; empty otherwise
 };
 
-/// Draws a workload. Deterministic: the i-th body and the i-th gap depend only on (seed, replication, i), from one
-/// counter-based stream per purpose, so that runs that differ in load or deployment share their random numbers.
-/// One thread at a time.
+/// Draws a workload. Deterministic: the i-th body and the i-th gap depend only on (seed, replication, i), with one
+/// counter-based stream per purpose. Runs that differ in load or deployment therefore share their random numbers. Not
+/// thread-safe.
 class Workload {
  public:
-  /// Throws InputError when the numbers of the spec describe no workload (rate 0, an empty trace, a mean below 1 …).
+  /// Throws InputError if the spec describes no workload (rate 0, an empty trace, a mean below 1 …).
   Workload(const WorkloadSpec& spec, std::uint64_t replication, const OutputDrift& drift = {});
   ~Workload();
   Workload(Workload&&) noexcept;
   Workload& operator=(Workload&&) noexcept;
 
-  /// Open loops: the time of the next arrival, nondecreasing; nullopt when the workload has ended. Scripts and closed
-  /// loops have no arrivals of their own and return nullopt. The first gap precedes the first arrival (bursts and
-  /// traces start at 0).
+  /// Open loops: returns the time of the next arrival, nondecreasing; nullopt when the workload has ended. Scripts and
+  /// closed loops have no arrivals of their own and return nullopt. The first gap precedes the first arrival (bursts
+  /// and traces start at 0).
   [[nodiscard]] std::optional<Nanos> next_arrival();
-  /// The next request, in order of sending; nullopt once `requests` have been drawn.
+  /// Returns the next request, in order of sending; nullopt once `requests` have been drawn.
   [[nodiscard]] std::optional<RequestBody> next_body();
-  /// Whether next_body() has given its last request.
+  /// Returns whether next_body() has returned its last request.
   [[nodiscard]] bool exhausted() const;
-  /// Requests this workload will send in all where that is known beforehand (JumpStart: 3 x concurrency), 0 otherwise.
+  /// Returns the number of requests that this workload will send, if known in advance (JumpStart: 3 x concurrency);
+  /// else 0.
   [[nodiscard]] std::int64_t planned_requests() const;
 
  private:

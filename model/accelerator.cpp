@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, kOpClasses> kClassNames{"gemm", "moe_gemm
 
 FlopsPerSecond half_peak(const Accelerator& a) { return std::max(a.fp16, a.bf16); }
 
-// A device without 16-bit units (a CPU) widens to fp32.
+// A device without 16-bit units (a CPU) converts to fp32.
 FlopsPerSecond or_fp32(const Accelerator& a, FlopsPerSecond peak) { return half_peak(a).value > 0 ? peak : a.fp32; }
 
 bool is_ascending(const std::vector<double>& grid) {
@@ -51,8 +51,8 @@ std::string number_problem(const OpCoefficients& c) {
   return {};
 }
 
-// Flops and bytes of a grid point where the table's axes tell them: products in 16 bits with n = k, and decode
-// attention with the reference layout of 8 KV heads of 128 in 16 bits, 4096 bytes a token.
+// Flops and bytes of a grid point, if the table's axes determine them: 16-bit matrix products with n = k, and decode
+// attention in 16 bits with 8 KV heads of size 128 (the reference layout, 4096 bytes per token).
 struct Work {
   double flops = 0, bytes = 0;
 };
@@ -63,7 +63,7 @@ Work work_at(OpClass op_class, double x, double y) {
   return {};
 }
 
-// The smallest excess of the bytes beyond the cache over what the residual leaves time for.
+// Finds a grid point at which the residual leaves less time than reading the bytes beyond the cache takes.
 std::string bound_problem(const Accelerator& a, OpClass op_class, const OpCoefficients& c) {
   constexpr double kTolerance = 1e-6;
   const ResidualTable& table = *c.residual;

@@ -9,7 +9,7 @@
 namespace plimsoll::model {
 namespace {
 
-// The first name of each is ours. gelu_fast, gelu_accurate and gelu_pytorch_tanh write the same formula differently.
+// The first name of each function is ours. gelu_fast, gelu_accurate and gelu_pytorch_tanh are the same formula.
 constexpr std::array<std::pair<std::string_view, Activation>, 11> kActivationNames{
     {{"silu", Activation::silu},
      {"gelu", Activation::gelu},
@@ -79,7 +79,7 @@ Architecture default_architecture(const LlmShape& shape) {
   a.activation = activation_from_name(shape.activation).value_or(Activation::silu);
   a.rope = usual_rope(shape);
   const bool opt = shape.family == "opt", gptj = shape.family == "gptj", falcon = shape.family == "falcon";
-  // In OPT and Falcon one flag switches the biases of all matrices; in Llama and Qwen3 those of attention alone.
+  // In OPT and Falcon one flag enables the biases of all matrices; in Llama and Qwen3 only those of attention.
   const bool all = (opt || falcon) && shape.qkv_bias;
   a.attention_out_bias = all || (shape.qkv_bias && (shape.family == "llama" || shape.family == "qwen3"));
   a.mlp_bias = all || gptj;

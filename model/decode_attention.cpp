@@ -10,8 +10,8 @@ namespace plimsoll::model {
 
 namespace {
 
-// What took longer than both of the next two, longer, contexts was disturbed; raising everything behind it instead
-// would spread one slow measurement (a table's first, of two tokens on an H200, 2.5 times) over all contexts.
+// A time longer than both of the next two (at longer contexts) was disturbed. Raising all later times instead would
+// spread one slow measurement over all contexts. On an H200 a table's first one, of two tokens, was 2.5 times too long.
 void lower_peaks(std::vector<ResidualKnot>& knots) {
   for (std::size_t i = 0; i + 2 < knots.size(); ++i)
     knots[i].time = std::min(knots[i].time, std::max(knots[i + 1].time, knots[i + 2].time));
@@ -31,7 +31,7 @@ std::vector<ResidualKnot> decode_residual_slice(const ResidualTable& table, doub
   double before = 0;
   for (ResidualKnot& knot : knots)
     knot.time = before = std::max({before, knot.time, affine.bound_slope * knot.context});
-  // Beyond the last knot the ratio is constant and base / bound falls towards slope / bound_slope.
+  // Beyond the last knot the ratio is constant, and base / bound falls towards slope / bound_slope.
   ResidualKnot& last = knots.back();
   last.time = std::max(last.time, (affine.constant + affine.slope * last.context) * affine.bound_slope / affine.slope);
   return knots;

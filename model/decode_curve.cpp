@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Evaluation of DecodeCurve. A layer's attention is affine in the context; with a residual it is so between the points
-// of the residual's grid, whose times ForwardCost makes sure do not fall.
+// Evaluates DecodeCurve. A layer's attention is affine in the context. With a residual it is affine between the points
+// of the residual's grid; ForwardCost ensures that the times at these points do not fall.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,8 +14,8 @@ namespace plimsoll::model {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kBoundTolerance = 1e-9;  // rounding of a sum of some hundred terms
-constexpr double kStreamExponent = 3;     // between the memory's time and that of a kernel of few thread blocks
+constexpr double kBoundTolerance = 1e-9;  // rounding error of a sum of some hundred terms
+constexpr double kStreamExponent = 3;     // p-norm of the memory's time and that of few thread blocks
 
 }  // namespace
 
@@ -48,7 +48,7 @@ inline TimeParts DecodeCurve::device_parts(double context, double context_window
   return parts;
 }
 
-// Inline in time() and parts(), so that the one is the sum of the other to the last bit and neither stores the parts.
+// Inlined into time() and parts(), so that one equals the sum of the other to the last bit and time() stores no parts.
 inline TimeParts DecodeCurve::evaluate(double context, double context_windowed) const {
   if (constant_ >= 0) return {.other = constant_};
   TimeParts parts = device_parts(context, context_windowed);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two exception types of the project and the check for our own bugs (rule: docs/CONTRIBUTING, "Errors").
+// The project's two exception types, and the check for our own bugs (rules: CONTRIBUTING.md, "Errors").
 //
 // InputError  - the user's input is wrong: exit code 2.
-// DeviceError - the machine lacks something or a device failed: exit code 3.
+// DeviceError - the machine lacks something, or a device failed: exit code 3.
 // Expected outcomes (rejected, timed out, does not fit) are values, never exceptions.
 #pragma once
 
@@ -21,7 +21,7 @@ struct Where {
   bool operator==(const Where&) const = default;
 };
 
-/// "file:line:column: " with the parts that are known; empty when the file is.
+/// Formats "file:line:column: " with the known parts; empty if the file is not known.
 [[nodiscard]] std::string to_string(const Where& where);
 
 /// Input that cannot be used: what() is "file:line:column: what was found, what is allowed".
@@ -38,7 +38,7 @@ class InputError : public std::runtime_error {
   std::string text_;
 };
 
-/// The environment or a device failed: missing library, no GPU, disk full.
+/// The environment or a device failed: for example a missing library, no GPU, or a full disk.
 class DeviceError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -49,7 +49,7 @@ class DeviceError : public std::runtime_error {
 
 }  // namespace plimsoll
 
-/// A violated invariant of our own; on in release builds too, never for user input.
+/// Checks an invariant of our own code, also in release builds. Never for user input.
 #define PLIMSOLL_CHECK(condition, why)                                 \
   do {                                                                 \
     if (!(condition)) [[unlikely]]                                     \

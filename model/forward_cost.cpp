@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers depend on the number of tokens alone and the LM head on the number of sampled rows alone, so each is
-// priced once per number; attention is priced per call. Pure decode steps go through the curves, so that stepping and
-// leaping see the same bits.
+// Linear layers depend only on the number of tokens, and the LM head only on the number of sampled rows. So each of
+// them is priced once per number, and attention once per call. Pure decode steps use the curves, so that stepping and
+// leaping give the same bits.
 #include "model/forward_cost.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr double kReadingTolerance = 1e-9;
 
-// Price of a part of the list and the weight bytes it reads on one rank.
+// The price of a part of the op list, and the weight bytes that it reads on one rank.
 struct PartCost {
   TimeParts parts;
   double weight_bytes = 0;
@@ -48,7 +48,7 @@ void check_inputs(const CostInputs& in) {
 }  // namespace
 
 struct ForwardCost::State {
-  // A constant-cost engine needs no device, so nothing of it is looked at.
+  // A constant-cost engine needs no device, so no other input is read.
   explicit State(const EngineProfile& engine) : in{.engine = &engine} {}
   explicit State(const CostInputs& inputs)
       : in(inputs),
@@ -70,7 +70,7 @@ struct ForwardCost::State {
     decode_kv_bytes = token.kv_bytes;
     decode_row_time = token.other_bytes * prices.byte_time;
     cache_bytes = in.pp * in.accelerator->last_level_cache.value;
-    op_count = in.shape->layers + static_cast<double>(head_ops(ops, 1).size());  // one attention a layer
+    op_count = in.shape->layers + static_cast<double>(head_ops(ops, 1).size());  // one attention op per layer
     for_each_op(linear_ops(ops, 1), [&](const Op& op) { op_count += op.count; });
     // A kernel that gives one sequence to one thread block reads its context at the rate of that block, however idle
     // the others are. Long contexts in small batches are limited by this.
@@ -99,9 +99,9 @@ struct ForwardCost::State {
   OpListInputs ops;
   std::vector<LayerGroup> groups;
   std::int32_t global_layers = 0, windowed_layers = 0;
-  PNorm decode_norm;  // one token of context in one layer
+  PNorm decode_norm;  // for one token of context in one layer
   double decode_kv_bytes = 0, decode_row_time = 0, cache_bytes = 0;
-  double decode_stream = 0;  // seconds a token of a sequence's context, when one thread block reads it; 0: no limit
+  double decode_stream = 0;  // seconds per token of a sequence's context if one thread block reads it; 0: no limit
   double op_count = 0;       // executions in a decode step
   std::array<std::unordered_map<std::int64_t, PartCost>, kLaunchModes> linear_memo, head_memo;
   std::unordered_map<std::int64_t, DecodeCurve> curves;
@@ -139,7 +139,7 @@ const PartCost& ForwardCost::State::head(std::int64_t sampled, LaunchMode mode) 
   return it->second;
 }
 
-// All spans of a layer are one kernel: its fixed cost and gap are shared.
+// All spans of a layer share one kernel, and thus its fixed cost and gap.
 TimeParts ForwardCost::State::price_prefill(std::span<const PrefillSpan> spans, double& kv_bytes) const {
   const auto launches =
       std::count_if(spans.begin(), spans.end(), [](const PrefillSpan& s) { return s.new_tokens > 0; });
@@ -168,15 +168,17 @@ DecodeCurve::Attention ForwardCost::State::make_attention(double rows, bool wind
   attention.row_time = rows * decode_row_time;
   attention.t0 = prices.t0;
   attention.slope = decode_norm.value;
-  attention.stream = decode_stream / rows;  // all sequences at once: the mean context counts
+  attention.stream = decode_stream / rows;  // sequences are read in parallel, so the mean context counts
   attention.kv_share = 1 - decode_norm.share_a;
   if (prices.residual == nullptr) return attention;
   const AffineTime base{attention.t0 + attention.row_time, attention.slope, decode_kv_bytes * prices.bound_byte_time};
   const std::vector<ResidualKnot> knots = decode_residual_slice(*prices.residual, rows, base);
-  const auto add_scaled = [&](double context, const ResidualKnot& knot) {  // the ratio at the knot, from `context` on
+  const auto add_scaled = [&](double context, const ResidualKnot& knot) {  // this knot's ratio applies from `context`
+                                                                           // on
     const double ratio = knot.time / (base.constant + base.slope * knot.context);
     attention.segments.push_back({context, ratio * base.constant, ratio * base.slope});
   };
+  // The ratio is constant before the first and after the last knot. Between knots the time is linear.
   add_scaled(0, knots.front());
   for (std::size_t i = 0; i + 1 < knots.size(); ++i) {
     const double slope = (knots[i + 1].time - knots[i].time) / (knots[i + 1].context - knots[i].context);
@@ -199,7 +201,7 @@ DecodeCurve ForwardCost::State::make_curve(std::int64_t rows) {
   const PartCost &body = linear(rows, mode), &top = head(rows, mode);
   curve.fixed_ = body.parts;
   curve.fixed_ += top.parts;
-  curve.fixed_.other += in.shape->layers * pricer.kernel_gap(mode);  // of the attention kernels
+  curve.fixed_.other += in.shape->layers * pricer.kernel_gap(mode);  // gaps before the attention kernels
   if (global_layers > 0) curve.attention_.push_back(make_attention(real_rows, false, global_layers));
   if (windowed_layers > 0) curve.attention_.push_back(make_attention(real_rows, true, windowed_layers));
   const HostTime host_seconds = host(rows, rows, 0);
@@ -209,6 +211,7 @@ DecodeCurve ForwardCost::State::make_curve(std::int64_t rows) {
   curve.scale_ = in.engine->decode_time_scale;
   curve.overlap_ = in.engine->overlap;
   curve.overlap_exponent_ = in.engine->overlap_exponent;
+  // Bytes beyond the caches cannot be read faster than the specified bandwidth allows.
   const double byte_time = pricer.bound_byte_time();
   // Weights that stay in the last-level cache from one step to the next need not come from memory, so the bound
   // forgives that much.
@@ -271,6 +274,7 @@ TimeParts ForwardCost::forward(const ForwardWork& work) {
   if (total_tokens(work) == 0) return {};
   if (work.decode_rows > 0) note_decode(work.decode_rows, work.decode_context);
   // A leap evaluates the curve too. A step on another path could differ in the last bit.
+  // A pure decode step uses the curve, so that a step and a leap cost exactly the same.
   if (work.prefill.empty() && work.sampled == work.decode_rows) {
     return decode_curve(work.decode_rows).parts(work.decode_context, work.decode_context_windowed);
   }

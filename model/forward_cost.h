@@ -16,7 +16,7 @@
 
 namespace plimsoll::model {
 
-/// Where a step's time goes, seconds. An op's time is shared out by a^p over the terms of its p-norm.
+/// The parts of a step's time, seconds. An op's time is divided in proportion to a^p among the terms of its p-norm.
 struct TimeParts {
   double weights = 0, kv = 0, compute = 0, allreduce = 0, host = 0, other = 0;
   [[nodiscard]] double total() const { return weights + kv + compute + allreduce + host + other; }
@@ -34,49 +34,49 @@ struct TimeParts {
   }
 };
 
-/// Everything that a step's cost depends on besides the work. The pointees outlive the ForwardCost.
+/// Everything besides the work that affects a step's cost. The pointees must outlive the ForwardCost.
 struct CostInputs {
   const LlmShape* shape = nullptr;
   const Accelerator* accelerator = nullptr;
-  const Interconnect* interconnect = nullptr;  // may be null when tp = pp = 1
+  const Interconnect* interconnect = nullptr;  // may be null if tp = pp = 1
   const EngineProfile* engine = nullptr;
   DType weight_dtype = DType::fp16, kv_dtype = DType::fp16;
   std::int32_t tp = 1, pp = 1;
   FrontEnd front_end = FrontEnd::none;
 };
 
-/// The cost of pure decode steps with a fixed number of rows, as a function of their contexts: nondecreasing, cheap (a
-/// few tens of nanoseconds) and smooth between kinks, so that runs of such steps can be summed by quadrature. Contexts
-/// are sums over the rows and need not be whole. Safe to read from several threads.
+/// The cost of pure decode steps with a fixed number of rows, as a function of their contexts. It is nondecreasing,
+/// cheap (a few tens of nanoseconds) and smooth between kinks, so that runs of such steps can be summed by quadrature.
+/// Contexts are sums over the rows and may be fractional. Thread-safe to read.
 class DecodeCurve {
  public:
-  /// Seconds of one step: parts().total(), to the last bit.
+  /// Returns the seconds of one step; equal to parts().total() to the last bit.
   [[nodiscard]] double time(double context, double context_windowed) const;
   [[nodiscard]] TimeParts parts(double context, double context_windowed) const;
 
-  /// The next context (or windowed context) beyond this one where the formula has a kink, a point of a residual grid;
-  /// infinity when there is none.
+  /// Returns the next larger context (or windowed context) at which the formula has a kink, a point of a residual grid;
+  /// infinity if there is none.
   [[nodiscard]] double next_kink(double context) const;
   [[nodiscard]] double next_windowed_kink(double context_windowed) const;
-  /// Steps (a fraction, > 0) until the next kink when a step adds `growth` and `growth_windowed` to the contexts. Also
-  /// knows the kink of HostOverlap::full, where the device begins to take longer than the host. Infinity: no more
-  /// kinks.
+  /// Returns the number of steps (> 0, may be fractional) until the next kink, if each step adds `growth` and
+  /// `growth_windowed` to the contexts. Includes the kink of HostOverlap::full, where the device begins to take longer
+  /// than the host. Infinity if there are no more kinks.
   [[nodiscard]] double steps_to_kink(double context, double context_windowed, double growth,
                                      double growth_windowed) const;
 
  private:
   friend class ForwardCost;
-  // From `context` on a layer takes constant + slope * context seconds.
+  // From `context` on, a layer takes constant + slope * context seconds.
   struct Segment {
     double context = 0, constant = 0, slope = 0;
   };
   struct Attention {  // layers of one kind (global or windowed)
     double layers = 0;
-    double row_time = 0;  // seconds: query and output traffic
+    double row_time = 0;  // seconds for query and output traffic
     double stream = 0;    // seconds per token of context that the kernel's parallelism allows; 0: no limit
     double t0 = 0;        // seconds: fixed cost of the kernel
     double slope = 0;     // seconds per token of context: p-norm of KV reads and compute
-    double kv_share = 1;  // of the slope, by a^p
+    double kv_share = 1;  // share of KV reads in the slope, by a^p
     bool windowed = false;
     std::vector<Segment> segments;  // empty: no residual
   };
@@ -91,34 +91,33 @@ class DecodeCurve {
   std::vector<Attention> attention_;
   double host_ = 0, serial_ = 0, stream_ = 0, overlap_exponent_ = 3, scale_ = 1;
   HostOverlap overlap_ = HostOverlap::p_norm;
-  double constant_ = -1;  // >= 0: a constant-cost engine
-  // The step's lower bound: bytes beyond the last-level caches at the specified bandwidth.
+  double constant_ = -1;  // >= 0: constant time of a constant-cost engine
+  // The lower bound of the step: bytes beyond the last-level caches at the specified bandwidth.
   double bound_ = 0, bound_slope_ = 0, bound_slope_windowed_ = 0;
 };
 
-/// Prices forwards. Memoises the linear layers by row count, so an object belongs to one thread; it is cheap to make.
-/// Aborts (PLIMSOLL_CHECK) if a step would be faster than reading its bytes beyond the last-level cache at the
-/// specified bandwidth. Residuals that would lead there are raised to the bound; validate_coefficients tells about
-/// them.
+/// Prices forwards. Caches the linear layers by row count, so an object must be used by one thread; it is cheap to
+/// make. Aborts (PLIMSOLL_CHECK) if a step would be faster than reading its bytes beyond the last-level cache at the
+/// specified bandwidth. Residuals that would be too fast are raised to the bound; validate_coefficients reports them.
 class ForwardCost {
  public:
-  /// Throws InputError when the accelerator cannot multiply in this type or the degrees of parallelism do not fit.
+  /// Throws InputError if the accelerator cannot multiply in this type, or the degrees of parallelism are impossible.
   explicit ForwardCost(const CostInputs& inputs);
   ~ForwardCost();
   ForwardCost(ForwardCost&&) noexcept;
   ForwardCost& operator=(ForwardCost&&) noexcept;
 
-  /// A pure decode step whose rows are all sampled costs decode_curve(rows).parts(...), to the last bit. An empty
-  /// forward costs nothing.
+  /// Returns the cost of one forward. A pure decode step with all rows sampled costs exactly
+  /// decode_curve(rows).parts(...). An empty forward costs nothing.
   [[nodiscard]] TimeParts forward(const ForwardWork& work);
-  /// The curve of steps with this many decode rows, all sampled. The reference lives as long as this object.
+  /// Returns the curve of steps with this many decode rows, all sampled. The reference is valid as long as this object.
   [[nodiscard]] const DecodeCurve& decode_curve(std::int64_t rows);
 
-  /// Tells beyond_measured() that decode steps reach this sum of contexts; forward() does so itself, decode_curve()
-  /// cannot.
+  /// Records for beyond_measured() that decode steps reach this sum of contexts. forward() does this itself;
+  /// decode_curve() cannot.
   void note_decode(std::int64_t rows, double context) const;
-  /// Why what was priced so far lies outside the accelerator's measured kernels: shapes, types, rows, contexts and
-  /// ranks, one reason each. Empty inside them, and for engines of constant cost.
+  /// Returns why the work priced so far lies outside the accelerator's measured kernels, with one reason each for
+  /// shapes, types, rows, contexts and ranks. Empty if it lies inside, and for engines of constant cost.
   [[nodiscard]] const std::set<std::string>& beyond_measured() const;
 
  private:

@@ -23,7 +23,7 @@ double output_time(const EngineProfile& engine, const HostWork& work) {
 
 HostTime host_time(const EngineProfile& engine, const HostWork& work) {
   const double ranks = work.tp - 1, growth = 1 + engine.host_rank_growth * ranks;
-  // Every sequence beyond the prefilling ones decodes one token.
+  // Every sequence that is not being prefilled decodes one token.
   const auto prompt_tokens = static_cast<double>(work.tokens - (work.sequences - work.prefill_sequences));
   const double launch = growth * launch_time(engine, work);
   double output = growth * output_time(engine, work);

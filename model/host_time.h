@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host time of a forward and what of it the device does not hide (formulas: engine_profile.h).
+// The host time of a forward, and the part of it that the device does not hide (formulas: engine_profile.h).
 #pragma once
 
 #include <algorithm>
@@ -10,27 +10,29 @@
 
 namespace plimsoll::model {
 
+/// The work of one forward, as far as it affects host time.
 struct HostWork {
   std::int32_t layers = 0, tp = 1;
-  std::int64_t sequences = 0, tokens = 0, prefill_sequences = 0;  // sequences: prefilling ones included
-  double ops = 0;                                                 // executions of the op list
+  std::int64_t sequences = 0, tokens = 0, prefill_sequences = 0;  // sequences: including those being prefilled
+  double ops = 0;                                                 // number of executed ops
   FrontEnd front_end = FrontEnd::none;
 };
-/// Seconds: what overlaps with the device as HostOverlap says, and what begins when the device has ended.
+/// Seconds: the part that overlaps with the device as HostOverlap defines, and the part that starts after the device
+/// ends.
 struct HostTime {
   double overlapping = 0, serial = 0;
 };
-/// With CUDA graphs a forward without prefill launches its ops at once.
+/// Computes the host time. With CUDA graphs, a forward without prefill launches all its ops at once.
 [[nodiscard]] HostTime host_time(const EngineProfile& engine, const HostWork& work);
 
-/// Seconds that a step of `time` takes longer because the streaming thread needs `stream` for its tokens; never
-/// negative. Smooth, so that steps can be summed by quadrature.
+/// Returns how many seconds longer a step of `time` takes because the streaming thread needs `stream` seconds for its
+/// tokens; never negative. Smooth, so that steps can be summed by quadrature.
 [[nodiscard]] inline double streamed_time(double stream, double time) {
-  constexpr double kSharpness = 8;  // both rates fluctuate, so that steps begin to wait below the limit
+  constexpr double kSharpness = 8;  // both rates fluctuate, so steps begin to wait below the limit
   return std::max(0.0, p_norm(time, stream, kSharpness).value - time);
 }
 
-/// Seconds a step takes beyond the device's time; never negative.
+/// Returns the seconds that a step takes beyond the device's time; never negative.
 [[nodiscard]] inline double exposed_host_time(HostOverlap overlap, double exponent, double host, double device) {
   switch (overlap) {
     case HostOverlap::none: return host;

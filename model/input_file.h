@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening a file that a user has named.
+// Opens a file named by the user, and checks UTF-8.
 #pragma once
 
 #include <chrono>
@@ -9,14 +9,15 @@
 
 namespace plimsoll {
 
-/// Opens for reading. On failure returns -1 with errno as open(2) sets it. A FIFO that has no writer within `patience`
-/// fails with ETIMEDOUT instead of waiting for ever; one with a writer (a shell's <(command)) reads like a file.
+/// Opens a file for reading. On failure returns -1 with errno set as by open(2). A FIFO without a writer within
+/// `patience` fails with ETIMEDOUT instead of blocking for ever; one with a writer (a shell's <(command)) is read like
+/// a file.
 [[nodiscard]] int open_input(const std::string& path, std::chrono::milliseconds patience = std::chrono::seconds(10));
 
-// What is UTF-8: asked by the readers of configurations and of traces.
+// UTF-8 validation for the readers of configurations and traces.
 
-/// Bytes of the well-formed UTF-8 sequence that starts the text, 0 if none does (Unicode 15, table 3-7: no overlong
-/// forms, no surrogates, nothing beyond U+10FFFF). The text is not empty.
+/// Returns the number of bytes in the well-formed UTF-8 sequence at the start of the text; 0 if there is none (Unicode
+/// 15, table 3-7: no overlong forms, no surrogates, nothing beyond U+10FFFF). The text must not be empty.
 [[nodiscard]] std::size_t utf8_length(std::string_view text);
 
 }  // namespace plimsoll

@@ -48,7 +48,7 @@ class Writer {
   std::string bytes_;
 };
 
-// Reads a checked piece; running past its end means that the piece is not what it says, whatever its checksum.
+// Reads a checksummed part. Reading past its end means that its content is invalid, whatever its checksum.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}
@@ -167,7 +167,7 @@ KernelTable read_table(const KernelFile::Entry& entry, std::string_view bytes) {
     throw InputError(fmt::format("a quantum of {} is not between 0 and 1", quantum));
   const std::uint64_t columns = in.get<std::uint32_t>(), sites = in.get<std::uint32_t>();
   const std::size_t parts = key_parts(entry.op);
-  const std::uint64_t left = in.left();  // first the factors: their product may wrap
+  const std::uint64_t left = in.left();  // each factor is checked first, because their product may overflow
   if (columns > left / 4 || sites > left / 4 || left != 4 * columns + 4 * parts * sites + 2 * columns * sites)
     throw InputError("has not the size that it states");
   t.columns.resize(columns);
@@ -189,7 +189,7 @@ KernelTable read_table(const KernelFile::Entry& entry, std::string_view bytes) {
 
 }  // namespace
 
-// Eight bytes at a time: tables_[k][b] is the checksum of byte b followed by k zero bytes.
+// Processes eight bytes at a time: tables[k][b] is the checksum of byte b followed by k zero bytes.
 std::uint32_t crc32_of(std::string_view bytes) {
   static const auto tables = [] {
     std::array<std::array<std::uint32_t, 256>, 8> entries{};
@@ -236,6 +236,7 @@ std::string kernel_file_bytes(const KernelFileHead& head, const std::vector<Kern
     }
     return out.take();
   };
+  // Offsets have a fixed size, so a first pass with any offset gives the size of the list.
   const std::string text = list(kPrefix + list(0).size());
   Writer prefix;
   for (const char c : kMagic) prefix.put(c);
@@ -262,6 +263,7 @@ std::shared_ptr<const ResidualTable> MeasuredKernel::grid(std::uint32_t heads, s
     const std::scoped_lock lock(mutex_);
     if (const auto found = grids_.find({heads, kv_heads, head_dim}); found != grids_.end()) return found->second;
   }
+  // The lock is not held here, because row() takes it too.
   std::uint32_t largest = 1;
   for (const KernelKey& site : table_.sites) largest = std::max(largest, site[0]);
   ResidualTable grid;
@@ -272,6 +274,7 @@ std::shared_ptr<const ResidualTable> MeasuredKernel::grid(std::uint32_t heads, s
     grid.log_ratio.insert(grid.log_ratio.end(), ratios->log_ratio.begin(), ratios->log_ratio.end());
   }
   const std::scoped_lock lock(mutex_);
+  // If another thread has made the same grid meanwhile, keep that one.
   std::shared_ptr<const ResidualTable>& kept = grids_[{heads, kv_heads, head_dim}];
   if (!kept) kept = std::make_shared<const ResidualTable>(std::move(grid));
   return kept;

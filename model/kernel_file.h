@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The side file of an accelerator: its measured kernels (kernel_table.h), compact and checksummed. The list of tables
-// is read when the file is opened, a table when it is first asked for.
+// The side file of an accelerator: its measured kernels (kernel_table.h), compact and with checksums. The list of
+// tables is read when the file is opened; a table is read when it is first needed.
 //
 // Format 2, little-endian: 8 bytes "PLIMKRN\n", u32 version, u32 bytes of the list, u32 CRC-32 of the list, the list,
 // the tables. Text is u32 length and bytes. The list: text accelerator, source, date; u32 n; n times text op, type, KV
@@ -23,12 +23,12 @@
 
 namespace plimsoll::model {
 
-/// What a file says about itself.
+/// A file's description of itself.
 struct KernelFileHead {
   std::string accelerator, source, date;
 };
 
-/// A table that can be asked for rows. Safe to use from several threads; rows are kept once they were made.
+/// A table with interpolated rows. Thread-safe; rows are cached.
 class MeasuredKernel {
  public:
   explicit MeasuredKernel(KernelTable table);
@@ -37,9 +37,10 @@ class MeasuredKernel {
 
   [[nodiscard]] const KernelTable& table() const { return table_; }
   [[nodiscard]] const KernelInterpolation& interpolation() const { return interpolation_; }
+  /// Returns the row of a shape (KernelInterpolation::row); it stays valid after this object is gone.
   [[nodiscard]] std::shared_ptr<const KernelRow> row(const KernelKey& key) const;
-  /// Attention only: the ratios of one layout of heads by log2 of batch (1 to the largest measured, doubling) and log2
-  /// of the column.
+  /// For attention only: the ratios of one layout of heads, over log2 of the batch (1 to the largest measured,
+  /// doubling) and log2 of the column.
   [[nodiscard]] std::shared_ptr<const ResidualTable> grid(std::uint32_t heads, std::uint32_t kv_heads,
                                                           std::uint32_t head_dim) const;
 
@@ -51,6 +52,7 @@ class MeasuredKernel {
   mutable std::map<std::array<std::uint32_t, 3>, std::shared_ptr<const ResidualTable>> grids_;
 };
 
+/// An open file of measured kernels. Thread-safe.
 class KernelFile {
  public:
   struct Entry {
@@ -60,17 +62,19 @@ class KernelFile {
     std::uint32_t crc = 0;
   };
 
-  /// Reads the list. Throws InputError naming the file: missing, not such a file, another version, damaged.
+  /// Reads the list. Throws InputError naming the file if it is missing, not a kernel file, of another version, or
+  /// damaged.
   explicit KernelFile(std::string path);
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] const KernelFileHead& head() const { return head_; }
   [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
   [[nodiscard]] bool has(KernelOp op) const;
-  /// Reads a table, once. Throws InputError naming file and table: damaged, or table_problem(). Any number of threads.
+  /// Reads a table once. Throws InputError naming file and table if it is damaged or has a table_problem().
+  /// Thread-safe.
   [[nodiscard]] const MeasuredKernel& kernel(std::size_t entry) const;
-  /// The table of this op and type for the shape: of several kernels the largest that the shape is not outside of, else
-  /// the nearest. null: none.
+  /// Returns the table of this op and type for the shape; null if there is none. Of several kernels, returns the
+  /// largest table that covers the shape, else the nearest.
   [[nodiscard]] const MeasuredKernel* find(KernelOp op, std::string_view dtype, std::string_view kv_dtype,
                                            const KernelKey& key) const;
 
@@ -83,10 +87,10 @@ class KernelFile {
   mutable std::vector<std::unique_ptr<const MeasuredKernel>> kernels_;
 };
 
-/// The bytes of such a file. Ratios are rounded to 1/4096 (0.024 %) and clamped to +-7.99.
+/// Returns the bytes of a kernel file. Ratios are rounded to 1/4096 (0.024 %) and clamped to +-7.99.
 [[nodiscard]] std::string kernel_file_bytes(const KernelFileHead& head, const std::vector<KernelTable>& tables);
 
-/// CRC-32 (the polynomial of zlib and PNG).
+/// Returns the CRC-32 (with the polynomial of zlib and PNG).
 [[nodiscard]] std::uint32_t crc32_of(std::string_view bytes);
 
 }  // namespace plimsoll::model

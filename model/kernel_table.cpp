@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interpolation between measured shapes: ordinary kriging over the nearest sites (Matheron 1963), solved by Cholesky.
+// Interpolates between measured shapes: ordinary kriging over the nearest sites (Matheron 1963), solved by Cholesky.
 #include "model/kernel_table.h"
 
 #include <fmt/format.h>
@@ -11,10 +11,10 @@
 namespace plimsoll::model {
 namespace {
 
-// Sites looked at for a row: beyond the nearest few of all, a column may lack some of them (long contexts of large
-// batches do not fit in memory).
+// Factor on the sites considered for a row: some of the nearest ones may lack a column (long contexts of large batches
+// do not fit in memory).
 constexpr std::size_t kReach = 4;
-constexpr double kSettled = 1.5;  // doublings: products beyond their range keep its edge's efficiency
+constexpr double kSettled = 1.5;  // in doublings: products beyond their range keep the efficiency at its edge
 
 // What a cross-validation hides: rows of one configuration at all sizes, or of one shape at all degrees of parallelism.
 // A neighbour that differs only in the batch would tell the answer.
@@ -34,7 +34,8 @@ bool is_same(KernelOp op, const KernelKey& a, const KernelKey& b, LeaveOut leave
   return false;
 }
 
-// Solves A x = b in place of b for two right-hand sides; A is symmetric, positive definite, row by row, and is lost.
+// Solves A x = b in place for two right-hand sides. A is symmetric, positive definite and row-major, and is
+// overwritten.
 void solve(std::vector<double>& a, std::size_t n, std::vector<double>& b, std::vector<double>& c) {
   for (std::size_t j = 0; j < n; ++j) {
     double diagonal = a[j * n + j];
@@ -60,7 +61,7 @@ void solve(std::vector<double>& a, std::size_t n, std::vector<double>& b, std::v
   }
 }
 
-// Columns that no site could speak for take the value of the nearest one that has one.
+// A column without a value from any site gets the value of the nearest column that has one.
 void fill_gaps(std::vector<double>& values) {
   const std::size_t none = values.size();
   std::size_t last = none;
@@ -78,8 +79,8 @@ void fill_gaps(std::vector<double>& values) {
     std::fill(values.begin() + static_cast<std::ptrdiff_t>(last), values.end(), values[last]);
 }
 
-// Features whose range says what was measured. Decode kernels work by sequence and KV head: how these multiply to the
-// same number matters little.
+// The features whose range defines what was measured. Decode kernels work per sequence and KV head; how these two
+// numbers combine to the same product matters little.
 std::span<const std::size_t> deciding_features(KernelOp op) {
   static constexpr std::array<std::size_t, 2> kGemm = {0, 1};
   static constexpr std::array<std::size_t, 5> kPrefill = {0, 1, 2, 3, 4};
@@ -216,7 +217,7 @@ std::vector<KernelInterpolation::Near> KernelInterpolation::nearest(const Kernel
   return found;
 }
 
-// Ordinary kriging: weights w = K^-1 (k + u 1) with u such that they sum to 1.
+// Ordinary kriging: weights w = K^-1 (k + u 1), with u such that they sum to 1.
 void KernelInterpolation::krige(std::span<const Near> chosen, std::vector<double>& weights) const {
   const std::size_t n = chosen.size();
   std::vector<double> covariance(n * n), ones(n, 1.0);
@@ -247,7 +248,7 @@ KernelRow KernelInterpolation::row(const KernelKey& key, LeaveOut leave_out) con
   std::vector<double> weights;
   const auto most = static_cast<std::size_t>(table_.metric.neighbours);
   for (std::size_t column = 0; column < width; ++column) {
-    // What was measured is taken as it is: an interpolation through it would only add error.
+    // A measured value is used as it is: interpolation through it would only add an error.
     if (out.measured && !std::isnan(table_.at(own->site, column))) {
       out.log_ratio[column] = table_.at(own->site, column);
       continue;
@@ -258,8 +259,8 @@ KernelRow KernelInterpolation::row(const KernelKey& key, LeaveOut leave_out) con
       if (!std::isnan(table_.at(n.site, column))) chosen.push_back(n);
     }
     if (chosen.empty()) continue;
-    // The neighbours of two columns differ only where one of them has a gap. Otherwise the weights still hold, and the
-    // equations are not solved again.
+    // The neighbours of two columns differ only if one of them has a gap. Otherwise the weights are still valid, and
+    // the equations need not be solved again.
     const bool as_before = std::equal(chosen.begin(), chosen.end(), previous.begin(), previous.end(),
                                       [](const Near& a, const Near& b) { return a.site == b.site; });
     if (!as_before) krige(chosen, weights);

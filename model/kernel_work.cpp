@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the keys of measured kernels mean: names, features, work, roofline.
+// The meaning of the keys of measured kernels: names, features, work, roofline.
 #include <algorithm>
 #include <cmath>
 
@@ -20,16 +20,16 @@ KernelWork gemm_work(const KernelKey& key, double rows, double weight_bytes) {
   return {2 * rows * n * k, n * k * weight_bytes, rows * (n + k) * kActivationBytes};
 }
 
-// The part of all (token, expert) pairs that fall to the busiest of `ep` ranks, the one that is waited for and
-// measured. Under a power law nearly every token picks the first expert, whose rank so gets some 0.9 of 1/k and its
-// part of the rest (fitted: 0.30 instead of 0.45 mean error of the roofline on L40S).
+// Returns the share of all (token, expert) pairs on the busiest of `ep` ranks, whose time is the one measured. Under a
+// power law nearly every token picks the first expert. So the first expert's rank gets about 0.9 of 1/k, and its share
+// of the rest (fitted: a mean roofline error of 0.30 instead of 0.45 on L40S).
 double busiest_share(const KernelKey& key) {
   constexpr double kFirstExpert = 0.9;
   const double ranks = key[6], first = key[4] == 0 || ranks == 1 ? 0 : kFirstExpert / key[2];
   return first + (1 - first) / ranks;
 }
 
-// Three matrices of every expert that some token reaches, as in op_list.cpp; a rank holds experts / ep of width / tp.
+// Three matrices for every expert reached by some token, as in op_list.cpp. A rank holds experts / ep, of width / tp.
 KernelWork moe_work(const KernelKey& key, double tokens, double weight_bytes) {
   const double hidden = key[0], width = static_cast<double>(key[1]) / key[5];
   const double local = static_cast<double>(key[3]) / key[6], pairs_a_token = key[2] * busiest_share(key);
@@ -40,8 +40,8 @@ KernelWork moe_work(const KernelKey& key, double tokens, double weight_bytes) {
   return {2 * rows * matrices, reached * matrices * weight_bytes, rows * (2 * hidden + 3 * width) * kActivationBytes};
 }
 
-// Queries and outputs of `rows` tokens, keys and values of `attended` tokens, `pairs` of them compared; a sequence
-// each.
+// Queries and outputs of `rows` tokens, keys and values of `attended` tokens, and `pairs` comparisons; all per
+// sequence.
 KernelWork attention_work(const KernelKey& key, double rows, double attended, double pairs, double kv_bytes) {
   const double sequences = key[0], width = static_cast<double>(key[1]) * key[3];
   const double kv_width = static_cast<double>(key[2]) * key[3];
@@ -90,7 +90,7 @@ std::span<const std::string_view> feature_names(KernelOp op) {
 
 namespace {
 
-// From 0 to 1 within a doubling around the knee.
+// Rises from 0 to 1 within a doubling around the knee.
 double step_at(double value, double knee) { return knee > 0 ? 1 / (1 + std::exp(-4 * (value - knee))) : 0; }
 
 }  // namespace
@@ -114,7 +114,8 @@ KernelFeatures features(KernelOp op, const KernelKey& key, double knee) {
 }
 
 std::optional<double> stored_bytes(std::string_view dtype) {
-  // Four-bit types carry a scale a block: 8 bits a block of 16 (nvfp4) or 32 (mxfp4), 16 bits a group of 128 (int4).
+  // Four-bit types have a scale per block: 8 bits per block of 16 (nvfp4) or 32 (mxfp4), 16 bits per group of 128
+  // (int4).
   if (dtype == "bfloat16" || dtype == "float16" || dtype == "half") return 2;
   if (dtype == "fp8" || dtype == "fp8_block" || dtype == "int8") return 1;
   if (dtype == "nvfp4") return 0.5 + 1.0 / 16;
@@ -145,7 +146,7 @@ double cache_hits(const WarmCache& cache, Bytes bytes) {
   constexpr int kMaxSteps = 40;
   const double load = bytes.value / cache.bytes.value;
   if (load <= 1) return 1;
-  double hits = 0;  // Newton from below ends at the smaller of the two solutions; the other one is 1
+  double hits = 0;  // Newton's method from below finds the smaller solution; the other one is 1
   for (int step = 0; step < kMaxSteps; ++step) {
     const double survives = std::exp(-load * (1 - hits)), change = (survives - hits) / (1 - load * survives);
     hits += change;

@@ -30,10 +30,10 @@ constexpr std::array<std::pair<std::string_view, DType>, 18> kDTypeNames{{{"fp32
                                                                           {"float8_e4m3fn", DType::fp8},
                                                                           {"fp4", DType::nvfp4}}};
 
-// OPT's table of learned positions starts at 2.
+// OPT's table of learned positions starts at row 2.
 constexpr std::int64_t kLearnedPositionOffset = 2;
 
-// Elements of a matrix that one token uses: all, or its share of the routed experts.
+// Returns the elements of a matrix used by one token: all, or its share of the routed experts.
 double used_elements(const Matrix& matrix, const LlmShape& shape) {
   if (matrix.copies == 1) return matrix.elements();
   return matrix.elements() / static_cast<double>(matrix.copies) * shape.moe->experts_per_token;

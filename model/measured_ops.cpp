@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of OpPricer that reads measured kernels: products, experts, attention, all-reduces, and what lies beyond
+// The part of OpPricer that uses measured kernels: products, experts, attention, all-reduces, and what lies beyond
 // them.
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@
 namespace plimsoll::model {
 namespace {
 
-// What can run past the end of a table, by name and unit.
+// The dimensions in which a run can exceed a table, by name and unit.
 constexpr std::array<std::pair<std::string_view, std::string_view>, kLimits> kLimitTexts = {
     {{"products", "rows"},
      {"experts", "tokens"},
@@ -21,9 +21,9 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, kLimits> kLi
      {"decode", "sequences"},
      {"decode", "tokens of context"}}};
 
-constexpr std::int64_t kRouterWidth = 32;  // narrower products, of routers, take a launch and little more
+constexpr std::int64_t kRouterWidth = 32;  // narrower products, those of routers, take little more than a launch
 
-// A fused product keeps at least this part of its time, however small it is.
+// A fused product keeps at least this share of its time, however small it is.
 constexpr double kLeastOfProduct = 0.4;
 
 std::uint32_t key_part(std::int64_t value) {
@@ -58,13 +58,15 @@ std::string measured_expert_dtype(DType dtype) {
   return measured_dtype(dtype);
 }
 
-// The peak that a table's roofline was fitted with (nvfp4: that of fp8), whatever else the accelerator can do.
+// Returns the peak with which a table's roofline was fitted (for nvfp4, that of fp8), whatever else the accelerator
+// has.
 double OpPricer::fitted_peak(std::string_view dtype, double wide) const {
   return is_narrow(dtype) ? kernel_peak(*inputs_.accelerator, dtype).value : wide;
 }
 
-// The engine's own kernels go before those that all engines share.
+// The engine's own kernels take precedence over those shared by all engines.
 const MeasuredKernel* OpPricer::find_products(const std::string& dtype) const {
+  // One table serves all products of a type, so a typical shape selects it.
   const KernelKey any{4096, 4096, 0, 0, 0, 0, 0};
   const Accelerator& accelerator = *inputs_.accelerator;
   const auto own = accelerator.own_kernels.find(inputs_.engine->own_kernels);
@@ -75,7 +77,7 @@ const MeasuredKernel* OpPricer::find_products(const std::string& dtype) const {
 
 void OpPricer::use_measured(double wide) {
   const KernelFile& file = *inputs_.accelerator->kernels;
-  // fp32 weights are computed in fp32 throughout; everything else has 16-bit activations, LM head and routers.
+  // With fp32 weights everything is computed in fp32. Otherwise activations, LM head and routers are in 16 bits.
   const bool is_fp32 = inputs_.weight_dtype == DType::fp32;
   wide_.dtype = is_fp32 ? std::string() : "bfloat16";
   if (has_units_of_type()) narrow_.dtype = measured_dtype(inputs_.weight_dtype);
@@ -97,14 +99,14 @@ void OpPricer::use_measured(double wide) {
   if (inputs_.shape->moe && !is_fp32) use_experts(file, wide);
 }
 
-// An accelerator may take another one's tables, which hold kernels for units that it lacks: it widens such weights to
-// 16 bits.
+// An accelerator may use another one's tables, which include kernels for units that it lacks. Such weights are
+// converted to 16 bits.
 bool OpPricer::has_units_of_type() const {
   return inputs_.weight_dtype != DType::fp8 || inputs_.accelerator->fp8.value > 0;
 }
 
-// An estimate: the 16-bit kernel, which reads fewer bytes then and may compute at the type's own peak. So fewer bits
-// are not slower than the bits that were measured.
+// An estimate from the 16-bit kernel, which then reads fewer bytes and may compute at the peak of the type. So types
+// with fewer bits are never slower than the measured ones.
 void OpPricer::use_wide_products(double wide) {
   const double peak = matmul_peak(*inputs_.accelerator, inputs_.weight_dtype).value;
   if (wide_.kernel == nullptr || bytes_per_element(inputs_.weight_dtype) > 2) return;
@@ -131,7 +133,7 @@ void OpPricer::use_attention(const KernelFile& file, double wide) {
       beyond_.insert(fmt::format("no measured {} over a cache in {}", name(op), name(inputs_.kv_dtype)));
       return 0.0;
     }
-    // It is priced all the same, by the layouts nearest to it, and the result names it.
+    // It is priced by the nearest layouts nevertheless, and the result reports it.
     if (kernel->interpolation().is_outside(key)) {
       beyond_.insert(fmt::format("{} of {} heads, {} KV heads of size {} lies outside what was measured", name(op),
                                  heads, kv_heads, size));
@@ -157,9 +159,8 @@ void OpPricer::use_attention(const KernelFile& file, double wide) {
   prefill_other_ = token.other_bytes;
 }
 
-// Experts in fp8 are those of block-scaled weights where these were measured: the models that are published so
-// (DeepSeek-V3, Qwen3) are. Hopper's kernel for a scale a tensor takes four times as long, and no server uses it for
-// them.
+// fp8 experts use the table of block-scaled weights if that was measured, as in the published models (DeepSeek-V3,
+// Qwen3). Hopper's kernel for one scale per tensor takes four times as long, and no server uses it for these models.
 const MeasuredKernel* OpPricer::expert_kernel(const KernelFile& file, const KernelKey& key) const {
   const std::string dtype = measured_expert_dtype(inputs_.weight_dtype);
   if (dtype.empty() || !has_units_of_type()) return nullptr;
@@ -167,15 +168,15 @@ const MeasuredKernel* OpPricer::expert_kernel(const KernelFile& file, const Kern
   return scaled != nullptr ? scaled : file.find(KernelOp::moe, dtype, {}, key);
 }
 
-// As use_wide_products().
+// An estimate from the 16-bit kernel, as in use_wide_products().
 const MeasuredKernel* OpPricer::wide_expert_kernel(const KernelFile& file, const KernelKey& key) const {
   return bytes_per_element(inputs_.weight_dtype) > 2 ? nullptr : file.find(KernelOp::moe, "bfloat16", {}, key);
 }
 
-// One measured kernel is both products of all experts with what is between and after them.
+// One measured kernel covers both products of all experts, with everything between and after them.
 void OpPricer::use_experts(const KernelFile& file, double wide) {
-  // Trained routers are not even: with a power law of 1.01, the weaker of those measured, few tokens reach some two
-  // thirds of the experts that the collectors' `balanced` rows, which spread them without a repetition, do.
+  // Trained routers are not even. With a power law of 1.01, the weaker of the two measured, few tokens reach about two
+  // thirds as many experts as in the collectors' `balanced` rows. Those rows spread tokens without repetition.
   constexpr std::uint32_t kSkew = 101;
   const LlmShape& shape = *inputs_.shape;
   const MoeShape& moe = *shape.moe;
@@ -213,6 +214,7 @@ double OpPricer::measured_ratio(const Op& op, const Products& products) const {
   if (found == rows_.end()) {
     const KernelKey key{key_part(op.n), key_part(op.k), 0, 0, 0, 0, 0};
     found = rows_.insert(rows_.end(), {op.n, op.k, products.kernel, products.kernel->row(key)});
+    // Products of routers are so small that their shape hardly matters.
     if (found->row->outside && op.n >= kRouterWidth) {
       beyond_.insert(fmt::format("{} product {} x {} lies outside what was measured", products.dtype, op.n, op.k));
     }
@@ -221,8 +223,8 @@ double OpPricer::measured_ratio(const Op& op, const Products& products) const {
   const auto rows = static_cast<double>(op.m);
   note(Limit::rows, rows, table.columns.back());
   const double ratio = log_ratio_at(table, *found->row, rows);
-  // The first number of rows of a benchmark bears what a shape's first use costs (fp8 on a B200: three times as long as
-  // two rows). It can be padded to the second.
+  // A benchmark's first number of rows includes the cost of a shape's first use (fp8 on a B200: three times as long as
+  // two rows). A real server can pad it to the second number.
   const bool is_first = table.columns.size() > 1 && rows < table.columns[1];
   return is_first ? std::min(ratio, found->row->log_ratio[1]) : ratio;
 }
@@ -233,6 +235,7 @@ TimeParts OpPricer::price_product(const Op& op) const {
   TimeParts parts = price_roofline(op, products.prices, measured_ratio(op, products));
   if (!op.quantised || fused_ == 0) return parts;
   const double time = parts.total();
+  // The input's quantisation is saved, but the weights still have to be read.
   const double least = std::max(op.weight_bytes * products.prices.bound_byte_time, kLeastOfProduct * time);
   return parts * (std::max(least, time - fused_) / time);
 }
@@ -241,7 +244,7 @@ bool OpPricer::is_inside_experts(const Op& op) const {
   return experts_.kernel != nullptr && (op.kind == OpKind::combine || op.id == OpId::expert_activation);
 }
 
-// An op's part of the measured whole, by its elements.
+// Returns the op's share of the measured total, by its elements.
 TimeParts OpPricer::price_experts(const Op& op) const {
   if (experts_.kernel == nullptr) return price_class(op, prices(OpClass::moe_gemm));
   const ClassPrices& c = experts_.prices;
@@ -257,7 +260,7 @@ TimeParts OpPricer::price_experts(const Op& op) const {
   return split(op, std::max(time, op.weight_bytes * c.bound_byte_time), norm.share_a);
 }
 
-// Seconds of a span's part of a whole prefill of `tokens` without a past.
+// Returns the seconds of a span's share of a whole prefill of `tokens` without cached tokens.
 double OpPricer::whole_prefill(const Op& op, double tokens, double launches) const {
   const ClassPrices& c = prices(OpClass::prefill_attention);
   const double bytes = (prefill_kv_ + prefill_other_) * tokens;
@@ -273,14 +276,14 @@ TimeParts OpPricer::price_prefill(const Op& op) const {
   note(Limit::prefill_tokens, op.context, most_prefill_);
   double time = whole_prefill(op, op.context, launches);
   if (past > 0) time = chunk_time(c.t0 * op.launches, time, whole_prefill(op, past, launches));
-  // A window compares fewer pairs than there are.
+  // With a window, fewer pairs are compared.
   const double pairs = added * past + added * (added + 1) / 2;
   time *= std::min(1.0, op.flops / (prefill_flops_ * pairs));
   const double share = p_norm(op.flops * c.flop_time, (op.kv_bytes + op.other_bytes) * c.byte_time, c.p).share_a;
   return split(op, std::max(time, op.kv_bytes * c.bound_byte_time), share);
 }
 
-// "prefill beyond the measured 16384 tokens": the same text however far beyond, and made once.
+// "prefill beyond the measured 16384 tokens": the same text however far beyond, so it is made only once.
 void OpPricer::note(Limit limit, double value, double most) const {
   const auto i = static_cast<std::size_t>(limit);
   if (value <= most || noted_[i]) return;

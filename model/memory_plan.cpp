@@ -21,7 +21,8 @@ double layer_bytes(const LlmShape& shape, DType dtype, std::int32_t tp, bool moe
   return bytes;
 }
 
-// Embedding on the first stage; final norm and LM head on the last, which shares a tied embedding only with itself.
+// The embedding is on the first stage, final norm and LM head on the last. A tied embedding is shared only if both are
+// one stage.
 double table_bytes(const LlmShape& shape, DType dtype, std::int32_t tp, std::int32_t pp, std::int32_t stage) {
   const double element = activation_element_bytes(dtype);
   const double table = static_cast<double>(rank_shape(shape, tp).vocab_rows) * shape.hidden * element;
@@ -49,8 +50,8 @@ double stage_kv_bytes(const LlmShape& shape, DType kv_dtype, std::int32_t tp, st
   return layers * kv_elements_per_layer(shape, tp) * bytes_per_element(kv_dtype);
 }
 
-// An estimate of the peak: residual stream and its normalised copy, plus the larger of the attention's and the MLP's
-// buffers, or the logits in fp32.
+// An estimate of the peak: the residual stream and its normalised copy, plus the larger of the attention's and the
+// MLP's buffers, or the logits in fp32.
 double activation_bytes(const MemoryInputs& in) {
   const LlmShape& shape = *in.shape;
   const RankShape rank = rank_shape(shape, in.tp);

@@ -12,7 +12,7 @@ namespace {
 // Latency of a point-to-point transfer between two GPUs: AIConfigurator's systems/*.yaml uses 10 us throughout.
 constexpr double kSendLatency = 10e-6;
 
-// Position in an ascending grid: index of the cell and the fraction within it, clamped to the grid.
+// A position in an ascending grid: the index of the cell and the fraction within it, clamped to the grid.
 struct Place {
   std::size_t index = 0;
   double fraction = 0;
@@ -105,9 +105,11 @@ OpPricer::OpPricer(const CostInputs& inputs) : inputs_(inputs) {
   };
   for (std::size_t i = 0; i < kOpClasses; ++i) prices_[i] = priced(accelerator.coefficients[i]);
   for (std::size_t i = 0; i < kOpKinds; ++i) {
+    // A kind that was measured separately has prices of its own.
     const auto own = accelerator.pointwise_kinds.find(pointwise_kind(static_cast<OpKind>(i)));
     pointwise_[i] = own == accelerator.pointwise_kinds.end() ? prices(OpClass::pointwise) : priced(own->second);
   }
+  // Until a measured table is found, products use the prices of their class.
   wide_.prices = narrow_.prices = prices(OpClass::gemm);
   const OpCoefficients& gemm = accelerator.coefficients[static_cast<std::size_t>(OpClass::gemm)];
   narrow_.prices = scaled(gemm, 1, wide, narrow, own_products());
@@ -121,7 +123,7 @@ OpPricer::OpPricer(const CostInputs& inputs) : inputs_(inputs) {
   if (accelerator.kernels && inputs.engine->measured_kernels) use_measured(wide);
 }
 
-// A scale above one corrects a low efficiency; it cannot lift it above the specification.
+// A scale above one corrects a low efficiency, but cannot raise it above the specification.
 ClassPrices OpPricer::scaled(const OpCoefficients& c, double cold_efficiency, double wide, double narrow,
                              KernelScale own) const {
   const double compute_scale = inputs_.engine->compute_scale * own.compute;
@@ -143,7 +145,7 @@ KernelScale OpPricer::own_products() const {
   return own == inputs_.engine->product_scales.end() ? KernelScale{} : own->second;
 }
 
-// Norms of the residual stream; those of latents and of queries and keys follow no all-reduce. Where a layer has norms
+// Norms of the residual stream. Norms of latents and of queries and keys follow no all-reduce. Where a layer has norms
 // before and behind attention and MLP, only those behind do: the sum with the residual comes between.
 bool OpPricer::is_behind_all_reduce(const Op& op) const {
   const bool sandwich = norms_per_layer(*inputs_.shape) == 4;
@@ -157,6 +159,7 @@ TimeParts OpPricer::price_pointwise(const Op& op, LaunchMode mode) const {
   if (mode == LaunchMode::graph && inputs_.accelerator->graph)
     prices.t0 = std::min(prices.t0, inputs_.accelerator->graph->pointwise_t0.count());
   // Fused into the kernel of the all-reduce, the norm has no launch and no gap of its own.
+  // A norm fused into the all-reduce has no launch of its own.
   if (is_fused) prices.t0 = 0;
   TimeParts parts = price_class(op, prices);
   if (!is_fused) parts.other += op.launches * kernel_gap(mode);
@@ -188,7 +191,7 @@ TimeParts OpPricer::price(const Op& op, LaunchMode mode) const {
 TimeParts OpPricer::price_class(const Op& op, const ClassPrices& c) const {
   double log_ratio = 0;
   if (c.residual != nullptr) {
-    const double k = static_cast<double>(std::max<std::int64_t>(op.k, 1));  // pointwise ops have none
+    const double k = static_cast<double>(std::max<std::int64_t>(op.k, 1));  // pointwise ops have no k
     // The second axis is what a measurement varied: the context of attention, the size of the matrix of products.
     const double y = op.kind == OpKind::prefill_attention ? op.context : static_cast<double>(op.n) * k;
     log_ratio = residual_at(*c.residual, std::log2(static_cast<double>(op.m)), std::log2(y));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The price of single operations: the p-norm roofline times the residual. Calibration fits what is evaluated here.
+// The price of single operations: the p-norm roofline times the residual. Calibration fits these same functions.
 #pragma once
 
 #include <array>
@@ -18,64 +18,65 @@
 
 namespace plimsoll::model {
 
-/// Why the accelerator cannot compute with weights of this type; empty where it can.
+/// Returns why the accelerator cannot compute with weights of this type; empty if it can.
 [[nodiscard]] std::string dtype_problem(const Accelerator& accelerator, DType weight_dtype);
 
-/// Bilinear interpolation of the log ratio, constant outside the grid.
+/// Interpolates the log ratio bilinearly; constant outside the grid.
 [[nodiscard]] double residual_at(const ResidualTable& table, double x, double y);
 
-/// t0 + p-norm, without the residual. Peak and bandwidth are the specified ones.
+/// Returns t0 + p-norm, without the residual. Peak and bandwidth are the specified ones.
 [[nodiscard]] Seconds roofline_time(const OpCoefficients& coefficients, FlopsPerSecond peak, BytesPerSecond bandwidth,
                                     Flops flops, Bytes bytes);
 
-/// An op's time by what it is spent on: `compute_share` of it on computing, the rest on memory by bytes.
+/// Divides an op's time by cause: `compute_share` of it is computing, the rest is memory traffic in proportion to
+/// bytes.
 [[nodiscard]] TimeParts split(const Op& op, double time, double compute_share);
 
-/// Ends of the measured tables that a run can pass.
+/// The limits of measured tables that a run may exceed.
 enum class Limit : std::uint8_t { rows, expert_tokens, prefill_tokens, decode_sequences, decode_context };
 inline constexpr std::size_t kLimits = 5;
 
 /// Coefficients of one op class with the engine's scales applied.
 struct ClassPrices {
-  double flop_time = 0, narrow_flop_time = 0;  // seconds per flop in the activations' type, in the weights' type
+  double flop_time = 0, narrow_flop_time = 0;  // seconds per flop in the activations' type, and in the weights' type
   double byte_time = 0;                        // seconds per byte
-  double bound_byte_time = 0;                  // seconds a stored byte that no kernel undercuts
+  double bound_byte_time = 0;                  // seconds per stored byte, a lower bound for every kernel
   double t0 = 0, p = 3;
   const ResidualTable* residual = nullptr;
 };
 
-/// Prices ops of one deployment: by the accelerator's measured kernels where it has some for the op and type (unless
-/// the engine's are others), else by its coefficients. The pointees of the inputs outlive it. Belongs to one thread:
-/// rows of measured kernels are looked up when first asked for.
+/// Prices the ops of one deployment: by the accelerator's measured kernels if there are any for the op and type (and
+/// the engine uses these kernels), else by its coefficients. The pointees of the inputs must outlive it. For use by one
+/// thread: rows of measured kernels are looked up when first needed.
 class OpPricer {
  public:
-  OpPricer() = default;  // prices nothing: for engines of constant cost
+  OpPricer() = default;  // prices nothing; for engines of constant cost
   explicit OpPricer(const CostInputs& inputs);
 
-  /// One execution on one rank, kernel gap included; decode attention is priced by DecodeCurve alone. Prefill attention
-  /// is one span's part of a kernel that serves 1 / op.launches spans; on cached tokens it is the difference of two
-  /// whole prefills where such were measured.
+  /// Returns the price of one execution on one rank, including the kernel gap. Decode attention is priced only by
+  /// DecodeCurve. Prefill attention is one span's share of a kernel that serves 1 / op.launches spans. On cached tokens
+  /// it is the difference of two whole prefills, if these were measured.
   [[nodiscard]] TimeParts price(const Op& op, LaunchMode mode = LaunchMode::eager) const;
   [[nodiscard]] const ClassPrices& prices(OpClass op_class) const {
     return prices_[static_cast<std::size_t>(op_class)];
   }
-  /// Seconds a byte at the specified bandwidth.
+  /// Returns the seconds per byte at the specified bandwidth.
   [[nodiscard]] double bound_byte_time() const { return bound_byte_time_; }
   [[nodiscard]] double kernel_gap(LaunchMode mode = LaunchMode::eager) const {
     return gaps_[static_cast<std::size_t>(mode)];
   }
 
-  /// Notes a decode step of this many sequences with this mean context for beyond_measured().
+  /// Records a decode step with this many sequences and this mean context for beyond_measured().
   void note_decode(double rows, double mean_context) const;
-  /// What was priced beyond the measured shapes, rows, contexts and ranks so far, a reason each. Where nothing at all
-  /// was measured nothing is beyond it: Accelerator::calibrated tells.
+  /// Returns a reason for each way in which the work so far exceeded the measured shapes, rows, contexts and ranks. If
+  /// nothing was measured, nothing exceeds it: see Accelerator::calibrated.
   [[nodiscard]] const std::set<std::string>& beyond_measured() const { return beyond_; }
 
  private:
-  // Products of one weight type.
+  // The matrix products of one weight type.
   struct Products {
     ClassPrices prices;
-    const MeasuredKernel* kernel = nullptr;  // null: prices.residual
+    const MeasuredKernel* kernel = nullptr;  // null: use prices.residual
     std::string dtype;
   };
   struct ProductRow {
@@ -122,12 +123,12 @@ class OpPricer {
   std::array<ClassPrices, kOpClasses> prices_;
   Products wide_, narrow_;
   Experts experts_;
-  std::shared_ptr<const ResidualTable> prefill_, decode_;          // measured attention of this layout of heads
-  double prefill_flops_ = 0, prefill_kv_ = 0, prefill_other_ = 0;  // of one compared pair, one attended, one new token
+  std::shared_ptr<const ResidualTable> prefill_, decode_;          // measured attention with this layout of heads
+  double prefill_flops_ = 0, prefill_kv_ = 0, prefill_other_ = 0;  // per compared pair, attended token, new token
   double most_prefill_ = 0, most_decode_rows_ = 0, most_context_ = 0;
-  std::array<ClassPrices, kOpKinds> pointwise_;  // by kind; those that are no pointwise ops stay empty
-  std::array<double, kLaunchModes> gaps_{};      // between two kernels
-  bool fuses_norm_ = false;                      // all-reduces contain the norms behind them
+  std::array<ClassPrices, kOpKinds> pointwise_;  // by kind; empty for kinds that are not pointwise
+  std::array<double, kLaunchModes> gaps_{};      // gaps between two kernels
+  bool fuses_norm_ = false;                      // all-reduces include the norms that follow
   double bound_byte_time_ = 0;
   double fused_ = 0;  // seconds that a narrow product takes less than measured
   mutable std::vector<ProductRow> rows_;
@@ -135,7 +136,7 @@ class OpPricer {
   mutable std::set<std::string> beyond_;
 };
 
-/// The name that tables of measured kernels give a type; empty for one that none has.
+/// Returns the type's name in tables of measured kernels; empty if none has it.
 [[nodiscard]] std::string measured_dtype(DType dtype);
 /// The same for experts, which were measured in more types.
 [[nodiscard]] std::string measured_expert_dtype(DType dtype);

@@ -64,7 +64,7 @@ enum class OpId : std::uint8_t {
 
 /// Returns the name, spelled like the enumerator: "qkv", "mlp_all_reduce". Empty for `none`.
 [[nodiscard]] std::string_view name(OpId id);
-/// Returns the identity of a name, or nothing if no op has that name.
+/// Returns the identity with this name, or nullopt if no op has it.
 [[nodiscard]] std::optional<OpId> op_id(std::string_view name);
 
 }  // namespace plimsoll::model

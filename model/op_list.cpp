@@ -11,7 +11,7 @@ namespace {
 
 double real(std::int64_t value) { return static_cast<double>(value); }
 
-// Adds the ops of one layer, in order, for `tokens` rows. Attention is left out: see make_op_list.
+// Adds the ops of one layer for `tokens` rows, in order. Attention is left out: see make_op_list.
 class LayerBuilder {
  public:
   LayerBuilder(const OpListInputs& inputs, std::int64_t tokens)
@@ -21,7 +21,7 @@ class LayerBuilder {
         tokens_(tokens),
         element_(activation_element_bytes(inputs.weight_dtype)) {}
 
-  // The place of the attention op is where attention_index() points to afterwards.
+  // Builds the list. Afterwards attention_index() is the place at which to insert the attention ops.
   std::vector<Op> build(bool moe) {
     add_norm(OpId::input_norm);
     add_projections();
@@ -65,7 +65,7 @@ class LayerBuilder {
     ops_.push_back(op);
   }
 
-  // The grouped product of the routed experts reads only the experts that some token reaches.
+  // The grouped product of the routed experts reads only the experts reached by some token.
   void add_expert_gemm(const Matrix& matrix) {
     const MoeShape& moe = *shape_.moe;
     const double rows = real(tokens_) * moe.experts_per_token;
@@ -128,7 +128,7 @@ class LayerBuilder {
     add_pointwise(OpKind::rope_append, OpId::append, tokens_, width, 2);
   }
 
-  // One dense MLP: up projections, activation, down projection.
+  // Adds one dense MLP: up projections, activation, down projection.
   void add_dense(const Matrix& up, const Matrix& down, OpId activation) {
     if (shape_.gated_mlp && !inputs_.capabilities.fused_gate_up) {
       const std::pair<OpId, std::int64_t> parts[] = {{OpId::gate, up.n / 2}, {OpId::up, up.n / 2}};
@@ -151,7 +151,7 @@ class LayerBuilder {
     add_gemm(matrices.front());
     // Five matrices mean shared experts, which every token passes through beside its routed ones.
     if (matrices.size() == 5) add_dense(matrices[1], matrices[2], OpId::shared_activation);
-    add_pointwise(OpKind::route, OpId::route, rows, shape_.hidden, 2);  // top k, then rows gathered by expert
+    add_pointwise(OpKind::route, OpId::route, rows, shape_.hidden, 2);  // top k, then rows sorted by expert
     add_expert_gemm(matrices[matrices.size() - 2]);
     add_pointwise(OpKind::activation, OpId::expert_activation, rows, matrices.back().k, shape_.gated_mlp ? 3 : 2);
     add_expert_gemm(matrices.back());
@@ -180,7 +180,7 @@ void add_embedding(std::vector<Op>& ops, const OpListInputs& inputs, std::int64_
   Op embed{.kind = OpKind::embed, .id = OpId::embed, .m = tokens, .n = shape.hidden};
   embed.other_bytes = bytes * (shape.learned_positions ? 3 : 2);
   ops.push_back(embed);
-  if (inputs.tp > 1) {  // every rank holds a part of the vocabulary
+  if (inputs.tp > 1) {  // every rank holds part of the vocabulary
     Op reduce{.kind = OpKind::all_reduce, .id = OpId::embedding_all_reduce, .m = tokens, .n = shape.hidden};
     reduce.other_bytes = bytes;
     ops.push_back(reduce);
@@ -271,7 +271,7 @@ std::vector<Op> head_ops(const OpListInputs& inputs, std::int64_t sampled) {
   Op sample{.kind = OpKind::sample, .id = OpId::sample, .m = sampled, .n = rows};
   sample.other_bytes = real(sampled) * real(rows) * element;
   std::vector<Op> ops{norm, head, sample};
-  if (inputs.tp > 1) {  // the best (value, index) of every rank's rows: 8 bytes a sequence
+  if (inputs.tp > 1) {  // the best (value, index) of every rank: 8 bytes per sequence
     Op exchange{.kind = OpKind::all_reduce, .id = OpId::sample_exchange, .m = sampled, .n = 1};
     exchange.other_bytes = 8 * real(sampled);
     ops.push_back(exchange);
@@ -291,7 +291,7 @@ Op prefill_attention_op(const OpListInputs& inputs, PrefillSpan span, bool windo
   op.context = attended;
   op.kv_bytes = attended * kv_elements_per_layer(shape, inputs.tp) * bytes_per_element(inputs.kv_dtype);
   std::int64_t qk = shape.head_dim, value = shape.head_dim;
-  if (shape.mla) {  // expanded; the cached latents are projected up again
+  if (shape.mla) {  // expanded: the cached latents are projected up again
     qk = shape.mla->qk_nope_head_dim + shape.mla->qk_rope_head_dim;
     value = shape.mla->v_head_dim;
     op.flops +=
@@ -336,7 +336,7 @@ double expected_experts(std::int32_t experts, std::int32_t experts_per_token, do
   // Each token draws its experts without replacement; the chance that an expert is missed by all tokens is a power of
   // that of one.
   if (experts_per_token >= experts) return experts;
-  // expm1/log1p keep few tokens of many experts exact.
+  // expm1/log1p stay accurate for few tokens and many experts.
   const double miss = std::log1p(-static_cast<double>(experts_per_token) / experts);
   return -experts * std::expm1(tokens * miss);
 }
@@ -345,7 +345,7 @@ double attention_pairs(PrefillSpan span, std::int64_t window) {
   const double n = real(span.new_tokens), context = real(span.context);
   if (window <= 0 || span.context + span.new_tokens <= window) return n * context + n * (n + 1) / 2;
   const double w = real(window);
-  const double growing = std::clamp(w - context, 0.0, n);  // rows whose context is still below the window
+  const double growing = std::clamp(w - context, 0.0, n);  // rows whose context is still smaller than the window
   return growing * context + growing * (growing + 1) / 2 + (n - growing) * w;
 }
 

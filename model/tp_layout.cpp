@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checked against the parameter counts of 56 published architectures (tests/model/llm_shape_test.cpp).
+// Tested against the parameter counts of 56 published architectures (tests/model/llm_shape_test.cpp).
 #include "model/tp_layout.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace plimsoll::model {
 namespace {
 
-constexpr std::int64_t kVocabularyPadding = 64;  // rows a rank; the executor's layout
+constexpr std::int64_t kVocabularyPadding = 64;  // rows per rank, as in the executor's layout
 
 std::int64_t padded_vocabulary(std::int64_t vocab, std::int64_t tp) {
   if (tp == 1) return vocab;
@@ -17,15 +17,15 @@ std::int64_t padded_vocabulary(std::int64_t vocab, std::int64_t tp) {
   return (vocab + unit - 1) / unit * unit;
 }
 
-// Families whose biases the shape's flags do not tell.
+// Families with biases that the shape's flags do not describe.
 bool has_mlp_bias(const LlmShape& shape) { return shape.family == "opt" || shape.family == "gptj"; }
 bool has_output_bias(const LlmShape& shape) { return shape.family == "opt" || shape.family == "gpt_oss"; }
 bool has_expert_bias(const LlmShape& shape) { return shape.family == "gpt_oss"; }
-bool has_sinks(const LlmShape& shape) { return shape.family == "gpt_oss"; }  // a learned logit a head
-// One norm over the queries of all heads and one over their keys, not one a head.
+bool has_sinks(const LlmShape& shape) { return shape.family == "gpt_oss"; }  // a learned logit per head
+// One norm over the queries of all heads and one over their keys, not one per head.
 bool has_wide_qk_norm(const LlmShape& shape) { return shape.family == "minimax_m2"; }
 
-// What the checkpoint keeps in 16 bits, and what the scales of the rest take.
+// Applies the checkpoint: marks the matrices that it keeps in 16 bits, and adds the bytes of scales to the others.
 std::vector<Matrix> stored(std::vector<Matrix> matrices, const LlmShape& shape) {
   if (!shape.checkpoint) return matrices;
   const std::vector<std::string>& wide = shape.checkpoint->wide;
@@ -119,10 +119,10 @@ std::vector<Matrix> mlp_matrices(const LlmShape& shape, std::int32_t tp, bool mo
 
 std::int32_t norms_per_layer(const LlmShape& shape) {
   if (shape.norms > 0) return shape.norms;
-  // Before and after each sublayer.
+  // Norms before and after each sublayer.
   if (shape.family == "gemma2" || shape.family == "gemma3" || shape.family == "glm4") return 4;
-  if (shape.family == "gptj") return 1;  // one shared by attention and MLP
-  // Falcon: 7B shares one; the new decoder and sequential sublayers have one for each.
+  if (shape.family == "gptj") return 1;  // a single norm shared by attention and MLP
+  // Falcon: 7B shares one norm; the new decoder and sequential sublayers have one for each.
   if (shape.family == "falcon") return shape.kv_heads == 1 && shape.parallel_attention ? 1 : 2;
   return 2;
 }
@@ -147,7 +147,7 @@ double expert_vector_elements(const LlmShape& shape, std::int32_t tp, std::int32
 }
 
 double kv_elements_per_layer(const LlmShape& shape, std::int32_t tp) {
-  if (shape.mla) return shape.mla->kv_lora_rank + shape.mla->qk_rope_head_dim;  // the latent is on every rank
+  if (shape.mla) return shape.mla->kv_lora_rank + shape.mla->qk_rope_head_dim;  // every rank holds the whole latent
   return 2.0 * static_cast<double>(rank_shape(shape, tp).kv_heads) * shape.head_dim;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strong types for the quantities of the domain. Only physically meaningful operators exist, so that
-// Bytes + Tokens or Bytes = 3.0 do not compile; at -O2 the code is that of plain numbers.
+// Strong types for the quantities of the domain. Only physically meaningful operators exist: Bytes + Tokens and Bytes =
+// 3.0 do not compile. At -O2 the code is the same as for plain numbers.
 #pragma once
 
 #include <chrono>
@@ -36,7 +36,7 @@ struct Quantity {
 using Seconds = std::chrono::duration<double>;
 using Bytes = Quantity<struct BytesTag, double>;  // GB = 1e9, GiB = 2^30
 using Tokens = Quantity<struct TokensTag, std::int64_t>;
-using Flops = Quantity<struct FlopsTag, double>;  // a multiply-add counts two
+using Flops = Quantity<struct FlopsTag, double>;  // a multiply-add counts as two
 using BytesPerSecond = Quantity<struct BytesPerSecondTag, double>;
 using FlopsPerSecond = Quantity<struct FlopsPerSecondTag, double>;
 using PerSecond = Quantity<struct PerSecondTag, double>;  // request rates

@@ -78,7 +78,7 @@ bool is_named(const Interface& own, std::string_view list) {
   return false;
 }
 
-// Sends small messages at once (TCP_NODELAY), and notices within a minute that a host vanished silently.
+// Sends small messages immediately (TCP_NODELAY) and detects within a minute that a host vanished without a word.
 void tune(const Socket& socket) {
   const int on = 1, idle = 15, every = 5, times = 6;
   ::setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -99,6 +99,7 @@ bool connect_by(int fd, const sockaddr_in& address, Deadline until) {
       found = ::poll(&ready, 1, poll_time(until));
     } while (found < 0 && errno == EINTR);
     if (found != 1) return false;
+    // A writable socket only means that the attempt has ended. SO_ERROR says how.
     int error = 0;
     socklen_t length = sizeof error;
     if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0) return false;
@@ -118,7 +119,7 @@ std::vector<Interface> interfaces() {
   for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
     if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET || each->ifa_netmask == nullptr) continue;
     if ((each->ifa_flags & IFF_UP) == 0 || (each->ifa_flags & IFF_LOOPBACK) != 0) continue;
-    const auto* address = reinterpret_cast<const sockaddr_in*>(each->ifa_addr);  // NOLINT: the family says so
+    const auto* address = reinterpret_cast<const sockaddr_in*>(each->ifa_addr);  // the family is AF_INET
     const auto* mask = reinterpret_cast<const sockaddr_in*>(each->ifa_netmask);  // NOLINT
     all.push_back({each->ifa_name, numeric(*address), std::popcount(mask->sin_addr.s_addr)});
   }
@@ -131,7 +132,7 @@ std::vector<Interface> chosen_interfaces(std::vector<Interface> all, std::string
 }
 
 std::string source_address(const std::string& address) {
-  const auto target = read_address(address, 9);  // any port: a datagram socket only looks up the route
+  const auto target = read_address(address, 9);  // the port does not matter: a datagram socket only looks up the route
   const Socket socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!target || !socket.is_open() || ::connect(socket.fd(), plain(*target), sizeof *target) != 0) return {};
   return numeric(own_end(socket));
@@ -140,7 +141,7 @@ std::string source_address(const std::string& address) {
 std::vector<std::string> shared_addresses(const std::vector<Interface>& own,
                                           const std::vector<std::vector<std::string>>& peers,
                                           const std::function<std::string(const std::string&)>& route) {
-  // ways[i]: the peers that can reach own[i].
+  // ways[i]: the peers that can reach the address own[i].
   std::vector<std::set<std::size_t>> ways(own.size());
   for (std::size_t peer = 0; peer < peers.size(); ++peer) {
     const auto add = [&](bool routed) {
@@ -157,14 +158,14 @@ std::vector<std::string> shared_addresses(const std::vector<Interface>& own,
       }
       return any;
     };
-    // First tries networks that both hosts are in, then the routing table. A peer that neither way reaches has
-    // no solution.
+    // First try networks that both hosts are in, then the routing table. If neither way reaches a peer, there is no
+    // solution.
     if (!add(false) && !add(true)) return {};
   }
   std::vector<std::string> chosen;
   std::set<std::size_t> reached;
-  // Greedy set cover: takes the address that reaches most of the remaining peers. Some address reaches each peer,
-  // so every turn makes progress.
+  // Greedy set cover: each turn takes the address that reaches most of the remaining peers. Every peer can be reached
+  // at some address, so each turn makes progress.
   while (reached.size() < peers.size()) {
     const auto gain = [&](std::size_t i) {
       return std::ranges::count_if(ways[i], [&](std::size_t peer) { return !reached.contains(peer); });

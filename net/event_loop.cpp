@@ -6,7 +6,7 @@
 namespace plimsoll::net {
 
 namespace {
-constexpr int kReady = 1024;  // handlers
+constexpr int kReady = 1024;  // handlers to run after the deadline
 }  // namespace
 
 EventLoop::EventLoop() : impl_(std::make_unique<Impl>()) {}
@@ -18,7 +18,7 @@ void EventLoop::run(Deadline until) {
   impl.stopped = impl.due = false;
   impl.context.poll_one();
   if (impl.stopped) return;
-  // A timer wakes the loop within some 50 us; the time-out of epoll is rounded up to milliseconds.
+  // A timer wakes the loop within about 50 us, whereas the time-out of epoll is rounded up to milliseconds.
   const std::uint64_t turn = ++impl.turn;
   impl.timer.expires_at(until);
   impl.timer.async_wait([&impl, turn](const boost::system::error_code& error) {
@@ -26,7 +26,7 @@ void EventLoop::run(Deadline until) {
   });
   impl.context.restart();
   while (!impl.stopped && !impl.due) impl.context.run_one();
-  // What else is ready is read now: otherwise it would be stamped after the caller's work.
+  // Handle what is already ready. Otherwise its time stamp would include the work that the caller does next.
   for (int i = 0; i < kReady && impl.context.poll_one() > 0; ++i) {}
   impl.timer.cancel();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waits for sockets and times, and calls what waits for them. One thread.
+// An event loop: waits for sockets and timers, and calls their handlers. For one thread.
 #pragma once
 
 #include <functional>
@@ -16,11 +16,11 @@ class EventLoop {
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
-  /// Handles what happens until `until`, or until a handler calls stop(). What is ready already is handled in any case.
+  /// Handles events until the deadline, or until a handler calls stop(). Always handles those that are already ready.
   void run(Deadline until);
-  /// run() returns once the handler in progress is done.
+  /// Makes run() return after the handler in progress.
   void stop();
-  /// Calls `then` once at `time`, within run().
+  /// Calls `then` once at `time`, or later if run() is not active at that time.
   void at(Deadline time, std::function<void()> then);
 
   struct Impl;  // net/event_loop_impl.h

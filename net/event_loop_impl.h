@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For sources of net/ that open sockets on an event loop.
+// The inside of EventLoop, for sources of net/ that open sockets on it.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -13,7 +13,7 @@ struct EventLoop::Impl {
   boost::asio::io_context context{1};
   boost::asio::steady_timer timer{context};
   bool stopped = false, due = false;
-  std::uint64_t turn = 0;  // of run(): the timer of an earlier one does not count
+  std::uint64_t turn = 0;  // number of the current run(), so that it ignores timers of earlier ones
 };
 
 }  // namespace plimsoll::net

@@ -53,10 +53,10 @@ struct HttpClient::Impl : std::enable_shared_from_this<HttpClient::Impl> {
 
   struct Call {
     CallId id = 0;
-    std::string text;  // of the request
+    std::string text;  // the request as sent
     std::shared_ptr<HttpCall> handler;
     HttpEnd end;
-    bool answered = false;  // a byte of the answer has come
+    bool answered = false;  // a byte of the answer has arrived
   };
 
   void start(Call call, bool reuse);
@@ -67,7 +67,7 @@ struct HttpClient::Impl : std::enable_shared_from_this<HttpClient::Impl> {
   HttpClientSettings settings;
   std::optional<TlsContext> tls;
   std::vector<Tcp::endpoint> addresses;
-  std::vector<std::shared_ptr<Connection>> kept;          // idle, the last used at the end
+  std::vector<std::shared_ptr<Connection>> kept;          // idle connections, the most recently used last
   std::map<CallId, std::shared_ptr<Connection>> in_call;  // by call
   CallId next_id = 1;
   std::size_t open = 0;
@@ -77,7 +77,7 @@ namespace {
 
 using Client = HttpClient::Impl;
 
-// Reads all the time: an idle connection that the server closes is noticed at once.
+// Reads all the time, so an idle connection that the server closes is noticed immediately.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   explicit Connection(Client& client)
@@ -102,7 +102,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     write();
   }
 
-  // Closes without a word to the call.
+  // Closes the connection without notifying the call.
   void drop() {
     call_.reset();
     close();
@@ -132,7 +132,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     ready();
   }
 
-  // CONNECT: the proxy passes bytes on from here.
+  // Asks the proxy with CONNECT to forward bytes to the server.
   void tunnel() {
     const Url& url = client_->settings.server;
     const std::string name = url.host.find(':') == std::string::npos ? url.host : '[' + url.host + ']';
@@ -148,7 +148,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     });
   }
 
-  // One byte at a time, so that none of the server's is read.
+  // Reads one byte at a time, so that no byte from the server behind the proxy is consumed.
   void read_tunnel() {
     socket_.async_read_some(asio::buffer(buffer_.data(), 1),
                             [self = shared_from_this()](const Error& error, std::size_t size) {
@@ -187,7 +187,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
   void write() {
-    // The call may end, and its handler with it, while the handler hears of a piece.
+    // The handler may cancel the call, which drops its shared_ptr; the copies keep the handler alive while it runs.
     HttpEvents events{.head =
                           [this](const HttpHead& head) {
                             const std::shared_ptr<HttpCall> handler = call_->handler;
@@ -205,7 +205,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     writing_ = true;
     with_stream([this](auto& stream) {
       asio::async_write(stream, asio::buffer(text_), [self = shared_from_this()](const Error&, std::size_t) {
-        self->writing_ = false;  // a failure shows when reading
+        self->writing_ = false;  // read() reports a failure to write
         if (self->answered_) self->keep();
       });
     });
@@ -222,7 +222,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void received(const Error& error, std::size_t size) {
     if (is_closed()) return;
     const auto self = shared_from_this();
-    if (!call_) return close();  // idle: closed by the server, or it speaks unasked
+    if (!call_) return close();  // idle: the server closed it, or sent data without a request
     // TLS 1.3 tells of a refused or missing client certificate after the handshake, in an alert.
     if (error && tls_ && error.category() == asio::error::get_ssl_category() &&
         ERR_GET_REASON(static_cast<unsigned long>(error.value())) >= SSL_AD_REASON_OFFSET)
@@ -230,7 +230,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (error) return lost();
     call_->answered = true;
     const HttpResponseReader::State state = reader_->feed({buffer_.data(), size});
-    if (is_closed() || !call_) return;  // the handler cancelled
+    if (is_closed() || !call_) return;  // the handler cancelled the call
     answer(state);
   }
 
@@ -256,13 +256,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
     call.handler->ended(call.end);
   }
 
-  // An answer may come before the whole request is written; the connection is free when both are done.
+  // An answer may arrive before the whole request is written. The connection is reusable when both are done.
   void keep() {
     answered_ = false;
     if (!is_closed() && is_open()) client_->idle(shared_from_this());
   }
 
   void lost() {
+    // The server may close a kept connection at any time. As no answer has begun, the request is sent once more.
     if (reused_ && !call_->answered && !call_->end.reopened) {
       Client& client = *client_;
       Client::Call call = take_call();
@@ -270,6 +271,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       call.end.reopened = true;
       return client.start(std::move(call), false);
     }
+    // Without a stated length, the end of the connection is the end of the answer.
     if (reader_->ended() == HttpResponseReader::State::done) return done_at_end();
     fail(HttpFailure::closed, reader_->error());
   }
@@ -308,7 +310,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     client.gone(this);
   }
 
-  Client* client_;  // null: closed
+  Client* client_;  // null once closed
   Tcp::socket socket_;
   std::optional<asio::ssl::stream<Tcp::socket&>> tls_;
   asio::steady_timer timer_;
@@ -320,7 +322,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::array<char, kReadBytes> buffer_;
 };
 
-// The numeric addresses of a host.
+// Returns the numeric addresses of a host.
 std::vector<Tcp::endpoint> resolve(asio::io_context& context, const Url& url) {
   Error error;
   Tcp::resolver resolver(context);
@@ -405,7 +407,7 @@ class WholeAnswer final : public HttpCall {
   }
   void ended(const HttpEnd& end) override {
     answer_.end = end;
-    if (end.failure == HttpFailure::stopped) answer_.end.failure.reset();  // enough has been read
+    if (end.failure == HttpFailure::stopped) answer_.end.failure.reset();  // as much as `most` allows has been read
     over = true;
     loop_.stop();
   }

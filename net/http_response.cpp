@@ -21,13 +21,13 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// Beast's parser of bytes; what it finds goes to the events without a copy.
+// Beast's parser of bytes; it passes what it finds to the events without a copy.
 class Parser final : public http::basic_parser<false> {
  public:
   Parser(HttpEvents& events, bool no_body) : events_(events) {
     eager(true);
     header_limit(kMaxHeader);
-    body_limit(std::numeric_limits<std::uint64_t>::max());  // no limit at all refuses every length (Beast 1.74)
+    body_limit(std::numeric_limits<std::uint64_t>::max());  // without this, Beast 1.74 refuses every length
     if (no_body) skip(true);
   }
 
@@ -84,9 +84,9 @@ struct HttpResponseReader::Impl {
   HttpEvents events;
   bool no_body = false;
   std::optional<Parser> parser;
-  std::string rest;  // bytes that the parser could not use yet: a part of a header or of a chunk's header
+  std::string rest;  // bytes that the parser cannot use yet: part of a header or of a chunk's header
   State state = State::reading;
-  bool surplus = false;  // more bytes came than the answer has
+  bool surplus = false;  // more bytes arrived than the answer has
   std::string error;
 
   State fail(std::string text) {
@@ -96,7 +96,7 @@ struct HttpResponseReader::Impl {
   State put(std::string_view& bytes);
 };
 
-// Reads what it can of `bytes` and removes it.
+// Parses as much of `bytes` as it can, and removes that part.
 HttpResponseReader::State HttpResponseReader::Impl::put(std::string_view& bytes) {
   Error failure;
   const std::size_t used = parser->put(boost::asio::const_buffer(bytes.data(), bytes.size()), failure);
@@ -108,7 +108,7 @@ HttpResponseReader::State HttpResponseReader::Impl::put(std::string_view& bytes)
     surplus = !bytes.empty();
     return state = State::done;
   }
-  parser.emplace(events, no_body);  // "100 Continue" and its like: the answer follows
+  parser.emplace(events, no_body);  // an interim answer such as "100 Continue"; the final one follows
   return bytes.empty() ? State::reading : put(bytes);
 }
 
@@ -128,7 +128,7 @@ HttpResponseReader::State HttpResponseReader::feed(std::string_view bytes) {
     impl.rest += bytes;
     bytes = impl.rest;
   }
-  // The parser takes a header and the body behind it in two calls.
+  // The parser needs two calls for a header and the body that follows it.
   std::size_t before = 0;
   do {
     before = bytes.size();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the answers of an HTTP/1.1 or HTTP/1.0 server from bytes, however they are split. Memory is bounded: a header
-// has at most kMaxHeader bytes, a body is passed on as it comes.
+// Parses the answers of an HTTP/1.1 or HTTP/1.0 server from bytes, however they are split. Memory is bounded: a header
+// has at most kMaxHeader bytes, and a body is passed on as it arrives.
 #pragma once
 
 #include <cstddef>
@@ -17,35 +17,35 @@ inline constexpr std::size_t kMaxHeader = std::size_t{64} << 10;
 
 struct HttpHead {
   int status = 0;
-  std::vector<std::pair<std::string, std::string>> fields;  // names in lower case
+  std::vector<std::pair<std::string, std::string>> fields;  // names are in lower case
 
-  /// The first field of this name in lower case; empty: none.
+  /// Returns the first field of this name, which must be in lower case; empty if there is none.
   [[nodiscard]] std::string_view field(std::string_view name) const;
-  /// The content type in lower case, without parameters.
+  /// Returns the content type in lower case, without parameters.
   [[nodiscard]] std::string content_type() const;
 };
 
-/// What arrives; called during HttpResponseReader::feed() and ended().
+/// Handlers of what arrives, called by HttpResponseReader::feed() and ended().
 struct HttpEvents {
-  std::function<bool(const HttpHead&)> head;   // false: read no further
-  std::function<bool(std::string_view)> body;  // the same; never empty
+  std::function<bool(const HttpHead&)> head;   // returns false to stop reading
+  std::function<bool(std::string_view)> body;  // as head; the piece is never empty
 };
 
 class HttpResponseReader {
  public:
   enum class State { reading, done, malformed, stopped };
 
-  /// With `no_body`, the answer has none whatever its header says: of CONNECT or HEAD.
+  /// With `no_body`, the answer has no body whatever its header says. This holds for CONNECT and HEAD.
   explicit HttpResponseReader(HttpEvents events, bool no_body = false);
   ~HttpResponseReader();
   HttpResponseReader(HttpResponseReader&&) noexcept;
   HttpResponseReader& operator=(HttpResponseReader&&) noexcept;
 
-  /// Reads the next bytes. Bytes after the answer's end are ignored, and the connection is then of no further use.
+  /// Parses the next bytes. Bytes after the end of the answer are ignored, but then keeps_alive() is false.
   State feed(std::string_view bytes);
-  /// The connection has ended: `done` for a body that lasts until then, otherwise `malformed`.
+  /// Tells that the connection has ended. Returns `done` if that ends the body, otherwise `malformed`.
   State ended();
-  /// Why it is malformed, in a few words.
+  /// Says in a few words why the answer is malformed.
   [[nodiscard]] const std::string& error() const;
   /// Whether the connection can carry another request. Valid when done.
   [[nodiscard]] bool keeps_alive() const;

@@ -34,7 +34,7 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr std::size_t kReadAtOnce = std::size_t{16} << 10U;
-constexpr int kBurst = 256;  // handlers that run when the caller is late already
+constexpr int kBurst = 256;  // handlers that run even if the caller is already late
 constexpr std::chrono::milliseconds kSweepEvery{1000}, kAcceptAgain{100}, kLinger{2000};
 constexpr std::size_t kSpareFiles = 64;
 
@@ -84,17 +84,17 @@ struct HttpServer::State {
   tcp::acceptor acceptor{io};
   asio::signal_set signals{io};
   asio::steady_timer timer{io}, sweeper{io}, accept_again{io};
-  Time armed = Time::max();  // what the timer waits for
+  Time armed = Time::max();  // when the timer fires
   bool due = false, woken = false;
   std::vector<std::shared_ptr<Connection>> slots;
   std::vector<std::uint32_t> free_slots;
-  std::list<Connection*> waiting;  // without a complete request, the longest first
+  std::list<Connection*> waiting;  // connections without a complete request, the longest waiting first
   std::size_t open = 0, bodies = 0;
   std::uint32_t exchanges = 0;
   std::array<char, kReadAtOnce> scratch{};
 };
 
-/// One connection: reads a request, waits for its answer to leave, and reads the next. Asio's operations keep it alive.
+/// One connection: reads a request, waits until its answer is sent, reads the next. Asio's operations keep it alive.
 class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
  public:
   enum class Phase : std::uint8_t { reading, answering, lingering, closed };
@@ -135,12 +135,12 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
   ExchangeId id_ = 0;
   std::optional<HttpRequestReader> reader_;
   std::string in_, out_, stream_header_;
-  std::size_t sent_ = 0;     // of out_
-  std::size_t counted_ = 0;  // bytes of the body, in the server's sum
+  std::size_t sent_ = 0;     // bytes of out_
+  std::size_t counted_ = 0;  // bytes of the body that are included in the server's `bodies`
   Time deadline_ = Time::max(), received_{};
   std::list<Connection*>::iterator waits_;
   bool is_waiting_ = false, header_read_ = false, keep_alive_ = false, chunked_ = false, head_ = false;
-  bool complete_ = false;  // all of the answer is written, though it may not have left
+  bool complete_ = false;  // the whole answer is in out_, though it may not be sent yet
   bool reading_ = false, writing_ = false, parsing_ = false;
 };
 
@@ -183,8 +183,8 @@ void HttpServer::Connection::wait_to_read() {
   });
 }
 
-// While an answer is under way, what the client sends ahead is kept up to a limit; the end of the stream means that the
-// client has left.
+// While an answer is in progress, data that the client sends ahead is kept up to a limit. The end of the stream means
+// that the client has left.
 void HttpServer::Connection::read() {
   error_code error;
   const std::size_t size = socket_.read_some(asio::buffer(server_.scratch), error);
@@ -196,12 +196,13 @@ void HttpServer::Connection::read() {
   received_ = Clock::now();
   in_.append(server_.scratch.data(), size);
   if (phase_ == Phase::reading) parse();
+  // With this much read ahead, stop reading: TCP flow control then holds the client back.
   if (phase_ == Phase::closed || (phase_ == Phase::answering && in_.size() >= kReadAtOnce)) return;
   wait_to_read();
 }
 
 void HttpServer::Connection::parse() {
-  if (parsing_) return;  // an answer within request() comes back here
+  if (parsing_) return;  // called again by an answer that request() gives at once
   parsing_ = true;
   while (phase_ == Phase::reading && !in_.empty()) {
     const std::size_t before = in_.size();
@@ -242,6 +243,7 @@ void HttpServer::Connection::deliver() {
   phase_ = Phase::answering;
   deadline_ = Time::max();
   head_ = request.method == "HEAD";
+  // The exchange number makes the id unique, so an id of an earlier exchange in the same slot is not found.
   id_ = ExchangeId{++server_.exchanges} << 32U | slot_;
   server_.handler.request(id_, std::move(request));
 }
@@ -263,7 +265,7 @@ void HttpServer::Connection::answer(const HttpAnswer& answer) {
 }
 
 void HttpServer::Connection::begin_stream(std::string_view content_type) {
-  if (!chunked_) keep_alive_ = false;  // HTTP/1.0: the end of the connection is the end of the answer
+  if (!chunked_) keep_alive_ = false;  // in HTTP/1.0, closing the connection ends the answer
   stream_header_ = header(200, content_type, "Cache-Control: no-cache\r\n");
   stream_header_ += chunked_ ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n";
 }
@@ -283,6 +285,7 @@ void HttpServer::Connection::write(std::string_view part, bool last) {
 void HttpServer::Connection::send(std::string_view text) {
   if (phase_ == Phase::closed) return;
   std::size_t size = 0;
+  // Write at once if nothing is queued. Only what the socket does not take is copied and waits.
   if (out_.empty() && !text.empty()) {
     error_code error;
     size = socket_.write_some(asio::buffer(text), error);
@@ -324,8 +327,8 @@ void HttpServer::Connection::flush() {
     server_.handler.writable(id_);
 }
 
-// A connection that ends with input unread would be reset, and the client might not see the answer: so the input is
-// read until the client closes, for a short time.
+// Closing a connection with unread input would reset it, and the client might lose the answer. So for a short time the
+// input is read and dropped, until the client closes.
 void HttpServer::Connection::end_answer() {
   id_ = 0;
   if (keep_alive_) {
@@ -382,7 +385,7 @@ void HttpServer::State::accept() {
       add(std::move(socket));
       return accept();
     }
-    accept_again.expires_after(kAcceptAgain);  // such as too many open files
+    accept_again.expires_after(kAcceptAgain);  // an error such as too many open files
     accept_again.async_wait([this](const error_code& stopped) {
       if (!stopped && acceptor.is_open()) accept();
     });
@@ -391,7 +394,7 @@ void HttpServer::State::accept() {
 
 void HttpServer::State::add(tcp::socket&& socket) {
   if (open >= limits.connections) {
-    if (waiting.empty()) return;  // closes the new one
+    if (waiting.empty()) return;  // returning closes the new connection
     waiting.front()->close();
   }
   if (free_slots.empty()) {
@@ -427,6 +430,7 @@ void HttpServer::State::sweep() {
 
 void HttpServer::State::drop_largest_body() {
   const auto size = [](const std::shared_ptr<Connection>& c) { return c ? c->body_bytes() : 0; };
+  // Refusing the largest body frees the most memory at the price of one request.
   const auto largest =
       std::max_element(slots.begin(), slots.end(), [&](const auto& a, const auto& b) { return size(a) < size(b); });
   const std::shared_ptr<Connection> dropped = *largest;
@@ -482,6 +486,7 @@ void HttpServer::run_until(Time until) {
     for (int i = 0; i < kBurst && s.io.poll_one() > 0; ++i) {}
     return;
   }
+  // The timer is set again only if the time has changed, as this runs very often.
   if (until != s.armed) {
     s.armed = until;
     s.timer.cancel();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// An HTTP/1.1 server for one thread, which calls it between its own work: it reads requests, and writes answers whole
-// or as streams. Hostile clients are bounded: time and bytes of a header, of a body, of all bodies together, and the
-// number of connections. At that number, the connection that has waited longest without a request makes room for a new
-// one.
+// An HTTP/1.1 server for one thread, which calls it between other work: it reads requests, and writes answers whole or
+// as streams. Limits protect against hostile clients: time and bytes of a header, of a body and of all bodies together,
+// and the number of connections. When that number is reached, the connection that has waited longest without a request
+// is closed for a new one.
 //
-// Streams keep no text for slow readers: the handler writes again when writable() says that all has left.
+// Streams buffer no text for slow readers: the handler writes more when writable() reports that everything was sent.
 #pragma once
 
 #include <chrono>
@@ -20,16 +20,16 @@ namespace plimsoll::net {
 struct HttpLimits {
   std::size_t header_bytes = std::size_t{16} << 10U;
   std::size_t body_bytes = std::size_t{16} << 20U;     // of one request
-  std::size_t bodies_bytes = std::size_t{256} << 20U;  // of all requests that are being read
-  std::size_t connections = 16'384;                    // also limited by the files that the process may open
+  std::size_t bodies_bytes = std::size_t{256} << 20U;  // of all requests in progress
+  std::size_t connections = 16'384;                    // the limit of open files also applies
   std::chrono::milliseconds header_time{10'000};       // from a request's first byte to the end of its header
   std::chrono::milliseconds body_time{60'000};
-  std::chrono::milliseconds idle_time{75'000};   // of a connection without a request
-  std::chrono::milliseconds write_time{60'000};  // without any byte leaving
+  std::chrono::milliseconds idle_time{75'000};   // a connection without a request
+  std::chrono::milliseconds write_time{60'000};  // while no byte can be sent
 };
 
 struct HttpRequest {
-  std::string method, path;  // the path without its query, as it was sent
+  std::string method, path;  // the path as sent, without its query
   std::string authorization, body;
   std::chrono::steady_clock::time_point received{};  // when its last bytes were read
 };
@@ -38,23 +38,23 @@ struct HttpAnswer {
   int status = 200;
   std::string_view content_type = "application/json";
   std::string body = {};
-  std::string headers = {};  // further lines, each with \r\n
+  std::string headers = {};  // additional header lines, each with \r\n
 };
 
 /// A request and its answer.
 using ExchangeId = std::uint64_t;
 
-/// What the server calls, on the thread of run_until().
+/// Callbacks of the server, on the thread of run_until().
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
-  /// A request is complete. The answer may be given at once or later.
+  /// A complete request has arrived. The answer may be given immediately or later.
   virtual void request(ExchangeId id, HttpRequest&& request) = 0;
-  /// All that was written to the stream has left.
+  /// Everything written to the stream has been sent.
   virtual void writable(ExchangeId id) = 0;
-  /// The client left before its answer had left completely; `id` is void.
+  /// The client left before its whole answer was sent. `id` is void from now on.
   virtual void gone(ExchangeId id) = 0;
-  /// The body of an answer to what is no proper request, or beyond a limit.
+  /// Returns the body of an error answer to a request that is malformed or exceeds a limit.
   virtual std::string error_body(int status, std::string_view text) = 0;
   /// SIGTERM or SIGINT, after watch_signals(); each time.
   virtual void stop_requested() = 0;
@@ -64,40 +64,40 @@ class HttpServer {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// `headers` are added to each answer: lines with \r\n. The handler outlives the server.
+  /// `headers` (lines with \r\n) are added to each answer. The handler must outlive the server.
   HttpServer(HttpHandler& handler, const HttpLimits& limits, std::string headers = {});
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  /// Accepts connections from now on. Returns the base URL: scheme, host and port. Throws DeviceError if the address
-  /// cannot be had.
+  /// Starts to accept connections. Returns the base URL: scheme, host and port. Throws DeviceError if the address
+  /// cannot be used.
   [[nodiscard]] std::string listen(const std::string& host, std::uint16_t port);
-  /// SIGTERM and SIGINT go to the handler from now on.
+  /// Starts to pass SIGTERM and SIGINT to the handler.
   void watch_signals();
-  /// New connections are refused from now on.
+  /// Starts to refuse new connections.
   void stop_listening();
 
-  /// Serves until `until` or wake(). Past that time it serves what is ready, for a short while.
+  /// Serves until `until` or wake(). If that time has passed, serves for a short while what is already ready.
   void run_until(Time until);
-  /// run_until() returns as soon as it can.
+  /// Makes run_until() return as soon as it can.
   void wake();
-  /// Has run_until() call `work`. The only function that any thread may call.
+  /// Makes run_until() call `work`. The only function that any thread may call.
   void post(std::function<void()> work);
 
   // ---- answers. Calls with a void id do nothing. ------------------------------------------------------------
   void answer(ExchangeId id, const HttpAnswer& answer);
-  /// The answer comes in parts. Its header leaves with the first.
+  /// Begins an answer in parts. The header is sent with the first part.
   void begin_stream(ExchangeId id, std::string_view content_type);
-  /// Whether all that was written has left: only then is more to be written.
+  /// Returns whether everything written so far has been sent. Call write() only then.
   [[nodiscard]] bool is_writable(ExchangeId id) const;
-  /// The next part of a stream, the last one with `last`.
+  /// Writes the next part of a stream; `last` ends the answer.
   void write(ExchangeId id, std::string_view part, bool last);
-  /// Ends the connection, whatever has left.
+  /// Closes the connection at once, even if part of the answer has not been sent.
   void cut(ExchangeId id);
 
   [[nodiscard]] std::size_t connections() const;
-  /// No answer is under way.
+  /// Returns whether no answer is in progress.
   [[nodiscard]] bool is_idle() const;
 
  private:

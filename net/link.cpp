@@ -18,7 +18,7 @@ namespace plimsoll::net {
 
 // ---- one message ------------------------------------------------------------------------------------------------
 
-// Returns the memory for the next bytes: at first 1 MiB, then doubled as bytes arrive.
+// Returns the memory for the next bytes: 1 MiB at first, then twice as much each time as bytes arrive.
 std::span<std::byte> MessageReader::missing() {
   constexpr std::size_t kFirst = std::size_t{1} << 20U;
   if (has_size_ && filled_ == bytes_.size()) bytes_.resize(std::min(size_, std::max(kFirst, 2 * bytes_.size())));

@@ -31,7 +31,7 @@ class MessageReader {
   enum class State {
     partial,   // more bytes are expected
     complete,  // take() returns the message
-    ended      // the peer is gone, or announced a message that is too long
+    ended      // the peer is gone, or announced a message longer than `longest`
   };
   /// Receives the bytes that are available and, if `may_wait`, waits for the rest. Throws bad_alloc.
   State advance(const Socket& socket, bool may_wait);
@@ -70,7 +70,7 @@ class Link {
   /// message, or has not sent all of it by the deadline; the link is then unusable. Throws bad_alloc.
   [[nodiscard]] std::optional<Bytes> receive(std::size_t longest = kMaxLength, Deadline until = kNever) const;
   [[nodiscard]] std::optional<std::string> receive_text(std::size_t longest, Deadline until = kNever) const;
-  /// As Socket::wait.
+  /// Waits as Socket::wait does.
   [[nodiscard]] bool wait(Deadline until) const { return socket_.wait(until); }
   void shut() const { socket_.shut(); }
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kConnectWithin{2000}, kPause{10};
 
-// Takes the same time wherever the two differ, so that timing reveals nothing about the token.
+// Takes the same time wherever the two texts differ, so that timing reveals nothing about the token.
 bool begins_with_token(std::string_view message, std::string_view token) {
   if (message.size() <= token.size() || message[token.size()] != ' ') return false;
   unsigned difference = 0;
@@ -45,7 +45,7 @@ Meeting Meeting::read(const std::string& text) {
   return meeting;
 }
 
-// Tries the leader's addresses in turn; not every network of the leader reaches this host.
+// Tries the leader's addresses in turn, because this host may not reach every network of the leader.
 Link reach(const Meeting& meeting) {
   for (const Meeting::Endpoint& endpoint : meeting.endpoints) {
     Socket socket = connect_to(endpoint.address, endpoint.port, within(kConnectWithin));
@@ -87,7 +87,7 @@ std::vector<Link> Lobby::dismiss() {
   return guests;
 }
 
-// Reads all pending messages before closing any connection for lack of room. A guest identifies itself as soon as it
+// Reads all pending messages before it closes connections for lack of room. A guest identifies itself as soon as it
 // connects, so a crowd of silent strangers cannot push it out.
 std::optional<Lobby::Guest> Lobby::next(Deadline until) {
   while (true) {
@@ -138,7 +138,7 @@ void Lobby::accept() {
   }
 }
 
-// A connection that the system has no room for stays pending. Retry after a pause instead of in a busy loop.
+// A connection that the system has no room for stays pending. Retry after a pause, not in a busy loop.
 void Lobby::wait(Deadline until) const {
   std::vector<pollfd> events;
   if (is_full_)

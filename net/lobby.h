@@ -23,7 +23,7 @@ struct Meeting {
     std::uint16_t port = 0;
     bool operator==(const Endpoint&) const = default;
   };
-  std::string host, token;  // name of the host; the token contains no blank
+  std::string host, token;  // the name of the host; the token contains no blank
   std::vector<Endpoint> endpoints;
   bool operator==(const Meeting&) const = default;
   [[nodiscard]] std::string text() const;
@@ -31,22 +31,23 @@ struct Meeting {
   [[nodiscard]] static Meeting read(const std::string& text);
 };
 
-/// Connects to the first endpoint that answers, trying each for two seconds. The link is not open if none answers.
+/// Connects to the first endpoint that answers; tries each for two seconds. The link is not open if none answers.
 [[nodiscard]] Link reach(const Meeting& meeting);
 
 /// Returns 128 random bits as hexadecimal digits.
 [[nodiscard]] std::string random_token();
 
-/// Listens and reads the first messages of many new connections concurrently, so a silent or slow peer delays no other.
-/// It closes a connection whose first message does not begin with the token and a blank, is longer than kMaxFirst, or
-/// is not complete within `patience`. Above kMaxStrangers connections it closes the oldest. One thread.
+/// Listens, and reads the first messages of many new connections concurrently, so a silent or slow peer delays no
+/// other. It closes a connection whose first message does not begin with the token and a blank, is longer than
+/// kMaxFirst, or is not complete within `patience`. Above kMaxStrangers such connections it closes the oldest. One
+/// thread.
 class Lobby {
  public:
   static constexpr std::size_t kMaxFirst = 4096;      // bytes, before the token is verified
   static constexpr std::size_t kMaxNext = 1U << 16U;  // bytes, from accepted guests
   static constexpr std::size_t kMaxStrangers = 64;    // connections
 
-  /// Listens at each of the addresses with a new token. Throws DeviceError.
+  /// Listens at each address, with a new token. Throws DeviceError.
   explicit Lobby(const std::vector<std::string>& addresses,
                  std::chrono::milliseconds patience = std::chrono::seconds(5));
   [[nodiscard]] const Meeting& meeting() const { return meeting_; }
@@ -68,7 +69,7 @@ class Lobby {
   struct Visitor {
     Link link;
     MessageReader reader;
-    Deadline until;  // kNever for a guest
+    Deadline until;  // kNever once accepted
     std::string introduction;
   };
   [[nodiscard]] std::optional<Guest> hear();
@@ -78,7 +79,7 @@ class Lobby {
   std::chrono::milliseconds patience_;
   std::vector<Socket> listening_;
   Meeting meeting_;
-  std::list<Visitor> visitors_;  // the oldest first
+  std::list<Visitor> visitors_;  // oldest first
   bool is_full_ = false;         // the system refused a connection for lack of room
 };
 

@@ -33,7 +33,7 @@ std::string_view take_name(std::string_view& rest) {
   return name;
 }
 
-// A label's value in quotes, with \\, \" and \n.
+// Reads a label's value in quotes and resolves the escapes \\, \" and \n.
 std::optional<std::string> take_quoted(std::string_view& rest) {
   if (!take(rest, '"')) return {};
   std::string value;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads Prometheus' text format (version 0.0.4, and OpenMetrics where it is the same): what a server says of itself.
+// Parses the text format of Prometheus (version 0.0.4, and OpenMetrics where it is the same) that servers publish.
 #pragma once
 
 #include <cstddef>
@@ -11,23 +11,23 @@
 
 namespace plimsoll::net {
 
-/// One value. Both texts of a label are unescaped.
+/// One sample: a name, labels and a value. Names and values of labels are unescaped.
 struct PrometheusSample {
   std::string name;
   std::vector<std::pair<std::string, std::string>> labels;
-  double value = 0;  // may be infinite or no number
+  double value = 0;  // may be infinite or NaN
 
-  /// The value of a label; null if there is none of this name.
+  /// Returns the value of a label; null if there is no label of this name.
   [[nodiscard]] const std::string* label(std::string_view name) const;
 };
 
-/// The most that is read, bytes and samples.
+/// Limits: input beyond this many bytes or samples is not read.
 inline constexpr std::size_t kMaxPrometheusBytes = std::size_t{16} << 20, kMaxPrometheusSamples = 200'000;
 
-/// The samples of `text` in its order. Comments and lines that are no samples are skipped, and so is what lies beyond
-/// the limits: a server's page of metrics is read for what can be understood. Never throws.
+/// Returns the samples of `text` in its order. Skips comments, lines that are not samples, and everything beyond the
+/// limits, so that a page that is partly invalid is still useful. Never throws.
 [[nodiscard]] std::vector<PrometheusSample> parse_prometheus(std::string_view text);
-/// One line; nothing if it is no sample.
+/// Parses one line; returns nullopt if it is not a sample.
 [[nodiscard]] std::optional<PrometheusSample> parse_prometheus_line(std::string_view line);
 
 }  // namespace plimsoll::net

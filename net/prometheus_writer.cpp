@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kTypes = {"counter", "gauge", "histogram"};
 
-// Python's client writes whole numbers as 1.0, and some readers of labels compare them as text.
+// Python's client writes whole numbers as 1.0, and some readers compare the bounds in labels as text.
 std::string number(double value) {
   if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
   if (std::isnan(value)) return "NaN";

@@ -13,14 +13,14 @@ namespace plimsoll::net {
 
 enum class MetricType : std::uint8_t { counter, gauge, histogram };
 
-/// Counts of observations up to given bounds.
+/// Counts observations in buckets.
 class BucketCounts {
  public:
-  /// `bounds` ascend.
+  /// `bounds` are the upper bounds of the buckets, in ascending order.
   explicit BucketCounts(std::vector<double> bounds);
   void observe(double value);
   [[nodiscard]] std::span<const double> bounds() const { return bounds_; }
-  /// Of observations in (bounds[i - 1], bounds[i]]; one more than bounds, the last beyond all.
+  /// counts()[i] are the observations in (bounds[i - 1], bounds[i]]; a last element counts those above all bounds.
   [[nodiscard]] std::span<const std::uint64_t> counts() const { return counts_; }
   [[nodiscard]] double sum() const { return sum_; }
 
@@ -32,17 +32,17 @@ class BucketCounts {
 
 class PrometheusWriter {
  public:
-  /// The content type of the text.
+  /// The content type of the page.
   static constexpr std::string_view kContentType = "text/plain; version=0.0.4; charset=utf-8";
 
-  /// Begins a family. `name` is that of its samples: a counter's ends in _total.
+  /// Begins a family. Its samples have the same name; that of a counter ends in _total.
   void family(std::string_view name, MetricType type, std::string_view help);
-  /// A sample of the family; `labels` are `a="x",b="y"` with values escaped by label(), or empty.
+  /// Writes a sample of the family. `labels` is empty or a list `a="x",b="y"` of results of label().
   void sample(std::string_view labels, double value);
-  /// A histogram of the family.
+  /// Writes a histogram of the family.
   void histogram(std::string_view labels, const BucketCounts& counts);
 
-  /// `name="value"` with the value escaped.
+  /// Returns `name="value"` with the value escaped.
   [[nodiscard]] static std::string label(std::string_view name, std::string_view value);
   [[nodiscard]] std::string take() { return std::move(text_); }
 

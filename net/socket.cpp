@@ -25,8 +25,8 @@ int poll_time(Deadline until) {
 
 namespace {
 
-// Returns true when one of `events`, an error or a hang-up has occurred; the next call on the socket reports the latter
-// two.
+// Returns true when one of `events`, an error or a hang-up has occurred. The next call on the socket reports errors and
+// hang-ups.
 bool poll_one(int fd, short events, Deadline until) {
   pollfd ready{fd, events, 0};
   while (true) {
@@ -43,7 +43,7 @@ Socket::~Socket() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-// A send with a deadline never blocks in sendmsg(): it waits in poll(), which knows the deadline.
+// A send with a deadline never blocks in sendmsg(): it waits in poll(), which takes a time-out.
 bool Socket::send(std::span<const std::span<const std::byte>> parts, Deadline until) const {
   constexpr std::size_t kMaxParts = 4;
   PLIMSOLL_CHECK(parts.size() <= kMaxParts, "a message has few parts");
@@ -62,7 +62,7 @@ bool Socket::send(std::span<const std::span<const std::byte>> parts, Deadline un
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && would_block() && poll_one(fd_, POLLOUT, until)) continue;
     if (sent < 0) return false;
-    // The system may take part of a message. Skip what it took and send the rest.
+    // The system may accept only a part. Skip that and send the rest.
     auto left = static_cast<std::size_t>(sent);
     for (std::size_t i = first; left > 0; ++i) {
       const std::size_t taken = std::min(left, vectors[i].iov_len);
@@ -75,7 +75,7 @@ bool Socket::send(std::span<const std::span<const std::byte>> parts, Deadline un
 
 bool Socket::wait(Deadline until) const { return poll_one(fd_, POLLIN, until); }
 
-// POLLRDHUP also reports a peer that has closed only its sending side.
+// POLLRDHUP is also set when a peer has closed only its sending side.
 bool Socket::is_peer_gone() const {
   pollfd ready{fd_, POLLRDHUP, 0};
   return ::poll(&ready, 1, 0) > 0;

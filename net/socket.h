@@ -10,7 +10,7 @@
 
 namespace plimsoll::net {
 
-/// The time by which an operation ends, whatever the peer does meanwhile.
+/// The time by which an operation must end, whatever the peer does.
 using Deadline = std::chrono::steady_clock::time_point;
 inline constexpr Deadline kNever = Deadline::max();
 [[nodiscard]] inline Deadline within(std::chrono::milliseconds time) { return std::chrono::steady_clock::now() + time; }
@@ -39,14 +39,14 @@ class Socket {
   /// Sends all parts in order. Returns false if the peer is gone or the deadline passes first; the stream is then
   /// unusable.
   [[nodiscard]] bool send(std::span<const std::span<const std::byte>> parts, Deadline until = kNever) const;
-  /// Waits until something can be received, the end of the stream included. Returns false if nothing arrives by the
-  /// deadline.
+  /// Waits until there is something to receive, which includes the end of the stream. Returns false if nothing arrives
+  /// by the deadline.
   [[nodiscard]] bool wait(Deadline until) const;
   /// Returns true if the peer has closed or shut the connection. Reads nothing from the stream.
   [[nodiscard]] bool is_peer_gone() const;
-  /// Ends the connection in both directions. Calls that wait on either side return as if the peer had gone.
+  /// Closes the connection in both directions. Calls waiting on either side return as if the peer had gone.
   void shut() const;
-  /// Ends the sending direction only. What the peer sends can still be received.
+  /// Closes the sending direction only. Data from the peer can still be received.
   void shut_sending() const;
 
  private:

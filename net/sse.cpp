@@ -6,7 +6,7 @@ namespace {
 
 bool is_blank(std::string_view text) { return text.find_first_not_of(" \t") == std::string_view::npos; }
 
-// A line that lies within one piece is passed on without a copy.
+// Removes a byte-order mark. A view, so that a line within one piece is passed on without a copy.
 std::string_view without_bom(std::string_view line) {
   constexpr std::string_view kBom = "\xEF\xBB\xBF";
   return line.starts_with(kBom) ? line.substr(kBom.size()) : line;
@@ -26,6 +26,7 @@ bool LineSplitter::feed(std::string_view bytes, const OnLine& on_line) {
   // Events may end lines with CR, LF or both, even in pieces; JSON lines end with LF alone.
   const std::string_view ends = lone_cr_ ? "\r\n" : "\n";
   while (!bytes.empty()) {
+    // The \n of a \r\n: the line has ended at the \r already, perhaps in an earlier read.
     if (after_cr_ && bytes.front() == '\n') bytes.remove_prefix(1);
     after_cr_ = false;
     const std::size_t end = bytes.find_first_of(ends);
@@ -51,7 +52,7 @@ bool SseReader::line(std::string_view text, const OnMessage& on_message) {
   if (text.empty()) {
     bool goes_on = true;
     if (!data_.empty()) {
-      data_.pop_back();  // the line feed after the last line
+      data_.pop_back();  // the line feed after the last data line
       goes_on = on_message({event_, data_});
     }
     data_.clear();

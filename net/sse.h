@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Splits a stream of server-sent events (WHATWG HTML, section 9.2) and a stream of JSON lines into messages. Memory is
-// bounded whatever arrives. No threads.
+// Splits a stream of server-sent events (WHATWG HTML, section 9.2) or of JSON lines into messages. Memory is bounded
+// whatever arrives. No threads.
 #pragma once
 
 #include <cstddef>
@@ -10,26 +10,26 @@
 
 namespace plimsoll::net {
 
-/// The longest message of a stream, bytes.
+/// The longest message of a stream, in bytes.
 inline constexpr std::size_t kMaxMessage = std::size_t{1} << 20;
 
-/// A message of a stream; both are valid during the call.
+/// A message of a stream. The views are valid during the call.
 struct StreamMessage {
-  std::string_view event;  // type of a server-sent event; empty: a plain message
+  std::string_view event;  // type of a server-sent event; empty for a plain message
   std::string_view data;
 };
 
-/// Splits bytes into lines that end in LF, CR LF or CR. Pieces may end anywhere.
+/// Splits bytes into lines that end in LF, CR LF or CR. A line may arrive in several pieces.
 class LineSplitter {
  public:
-  /// Called with each line, without its end. False: stop.
+  /// Called with each line, without its end. Returns false to stop.
   using OnLine = std::function<bool(std::string_view)>;
-  /// With `lone_cr`, a CR alone ends a line too.
+  /// With `lone_cr`, a CR alone also ends a line.
   explicit LineSplitter(bool lone_cr) : lone_cr_(lone_cr) {}
 
-  /// Returns false if a line is longer than kMaxMessage, or on_line stopped; the splitter is then of no further use.
+  /// Returns false if a line is longer than kMaxMessage or on_line stopped. The splitter cannot be used after that.
   [[nodiscard]] bool feed(std::string_view bytes, const OnLine& on_line);
-  /// The line that has begun and not ended.
+  /// Returns the line that has no end yet.
   [[nodiscard]] std::string_view rest() const { return line_; }
 
  private:
@@ -39,15 +39,15 @@ class LineSplitter {
   bool lone_cr_ = true, after_cr_ = false;
 };
 
-/// Called with each message. False: stop.
+/// Called with each message. Returns false to stop.
 using OnMessage = std::function<bool(const StreamMessage&)>;
 
-/// Server-sent events. An event without data is none; an event that the stream's end cuts off is dropped.
+/// Splits server-sent events. Ignores events without data, and drops an event that the end of the stream cuts off.
 class SseReader {
  public:
   /// Returns false if a line or an event is longer than kMaxMessage, or on_message stopped.
   [[nodiscard]] bool feed(std::string_view bytes, const OnMessage& on_message);
-  /// Bytes of an event that has begun and not ended.
+  /// Returns whether an event has begun and not ended.
   [[nodiscard]] bool is_inside_event() const { return !data_.empty() || !lines_.rest().empty(); }
 
  private:
@@ -58,11 +58,11 @@ class SseReader {
   bool first_line_ = true;
 };
 
-/// JSON lines: a message a line; blank lines are none.
+/// Splits JSON lines: each line is a message; blank lines are skipped.
 class JsonLinesReader {
  public:
   [[nodiscard]] bool feed(std::string_view bytes, const OnMessage& on_message);
-  /// The stream has ended: a last line without an end counts.
+  /// Handles the end of the stream: a last line without a line feed counts as a message.
   [[nodiscard]] bool finish(const OnMessage& on_message);
 
  private:

@@ -22,7 +22,7 @@ void load_client_certificate(ssl::context& context, const TlsSettings& settings)
     throw InputError("--client-cert and --client-key belong together: state both");
   if (settings.client_cert.empty()) return;
   Error error;
-  // Without it, OpenSSL asks for the pass phrase of an encrypted key on the terminal, and a script hangs.
+  // Without a callback, OpenSSL asks for the pass phrase of an encrypted key on the terminal, and a script hangs.
   context.set_password_callback([](std::size_t, ssl::context::password_purpose) { return std::string(); });
   context.use_certificate_chain_file(settings.client_cert, error);
   check_file(error, "--client-cert", settings.client_cert);
@@ -71,7 +71,7 @@ std::string handshake_failure(SSL* session, const std::string& error) {
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
     case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
-    case X509_V_ERR_CERT_SIGNATURE_FAILURE:  // an issuer of the same name as one that is trusted
+    case X509_V_ERR_CERT_SIGNATURE_FAILURE:  // another issuer with the name of a trusted one
       return "the certificate's issuer is not known (--ca-file names one to trust)";
     default: return fmt::format("the certificate is not accepted: {}", X509_verify_cert_error_string(result));
   }

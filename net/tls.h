@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a client trusts and shows over TLS.
+// What a TLS client trusts, and the certificate that it presents.
 #pragma once
 
 #include <memory>
@@ -8,15 +8,15 @@
 namespace plimsoll::net {
 
 struct TlsSettings {
-  std::string ca_file;                  // certificates that are trusted instead of the system's
-  std::string client_cert, client_key;  // files in PEM
+  std::string ca_file;                  // certificates to trust instead of the system's
+  std::string client_cert, client_key;  // PEM files
   bool insecure = false;                // accept any certificate
 };
 
-/// TLS 1.2 or later. Verifies the chain and the host name unless insecure.
+/// A TLS client context, for TLS 1.2 or later. Verifies the chain and the host name unless `insecure`.
 class TlsContext {
  public:
-  /// Throws InputError for a file that cannot be used.
+  /// Throws InputError if a file cannot be used.
   explicit TlsContext(const TlsSettings& settings);
   ~TlsContext();
   TlsContext(const TlsContext&) = delete;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For sources of net/ that speak TLS.
+// The inside of TlsContext, for sources of net/ that use TLS.
 #pragma once
 
 #include <boost/asio/ssl/context.hpp>
@@ -15,9 +15,9 @@ struct TlsContext::Impl {
   bool insecure = false;
 };
 
-/// Makes a session ask for the host by name and check the certificate against it.
+/// Makes a session request the host by name (SNI) and check the certificate against that name.
 void expect_host(SSL* session, const Url& url, bool insecure);
-/// Why a handshake failed, in one sentence without the host: "the certificate has expired".
+/// Returns why a handshake failed, in one sentence without the host: "the certificate has expired".
 [[nodiscard]] std::string handshake_failure(SSL* session, const std::string& error);
 
 }  // namespace plimsoll::net

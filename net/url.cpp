@@ -40,7 +40,7 @@ std::uint16_t parse_port(std::string_view text, std::string_view what) {
   return port;
 }
 
-// The scheme; `rest` becomes what follows it.
+// Reads the scheme and removes it from `rest`. Returns whether it is https.
 bool parse_scheme(std::string_view& rest, std::string_view what) {
   for (const bool tls : {false, true}) {
     const std::string_view scheme = tls ? "https://" : "http://";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many replicas there should be: target tracking as SageMaker does it (Amazon SageMaker developer guide,
-// "Automatic scaling of Amazon SageMaker AI models", and the alarms that its policies create). A state machine without
-// clock: the caller brings a data point at the end of each period.
+// How many replicas there should be: target tracking as SageMaker does it (Amazon SageMaker developer guide, "Automatic
+// scaling of Amazon SageMaker AI models", and the alarms that its policies create). A state machine without a clock:
+// the caller supplies a data point at the end of each period.
 #pragma once
 
 #include <cstdint>
@@ -12,30 +12,33 @@
 namespace plimsoll::sched {
 
 enum class ScalingMetric : std::uint8_t {
-  invocations,  // requests a minute and replica in service (InvocationsPerInstance)
+  invocations,  // requests per minute and replica in service (InvocationsPerInstance)
   concurrency   // requests in a replica, running and queued (ConcurrentRequestsPerModel)
 };
 
 struct AutoscalingConfig {
   std::int32_t min = 1, max = 1;  // replicas
   ScalingMetric metric = ScalingMetric::invocations;
-  double target = 0;                // of the metric, a replica
+  double target = 0;                // value of the metric per replica
   Nanos period = 60'000'000'000;    // between data points; 10 s for concurrency
-  std::int32_t out_points = 3;      // this many points in a row above the target
-  Nanos in_time = 900'000'000'000;  // points below in_share of it for so long
+  std::int32_t out_points = 3;      // scale out after this many consecutive points above the target
+  Nanos in_time = 900'000'000'000;  // scale in after points below in_share * target for this long
   double in_share = 0.9;
   Nanos out_cooldown = 300'000'000'000, in_cooldown = 300'000'000'000;
-  Nanos start_up = 0;  // provision, image, load, warm-up: not routable before
+  Nanos start_up = 0;  // time until a new replica serves: provisioning, image, loading, warm-up
 };
 
 /// Target tracking as AWS documents it: an alarm above and one below the target, with cooldowns.
+/// Decides the number of replicas from the data points of one fleet.
 class Autoscaler {
  public:
   Autoscaler(const AutoscalingConfig& config, std::int32_t initial);
 
-  /// A period ends at `now`: `load` is its requests a minute, or its mean number of requests in the fleet; `in_service`
-  /// the replicas that served it. The number of replicas wanted from now on, starting ones included.
+  /// Reports the end of a period. `load` is its requests per minute, or the mean number of requests in the fleet;
+  /// `in_service` is the number of replicas that served it. Returns the number of replicas wanted from now on,
+  /// including those that are starting.
   std::int32_t on_point(Nanos now, double load, std::int32_t in_service);
+  /// Returns the number of replicas wanted, starting ones included.
   [[nodiscard]] std::int32_t wanted() const { return wanted_; }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the hash of a KV block to where it is kept: a flat table with linear probing, since a node a block costs more
-// than all else that a prefix cache does. Entries that are erased leave no trace: those behind them move up.
+// A map from the hash of a KV block to its place: a flat table with linear probing, because a heap node per block would
+// dominate the cost of a prefix cache. Erasing leaves no tombstones: the entries behind the hole move up.
 #pragma once
 
 #include <bit>
@@ -14,9 +14,9 @@ class BlockIndex {
  public:
   BlockIndex() : entries_(kMinSize) {}
 
-  /// The place kept for this hash; -1 if there is none.
+  /// Returns the place stored for this hash; -1 if there is none.
   [[nodiscard]] std::int32_t find(std::uint64_t hash) const { return entries_[slot_of(hash)].place; }
-  /// Keeps `place`, which is not negative, for a hash that may have no place yet. The place that is kept then.
+  /// Stores `place` (>= 0) for the hash unless it already has one. Returns the place that is stored afterwards.
   std::int32_t insert(std::uint64_t hash, std::int32_t place) {
     std::size_t slot = slot_of(hash);
     if (entries_[slot].place >= 0) return entries_[slot].place;
@@ -36,12 +36,13 @@ class BlockIndex {
     const std::size_t mask = entries_.size() - 1;
     for (std::size_t slot = (hole + 1) & mask; entries_[slot].place >= 0; slot = (slot + 1) & mask) {
       const std::size_t distance = (slot - home(entries_[slot].hash)) & mask;
-      if (distance < ((slot - hole) & mask)) continue;  // it would end before its home
+      if (distance < ((slot - hole) & mask)) continue;  // moving it would put it before its home slot
       entries_[hole] = entries_[slot];
       hole = slot;
     }
     entries_[hole] = {};
   }
+  /// Returns the number of stored hashes.
   [[nodiscard]] std::size_t size() const { return size_; }
 
  private:
@@ -51,7 +52,7 @@ class BlockIndex {
   };
   static constexpr std::size_t kMinSize = 64;
 
-  // Multiplication by an odd constant near 2^64 over the golden ratio spreads hashes that differ in few bits.
+  // Fibonacci hashing: multiplying by 2^64 over the golden ratio (made odd) spreads hashes that differ in few bits.
   [[nodiscard]] std::size_t home(std::uint64_t hash) const {
     return static_cast<std::size_t>((hash * 0x9e3779b97f4a7c15ULL) >> (64 - std::countr_zero(entries_.size())));
   }
@@ -68,7 +69,7 @@ class BlockIndex {
       if (entry.place >= 0) entries_[slot_of(entry.hash)] = entry;
   }
 
-  std::vector<Entry> entries_;  // a power of two, at most half full
+  std::vector<Entry> entries_;  // size is a power of two, at most half full
   std::size_t size_ = 0;
 };
 

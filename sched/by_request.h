@@ -38,7 +38,7 @@ class Pool {
 template <class T>
 class ByRequest {
  public:
-  /// Null where the request has none.
+  /// Returns null if the request has no value.
   [[nodiscard]] const T* find(ReqId id) const { return has(id) ? &values_[places_[id]] : nullptr; }
   [[nodiscard]] T* find(ReqId id) { return has(id) ? &values_[places_[id]] : nullptr; }
   /// The request's; one from the pool, if it has none.
@@ -48,7 +48,7 @@ class ByRequest {
     places_[id] = values_.take();
     return values_[places_[id]];
   }
-  /// The request has none any more.
+  /// Removes the request's value, if it has one.
   void erase(ReqId id) {
     if (!has(id)) return;
     values_.give(places_[id]);
@@ -58,7 +58,7 @@ class ByRequest {
  private:
   [[nodiscard]] bool has(ReqId id) const { return id < places_.size() && places_[id] >= 0; }
 
-  std::vector<std::int32_t> places_;  // in values_ by ReqId; -1: none
+  std::vector<std::int32_t> places_;  // index into values_ by ReqId; -1: no value
   Pool<T> values_;
 };
 

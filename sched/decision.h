@@ -10,8 +10,8 @@
 
 namespace plimsoll::sched {
 
-/// `new_tokens` prompt (or recomputed) tokens of one request on top of `context` cached ones. `emits` when this
-/// completes the (re)prefill: context + new_tokens = length, and an output token is sampled. With a request that the
+/// Computes `new_tokens` prompt (or recomputed) tokens of one request on top of `context` cached ones. `emits`: this
+/// completes the (re)prefill, so context + new_tokens = length, and an output token is sampled. With a request that the
 /// same decision preempts, the row is computed without KV: its tokens count as computed, as in vLLM 0.11 by priority.
 struct Segment {
   ReqId id = kNoRequest;
@@ -23,14 +23,15 @@ struct Segment {
 enum class Decodes : std::uint8_t { none, group, listed };
 
 /// One forward pass of a step: prompts, and decodes of the group or of a list.
+/// One forward pass of a step: prefills, decodes, or both.
 struct Forward {
   std::vector<Segment> prefill;  // in batch order
   Decodes decodes = Decodes::none;
   std::vector<ReqId> listed;  // with Decodes::listed, in batch order
-  /// Static batching: with prefill, every row is charged this many tokens; with decodes, every row (dead ones included)
-  /// attends to this many tokens in the first of the repeated steps, one more in each further one. 0: rows are ragged.
+  /// Static batching: a prefill charges every row this many tokens. With decodes, every row (dead ones included)
+  /// attends to this many tokens in the first of the repeated steps. Each further step adds one. 0: no padding.
   Tok padded = 0;
-  std::vector<ReqId> dead;  // rows that have finished and are still computed
+  std::vector<ReqId> dead;  // rows that have finished but are still computed
   void clear() {
     prefill.clear();
     decodes = Decodes::none;
@@ -40,15 +41,16 @@ struct Forward {
   }
 };
 
-/// Applied in this order: all of free_all and swap_out, then the others (with Traits::block_by_block: all as they
-/// stand), then the implied growth of rows that decode (a decode row always ends up covering computed + 1 tokens).
+/// Operations are applied in this order: all free_all and swap_out, then the others (with Traits::block_by_block: all
+/// in the given order), then the implied growth of decoding rows (a decoding row always ends up covering computed + 1
+/// tokens).
 struct KvOp {
   enum class Kind : std::uint8_t {
     grow,           // on demand, until the request covers `tokens` tokens; of a decode: it takes its blocks already now
     reserve,        // for life, `tokens` tokens
     attach_prefix,  // take `tokens` tokens from the prefix cache (computed becomes `tokens`)
-    free_all,       // preemption by recompute: everything goes back, computed becomes 0, output is kept; with `tokens`
-                    // this very decision had made the request cover so many
+    free_all,       // preemption by recompute: all blocks are freed, computed becomes 0, output is kept; `tokens`, if
+                    // not 0, is how many this same decision had made it cover
     swap_out,
     swap_in
   };
@@ -57,7 +59,7 @@ struct KvOp {
   std::int64_t tokens = 0;
 };
 
-/// A request that is refused. `code` is a short stable name with static storage ("overloaded").
+/// A refused request. `code` is a short stable name with static storage ("overloaded").
 struct Reject {
   ReqId id = kNoRequest;
   std::uint16_t http = 0;
@@ -69,27 +71,29 @@ struct Reject {
 };
 
 /// What the next step does. Storage is kept between decisions, so that deciding allocates nothing.
+/// What a policy decides at one moment. The object is reused, so that its vectors keep their storage.
 struct Decision {
   std::vector<KvOp> kv;
-  std::vector<ReqId> preempted;  // by recompute or swap-out, in the order it happened
+  std::vector<ReqId> preempted;  // by recompute or swap-out, in order of preemption
   std::vector<ReqId> swapped_in;
   std::vector<Reject> rejects;  // waiting or running requests that end now
   Nanos wake_at = kNever;       // decide again at this time even if nothing happens
-  /// Further identical steps the policy would take if nothing arrives, finishes or is cancelled: every member of the
-  /// decode group decodes one more token in each. Only for a step that is one forward with Decodes::group and no
-  /// prefill. May be smaller than the truth, never larger. Repeats end at the first step boundary at or after wake_at.
+  /// How many further identical steps the policy would take if nothing arrives, finishes or is cancelled; in each one,
+  /// every member of the decode group decodes one more token. Only for a step that is one forward with Decodes::group
+  /// and no prefill. May be too small, never too large. Repeats end at the first step boundary at or after wake_at.
   std::int64_t repeat = 0;
   bool arrival_breaks = true;  // whether an arrival can change the repeated steps
 
-  /// The forwards in use. Storage of earlier decisions is reused.
+  /// The forwards of this decision. Storage of earlier decisions is reused.
   [[nodiscard]] std::span<const Forward> forwards() const { return {forwards_.data(), used_}; }
   [[nodiscard]] std::span<Forward> edit_forwards() { return {forwards_.data(), used_}; }
+  /// Appends an empty forward and returns it. The reference is valid until the next call.
   [[nodiscard]] Forward& add_forward() {
     if (used_ == forwards_.size()) forwards_.emplace_back();
     forwards_[used_].clear();
     return forwards_[used_++];
   }
-  /// Takes back the forward added last.
+  /// Removes the forward added last.
   void drop_forward() { --used_; }
   [[nodiscard]] bool has_step() const { return used_ > 0; }
   void clear() {

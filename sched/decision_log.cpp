@@ -81,7 +81,7 @@ void DecisionLog::ran(std::int64_t steps) {
   }
 }
 
-// Only refusals: moves of a decision that never led to a step changed nothing that ran.
+// Prints refusals only: preemptions of a decision that never led to a step changed nothing that ran.
 void DecisionLog::finish() {
   if (!enabled_) return;
   moves_in_.clear();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decision log (docs/policies.md): one line a step, `k: F[; F][ +C][ !A,B][ rejected(C 429, D 503)]`, the same from
-// the simulator and from the executor. Free when it is off.
+// The decision log (docs/policies.md): one line per step, `k: F[; F][ +C][ !A,B][ rejected(C 429, D 503)]`. The
+// simulator and the executor write the same log. It costs nothing when it is disabled.
 #pragma once
 
 #include <cstdint>
@@ -19,23 +19,24 @@ class DecisionLog {
  public:
   explicit DecisionLog(bool enabled) : enabled_(enabled) {}
   [[nodiscard]] bool enabled() const { return enabled_; }
-  /// Requests outside scripts are called r<serial>.
+  /// Sets the request's name in the log. Requests outside scripts have an empty name and are printed as r<serial>.
   void name(ReqId id, std::uint64_t serial, std::string_view name);
-  /// A refused request. It is printed on the next step's line, or on a last line `end:`.
+  /// Records a refused request. It is printed on the next step's line, or on a last line `end:`.
   void reject(std::string_view name_or_serial, std::uint16_t http);
   void reject(ReqId id, std::uint16_t http) {
     if (enabled_) reject(names_[id], http);
   }
-  /// Preemptions and swap-ins of any decision. Those of a decision without a forward are printed on the next step's
-  /// line.
+  /// Records the decision's preemptions and swap-ins. If the decision has no forward, they are printed on the next
+  /// step's line.
   void note_moves(const Decision& decision);
-  /// The text of the decided step with the moves and refusals so far; `order` is the policy's batch order (members of
-  /// the decode group among it decode).
+  /// Formats the decided step together with the moves and refusals recorded so far. `order` is the policy's batch
+  /// order; its members of the decode group decode.
   void plan(const Decision& decision, std::span<const ReqId> order, const RequestTable& table);
-  /// The next step has this number: scripts skip numbers while nothing is there to do.
+  /// Gives the next step this number: scripts skip step numbers while there is nothing to do.
   void jump_to(std::int64_t step) { step_ = step - 1; }
-  /// `steps` of the planned step ran.
+  /// Reports that `steps` of the planned step ran.
   void ran(std::int64_t steps);
+  /// Writes the refusals that no step has printed. Call once, after the last step.
   void finish();
   [[nodiscard]] const std::string& text() const { return text_; }
   /// The text since the last call; it is forgotten here.
@@ -47,7 +48,7 @@ class DecisionLog {
   bool enabled_ = false;
   std::int64_t step_ = 0;
   std::vector<std::string> names_;                           // by ReqId
-  std::vector<std::string> moves_in_, moves_out_, rejects_;  // waiting for the next line
+  std::vector<std::string> moves_in_, moves_out_, rejects_;  // pending for the next line
   std::string planned_, planned_suffix_, text_;
 };
 

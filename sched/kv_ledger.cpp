@@ -24,19 +24,19 @@ Blk KvLedger::held(ReqId id) const {
   return blocks_for(a->covered + (clock_ - a->joined));
 }
 
-// The class of members that need their next block together with one that covers `covered` tokens now. All members
-// advance at once, so the difference to the clock, modulo the block size, never changes.
+// Returns the phase class of a member that covers `covered` tokens now: all members of a class need their next block in
+// the same step. All members advance together, so (covered - clock) mod block size never changes.
 std::int32_t KvLedger::phase_at(Tok covered) const {
   const std::int64_t size = config_.block_tokens;
   return static_cast<std::int32_t>((((covered - clock_) % size) + size) % size);
 }
 
-// In a full cycle of as many steps as a block has tokens, every member takes one block. Only the steps left over have
-// to be walked.
+// Over as many steps as a block has tokens, every member takes exactly one block. Only the remaining steps have to be
+// walked.
 Blk KvLedger::group_growth(std::int64_t steps) const {
   const std::int64_t size = config_.block_tokens;
   Blk blocks = (steps / size) * growing_;
-  std::int64_t phase = (size - clock_ % size) % size;  // needs a block in the next step
+  std::int64_t phase = (size - clock_ % size) % size;  // the class that needs a block in the next step
   for (std::int64_t i = 0; i < steps % size; ++i) {
     blocks += phases_[static_cast<std::size_t>(phase)];
     phase = phase == 0 ? size - 1 : phase - 1;
@@ -44,7 +44,7 @@ Blk KvLedger::group_growth(std::int64_t steps) const {
   return blocks;
 }
 
-// The inverse of group_growth: full cycles first, then step by step until one takes more than is left.
+// The inverse of group_growth: whole cycles first, then single steps until one needs more blocks than are left.
 std::int64_t KvLedger::group_steps(Blk available) const {
   if (available < 0) return 0;
   if (growing_ == 0) return kForever;
@@ -52,7 +52,7 @@ std::int64_t KvLedger::group_steps(Blk available) const {
   std::int64_t steps = (available / growing_) * size;
   Blk rest = available % growing_;
   std::int64_t phase = (size - clock_ % size) % size;
-  while (phases_[static_cast<std::size_t>(phase)] <= rest) {  // ends within a cycle: rest < growing
+  while (phases_[static_cast<std::size_t>(phase)] <= rest) {  // ends within one cycle, because rest < growing_
     rest -= phases_[static_cast<std::size_t>(phase)];
     phase = phase == 0 ? size - 1 : phase - 1;
     ++steps;
@@ -128,6 +128,7 @@ void KvLedger::release(ReqId id, Tok computed, bool returns, Blk early) {
   Account& a = accounts_.make(id);
   leave_group(id);
   if (cache_) {
+    // Early blocks have counted as free all along, so they do not become free again.
     early_ -= early;
     free_ += cache_->release(id, a.held + early, computed, returns) - early;
   } else {
@@ -195,7 +196,7 @@ void KvLedger::advance_group(std::int64_t steps) {
   clock_ += steps;
 }
 
-// A member that advances alone moves to another class; its counters restart at the present clock.
+// A member that advances alone changes its class; its counters restart at the present clock.
 void KvLedger::advance_member(ReqId id) {
   Account& a = accounts_.make(id);
   if (a.phase < 0) return;  // reserved for life

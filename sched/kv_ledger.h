@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The account of KV blocks of one replica: the single authority in both backends.
+// The KV block accounts of one replica: the single authority in both backends.
 //
-// Three ways to hold blocks: on demand (vLLM: a block when a token needs one), reserved for life (TGI, Orca, contiguous
-// slots), and shared through the prefix cache. Members of the decode group (request_table.h) that hold on demand grow
-// implicitly: only a histogram of their positions inside a block is kept, so that a leap over many steps costs
-// O(block size) and not O(batch).
+// A request holds blocks in one of three ways: on demand (vLLM: a block when a token needs one), reserved for life
+// (TGI, Orca, contiguous slots), or shared through the prefix cache. Members of the decode group (request_table.h) that
+// hold blocks on demand grow implicitly: the ledger keeps only a histogram of their positions inside a block, so a leap
+// over many steps costs O(block size) and not O(batch).
 //
-// Policies see it as const; the Replica applies the operations that a Decision asks for.
+// Policies see the ledger as const; the Replica applies the operations that a Decision asks for.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,18 @@ namespace plimsoll::sched {
 
 class PrefixCache;
 
+/// The size and the rules of a replica's KV pool.
 struct KvConfig {
   Blk blocks = 0;  // usable blocks
   Tok block_tokens = 16;
   bool prefix_caching = false;
-  bool partial_first = false;  // with caching: freed blocks whose content is not complete are reused first
+  bool partial_first = false;  // with caching: freed blocks without complete content are reused first
 };
 
-/// What the prefix cache holds of a request's tokens.
+/// The part of a request's tokens that the prefix cache holds.
 struct PrefixHit {
-  Tok tokens = 0;       // whole blocks
-  Blk idle_blocks = 0;  // how many of these blocks no request holds: they count as free until attached
+  Tok tokens = 0;       // a multiple of the block size
+  Blk idle_blocks = 0;  // blocks of the hit that no request holds: they count as free until attached
 };
 
 /// Counts the KV blocks of one replica. Fails a check where a policy takes what is not free.
@@ -47,24 +48,26 @@ class KvLedger {
   [[nodiscard]] Blk free() const { return free_; }
   [[nodiscard]] Tok block_tokens() const { return config_.block_tokens; }
   [[nodiscard]] bool prefix_caching() const { return config_.prefix_caching; }
+  /// Returns how many blocks `tokens` tokens occupy.
   [[nodiscard]] Blk blocks_for(std::int64_t tokens) const {
     return (tokens + config_.block_tokens - 1) / config_.block_tokens;
   }
+  /// Returns how many blocks the request holds now.
   [[nodiscard]] Blk held(ReqId id) const;
-  /// Blocks missing for the request to cover `tokens` tokens.
+  /// Returns how many more blocks the request needs to cover `tokens` tokens.
   [[nodiscard]] Blk need(ReqId id, std::int64_t tokens) const {
     const Blk missing = blocks_for(tokens) - held(id);
     return missing > 0 ? missing : 0;
   }
-  /// Blocks that the decode group takes over the next `steps` steps of all its members.
+  /// Returns how many blocks the decode group takes if all its members decode for `steps` steps.
   [[nodiscard]] Blk group_growth(std::int64_t steps) const;
-  /// The most steps of the whole group whose growth fits `available` blocks; kForever if it never grows.
+  /// Returns the most steps of the whole group whose growth fits `available` blocks; kForever if it never grows.
   [[nodiscard]] std::int64_t group_steps(Blk available) const;
-  /// Tokens of the request (at most `limit`, rounded down to blocks) that the prefix cache holds; none without caching.
+  /// Looks up the request's first tokens (at most `limit`, in whole blocks) in the prefix cache; empty without caching.
   [[nodiscard]] PrefixHit prefix_hit(ReqId id, Tok limit) const;
   /// Null without caching; for KvPreview.
   [[nodiscard]] const PrefixCache* cache() const { return cache_.get(); }
-  /// Blocks swapped out to the host.
+  /// Returns the blocks swapped out to host memory.
   [[nodiscard]] Blk swapped() const { return swapped_; }
   [[nodiscard]] Blk swapped(ReqId id) const {
     const Account* a = accounts_.find(id);
@@ -72,43 +75,51 @@ class KvLedger {
   }
 
   // ---- changed by the Replica only -------------------------------------------------------------------------
-  /// A request appears, with the hashes of its whole prompt blocks (block size of this ledger).
+  /// Registers a request with the hashes of its whole prompt blocks (in this ledger's block size).
   void open(ReqId id, std::span<const std::uint64_t> prompt_hashes);
-  /// Grows on demand to cover `tokens`; aborts if the blocks are not there.
+  /// Grows the request on demand to cover `tokens`; aborts if too few blocks are free.
   void grow(ReqId id, std::int64_t tokens);
-  /// Reserves for life: the request never grows beyond this.
+  /// Reserves blocks for `tokens` tokens for life: the request never grows beyond them.
   void reserve(ReqId id, std::int64_t tokens);
-  /// Takes the first `tokens` tokens from the prefix cache.
+  /// Attaches the cached blocks of the request's first `tokens` tokens.
   void attach_prefix(ReqId id, Tok tokens);
-  /// The first `computed` tokens have content: whole blocks of the prompt become hits for others.
+  /// Reports that the first `computed` tokens have content: other requests may now find whole blocks of the prompt.
   void publish(ReqId id, Tok computed);
   /// Takes blocks of decodes that are decided but have not run yet from the prefix cache; they count as free until
   /// then.
   void take_early(Blk blocks);
-  /// Gives everything back, `early` blocks of take_early() among it. The first `computed` tokens have content; with
-  /// `returns` the request itself may find them again.
+  /// Returns all blocks of the request, including `early` blocks from take_early(). Its first `computed` tokens have
+  /// content. If `returns` is true, the request itself may find its blocks again.
   void release(ReqId id, Tok computed, bool returns = true, Blk early = 0);
   /// The blocks become free; as many are counted in host memory.
+  /// Moves the request's blocks to host memory and takes it out of the decode group.
   void swap_out(ReqId id);
   /// Takes as many blocks again as were swapped out.
+  /// Brings the request's blocks back; aborts if too few are free.
   void swap_in(ReqId id);
-  /// The request forgets its blocks' history; call after release when it has ended.
+  /// Forgets the request; call after release() when it has ended.
   void close(ReqId id);
 
+  /// Makes the request grow with the decode group, unless it has reserved for life. It must hold exactly the blocks of
+  /// its `computed` tokens.
   void join_group(ReqId id, Tok computed);
+  /// Ends the implicit growth; the request keeps the blocks that it holds now.
   void leave_group(ReqId id);
   /// Every member takes the blocks of `steps` more tokens. They must be free: see group_steps().
+  /// Advances all members by `steps` tokens; aborts if too few blocks are free.
   void advance_group(std::int64_t steps);
   /// One member decodes alone, as one of a list.
+  /// Advances one member by one token while the others stay as they are.
   void advance_member(ReqId id);
 
-  /// Sum over j < steps of group_growth(j + 1) * (a + b x + c x^2), x = j - (steps - 1) / 2: blocks times time of a
-  /// leap whose step times follow that parabola. O(steps) additions.
+  /// Returns the sum over j < steps of group_growth(j + 1) * (a + b x + c x^2), where x = j - (steps - 1) / 2: the
+  /// integral of blocks over time of a leap whose step times follow that parabola. O(steps) additions.
   [[nodiscard]] double weighted_growth(std::int64_t steps, double a, double b, double c) const;
+  /// Returns the blocks that are not free. A shared block counts once.
   [[nodiscard]] Blk in_use() const { return config_.blocks - free_; }
-  /// How many more blocks the requests hold together than are in use: shared ones count for each that holds them.
+  /// Returns how many more blocks the requests hold in total than are in use: a shared block counts once per holder.
   [[nodiscard]] Blk shared() const { return held_ - in_use(); }
-  /// Whether the request's blocks are reserved for life.
+  /// Returns whether the request's blocks are reserved for life.
   [[nodiscard]] bool reserved(ReqId id) const {
     const Account* a = accounts_.find(id);
     return a != nullptr && a->reserved;
@@ -118,9 +129,9 @@ class KvLedger {
   struct Account {
     Blk held = 0;  // as of `clock`, for members that grow
     Blk swapped = 0;
-    std::int64_t joined = 0;  // group clock at which `covered` held
-    Tok covered = 0;          // tokens with KV then
-    std::int32_t phase = -1;  // position in the histogram; -1: not growing with the group
+    std::int64_t joined = 0;  // group clock when `covered` was recorded
+    Tok covered = 0;          // tokens with KV at that time
+    std::int32_t phase = -1;  // class in the histogram; -1: does not grow with the group
     bool reserved = false;
   };
   [[nodiscard]] std::int32_t phase_at(Tok covered) const;
@@ -129,10 +140,10 @@ class KvLedger {
 
   KvConfig config_;
   Blk free_ = 0, swapped_ = 0;
-  Blk held_ = 0;                 // by all requests together
-  Blk early_ = 0;                // taken from the cache before the steps that need them
-  ByRequest<Account> accounts_;  // of those that have held blocks
-  // Growing members by (covered - clock) mod block size: at clock k those with phase = -k mod B need a block.
+  Blk held_ = 0;                 // held by all requests together; shared blocks count once per holder
+  Blk early_ = 0;                // taken from the cache before the steps that need them have run
+  ByRequest<Account> accounts_;  // accounts of requests that have held blocks
+  // Growing members per class (covered - clock) mod block size. At clock k the class -k mod block size needs a block.
   std::vector<std::int32_t> phases_;
   std::int64_t clock_ = 0, growing_ = 0;
   std::unique_ptr<PrefixCache> cache_;

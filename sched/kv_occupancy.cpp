@@ -6,7 +6,7 @@
 namespace plimsoll::sched {
 
 namespace {
-// The parabola a + b x + c x^2 (x = j - (n-1)/2) with the zeroth, first and second moments of the step times.
+// The parabola a + b x + c x^2 (x = j - (n - 1) / 2) that has the zeroth, first and second moments of the step times.
 struct Parabola {
   double a, b, c;
 };
@@ -56,7 +56,7 @@ void KvOccupancy::add_steps(const StepsTime& time, const StepLoad& load, const K
   Integrals& sum = integrals_;
   sum.busy_s += time.total;
   sum.batch += time.total * static_cast<double>(load.members + load.listed + load.prefills);
-  // Tokens stored during step j: those before it and one more a member for every step since. A shared block counts
+  // Tokens stored during step j: those stored before, plus one per member for every step since. A shared block counts
   // once.
   const double used = used_ - static_cast<double>(kv.shared() * kv.block_tokens());
   sum.used_tokens += used * time.total + members * time.moment1;

@@ -13,21 +13,21 @@ KvPreview::Changed KvPreview::changed(std::int32_t run) const {
   return found == changed_.end() ? Changed{} : found->second;
 }
 
-// How many blocks of the part nothing holds.
+// Returns how many blocks of the part no request holds.
 Blk KvPreview::idle(const Part& part) const {
   const Changed change = changed(part.run);
   if (kv_.cache()->runs_[PrefixCache::at(part.run)].holders + change.holders > 0) return 0;
   return std::max<Blk>(0, part.end - std::max(part.begin, change.joined));
 }
 
-// The queue is not walked yet: most decisions take blocks and never ask for a hit.
+// Does not walk the queue yet: most decisions take blocks and never look up a prefix.
 void KvPreview::take(Blk blocks) {
   PLIMSOLL_CHECK(blocks <= free_, "no more KV blocks are taken than are free");
   free_ -= blocks;
   if (kv_.prefix_caching()) unplayed_ += blocks;
 }
 
-// Walks the queue as PrefixCache::take will. Blocks released meanwhile are not found again by this decision.
+// Walks the queue as PrefixCache::take() will. Blocks released meanwhile are not found again by this decision.
 void KvPreview::play() {
   const PrefixCache& cache = *kv_.cache();
   if (!walking_) run_ = cache.head_;
@@ -35,6 +35,7 @@ void KvPreview::play() {
   while (unplayed_ > 0 && run_ >= 0) {
     const PrefixCache::Run& r = cache.runs_[PrefixCache::at(run_)];
     const bool hashed = r.kind == PrefixCache::Kind::hashed;
+    // Blocks that this decision attaches are no longer idle.
     const Blk here = r.count - passed_ - (hashed ? changed(run_).joined : 0);
     const Blk taken = std::min(unplayed_, here);
     unplayed_ -= taken;
@@ -47,7 +48,7 @@ void KvPreview::play() {
   unplayed_ = 0;
 }
 
-// Collected only when a look-up follows: most steps with prompts have no request waiting behind them.
+// Runs only before a look-up: in most steps with prompts, no request waits behind them.
 void KvPreview::find_published() {
   for (const auto& [id, end] : published_) {
     const PrefixCache::Holder* holder = kv_.cache()->holders_.find(id);
@@ -58,8 +59,8 @@ void KvPreview::find_published() {
   published_.clear();
 }
 
-// Visits the parts of runs that hold the request's first blocks, at most `most` of them; how many blocks there are.
-// Blocks of this step are held by those that compute them, and belong to no part.
+// Visits the parts of runs that hold the request's first blocks, at most `most` of them. Returns how many blocks were
+// found. Blocks published in this step count too; they belong to no part, since requests of this step hold them.
 template <class Visit>
 std::size_t KvPreview::for_hit(ReqId id, std::size_t most, Visit visit) {
   play();
@@ -71,7 +72,7 @@ std::size_t KvPreview::for_hit(ReqId id, std::size_t most, Visit visit) {
   std::size_t blocks = 0;
   while (blocks < end) {
     const PrefixCache::Match match = cache.match(*holder, blocks, end);
-    Blk there = 0;  // of the match, in whichever copy still has them
+    Blk there = 0;  // blocks of the match that some copy still has
     for (std::int32_t run = match.run; run >= 0; run = cache.runs_[PrefixCache::at(run)].twin) {
       const Blk left =
           std::min(static_cast<Blk>(match.blocks), cache.runs_[PrefixCache::at(run)].count - changed(run).lost);
@@ -112,6 +113,7 @@ void KvPreview::release(ReqId id, Blk taken) {
   const PrefixCache& cache = *kv_.cache();
   const PrefixCache::Holder* holder = cache.holders_.find(id);
   if (holder == nullptr) return;
+  // Published blocks may be shared: only those that become idle count as free.
   free_ -= static_cast<Blk>(holder->published);
   for (const PrefixCache::Piece& piece : holder->pieces) {
     cache.for_parts(piece, [&](std::int32_t run) {

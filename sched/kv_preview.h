@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The KV ledger as it will be once the operations that a decision has asked for so far are applied. Counts alone cannot
-// tell that where requests share blocks: other requests may hold a preempted request's blocks, and a block taken
-// meanwhile may be the cached one that the next request wants.
+// The KV ledger as it will be once the operations requested so far by a decision are applied. Block counts cannot tell
+// this where requests share blocks: other requests may hold a preempted request's blocks, and a block taken meanwhile
+// may be the cached one that the next request wants.
 #pragma once
 
 #include <cstdint>
@@ -22,24 +22,24 @@ class KvPreview {
   [[nodiscard]] Blk free() const { return free_; }
   [[nodiscard]] PrefixHit prefix_hit(ReqId id, Tok limit);
 
-  /// A request grows by this much; at most free().
+  /// Takes `blocks` more blocks for a request; at most free().
   void take(Blk blocks);
-  /// After a hit of at least `tokens` tokens.
+  /// Attaches `tokens` tokens; prefix_hit() must have found at least as many.
   void attach_prefix(ReqId id, Tok tokens);
-  /// The request's tokens up to `end` get their content in this step, and other requests may share them at once.
+  /// Records that this step computes the request's tokens up to `end`: other requests may share them at once.
   void publish(ReqId id, std::int64_t end) {
     if (kv_.prefix_caching()) published_.push_back({id, end});
   }
-  /// All that the request holds goes back, with `taken` blocks that this decision gave it. Call before attach_prefix:
-  /// what is given back now is not found again.
+  /// Returns all blocks of the request, including `taken` blocks that this decision gave it. Call before
+  /// attach_prefix(): look-ups of this decision do not find the returned blocks.
   void release(ReqId id, Blk taken = 0);
 
  private:
-  /// What the decision changes of a hashed run.
+  /// How the decision changes a hashed run.
   struct Changed {
-    std::int32_t holders = 0;  // more or fewer of the whole run
+    std::int32_t holders = 0;  // change in the number of holders of the whole run
     Blk joined = 0;            // leading blocks that requests of this decision attach
-    Blk lost = 0;              // last blocks that it takes
+    Blk lost = 0;              // blocks at its end that the decision takes
   };
 
   /// Neighbouring blocks of one copy of a run.
@@ -58,13 +58,13 @@ class KvPreview {
   const KvLedger& kv_;
   Blk free_;
   // The rest is for prefix caching only. Runs are indices into the PrefixCache.
-  Blk unplayed_ = 0;       // taken, but the queue of idle blocks has not been walked yet
-  std::int32_t run_ = -1;  // where the walk is
+  Blk unplayed_ = 0;       // blocks taken but not yet walked in the queue of idle blocks
+  std::int32_t run_ = -1;  // the run at which the walk is
   bool walking_ = false;
-  Blk passed_ = 0;  // blocks of that run
+  Blk passed_ = 0;  // blocks of that run that the walk has taken
   std::unordered_map<std::int32_t, Changed> changed_;
-  std::vector<std::pair<ReqId, std::int64_t>> published_;  // not yet in found_
-  std::unordered_set<std::uint64_t> found_;                // blocks published in this step
+  std::vector<std::pair<ReqId, std::int64_t>> published_;  // not yet added to found_
+  std::unordered_set<std::uint64_t> found_;                // hashes of blocks published in this step
 };
 
 }  // namespace plimsoll::sched

@@ -7,7 +7,7 @@
 namespace plimsoll::sched {
 
 namespace {
-// Bins [g^b, g^(b+1)) with g = 1.002: the geometric centre is within 0.1 % of everything in the bin.
+// Bins [g^b, g^(b+1)) with g = 1.002: the geometric centre is within 0.1 % of every value in the bin.
 const double kLogRatio = std::log(1.002);
 }  // namespace
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A weighted histogram of positive times with bins of equal ratio: quantiles within 0.1 % of the true value, in fixed
-// memory. Adding the same values in any order and grouping gives the same counts, so leaps and steps agree.
+// memory. The counts do not depend on the order or grouping of additions, so leaps and single steps agree.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +13,26 @@ namespace plimsoll::sched {
 /// Counts by bins of equal width in the logarithm. Quantiles are exact to half a bin; sums are exact.
 class LogHistogram {
  public:
-  /// Adds `weight` copies of `seconds`; zero and below count as 0.
+  /// Adds `weight` copies of `seconds`; values of zero or less count as 0.
   void add(double seconds, std::int64_t weight) { sum_ += add_counts(seconds, weight); }
   /// The same without their sum, which it returns.
   [[nodiscard]] double add_counts(double seconds, std::int64_t weight);
   void add_sum(double weighted_sum) { sum_ += weighted_sum; }
+  /// Adds all values of another histogram.
   void merge(const LogHistogram& other);
   [[nodiscard]] std::int64_t count() const { return count_; }
+  /// Returns the mean in seconds; 0 if empty. Computed from the values, not from the bins.
   [[nodiscard]] double mean() const;
-  /// q in [0, 1]; the centre of the bin that holds the q-quantile. 0 when empty.
+  /// Returns the centre of the bin that holds the q-quantile, q in [0, 1]; 0 if empty.
   [[nodiscard]] double quantile(double q) const;
-  /// The bin of a value. A driver that adds a monotone run of values searches for the positions where the bin changes,
-  /// instead of adding each value.
+  /// Returns the bin of a value. For a monotone run of values, a driver searches for the positions where the bin
+  /// changes instead of adding each value.
   [[nodiscard]] static std::int32_t bin_of(double seconds);
-  /// Adds a run of values that all lie in `bin`.
+  /// Adds a run of values that all lie in `bin`; `weighted_sum` is their weighted sum in seconds.
   void add_to_bin(std::int32_t bin, std::int64_t weight, double weighted_sum);
 
  private:
-  std::vector<std::int64_t> counts_;  // by bin - first_
+  std::vector<std::int64_t> counts_;  // index: bin - first_
   std::int32_t first_ = 0;
   std::int64_t count_ = 0, zeros_ = 0;
   double sum_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests are kept as 32-byte records and turned into columns of numbers only when the metrics are asked for: one
-// column at a time, each selected (not sorted) for its quantiles.
+// Keeps requests as 32-byte records. They become columns of numbers only when the metrics are asked for: one column at
+// a time, with selection instead of sorting for the quantiles.
 #include "sched/metrics_collector.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ PointMetrics::Quantiles summarise(const LogHistogram& histogram) {
 
 double per_token(double latency, std::int32_t output) { return latency / std::max(output, 1); }
 
-/// Output tokens a second that ended in each of `slices` equal parts of the window.
+/// Returns the output tokens per second that completed in each of `slices` equal parts of the window.
 template <class Records>
 // Slices and batches of a run are nearly independent if they are long, which an interval of their means needs.
 std::vector<double> throughput_slices(const Records& records, double start, double end, std::size_t slices) {
@@ -108,7 +108,7 @@ void MetricsCollector::thin_out() {
 
 void MetricsCollector::reserve(std::size_t requests) { records_.reserve(requests); }
 
-// A request that was sent during the warm-up counts nowhere, even if it ends later: it met a fleet that was filling up.
+// A request sent during the warm-up does not count, even if it ends later: it met a fleet that was filling up.
 void MetricsCollector::add(const RequestResult& result) {
   if (result.sent < warmup_) return;
   ++slo_total_;
@@ -148,7 +148,8 @@ void MetricsCollector::add_completed(const RequestResult& result) {
   if (per_request_slo_ && meets_slo(record)) ++slo_met_;
 }
 
-// What a request does not have (the TPOT of one token, or of a batch that returns as a whole; its ITL) is nullopt.
+// Returns nullopt for a value that the request does not have: the TPOT of a single token or of a batch that returns as
+// a whole, and the ITL.
 std::optional<double> MetricsCollector::value_of(const Record& record, Slo::Metric metric) const {
   switch (metric) {
     case Slo::Metric::latency: return record.latency;
@@ -162,7 +163,7 @@ std::optional<double> MetricsCollector::value_of(const Record& record, Slo::Metr
   return {};
 }
 
-// A bound on what a request does not have is met.
+// A bound on a value that the request does not have counts as met.
 bool MetricsCollector::meets_slo(const Record& record) const {
   return std::all_of(slo_.bounds.begin(), slo_.bounds.end(), [&](const Slo::Bound& bound) {
     return value_of(record, bound.metric).value_or(0) <= bound.limit;
@@ -276,6 +277,7 @@ void MetricsCollector::fill_request_metrics(PointMetrics& point) const {
   };
   point.latency = fill([](const Record& r) { return r.latency; });
   point.latency_per_token = fill([](const Record& r) { return per_token(r.latency, r.output); });
+  // All rows return together, so the first token arrives with the last one.
   if (returns_at_batch_end_) {
     point.ttft = point.latency;
     return;
@@ -288,7 +290,8 @@ void MetricsCollector::fill_request_metrics(PointMetrics& point) const {
   point.itl = summarise(itl_);
 }
 
-// The first wave of a closed loop prefills all at once, which real load seldom does; its figures are kept apart.
+// In a closed loop all users send their first request at once, which real load seldom does. These first requests are
+// therefore reported apart.
 void MetricsCollector::fill_steady(PointMetrics& point) const {
   if (is_thinned()) {
     const Sketches& all = *sketches_;
@@ -348,7 +351,7 @@ double MetricsCollector::slo_value(const Slo::Bound& bound, bool grows) const {
     for (const double value : values) sum += value;
     return failed > 0 ? kNever_s : sum / static_cast<double>(values.size());
   }
-  // Type 7 over values followed by `failed` infinities.
+  // Type-7 quantile of the values followed by `failed` infinities.
   const double at = bound.quantile * static_cast<double>(static_cast<std::int64_t>(values.size()) + failed - 1);
   const auto last = static_cast<double>(values.size() - 1);
   if (std::ceil(at) > last) return kNever_s;
@@ -371,17 +374,17 @@ double MetricsCollector::thinned_slo_value(const Slo::Bound& bound) const {
 }
 
 void MetricsCollector::fill_kv(PointMetrics& point) const {
-  // A batch exists only while a step runs, so its mean size is over the time in steps.
+  // A batch exists only while a step runs, so its mean size is an average over the time in steps.
   point.batch_mean = ratio(sums_.batch, sums_.busy_s);
   // With a fleet that changes, only the time for which replicas were there counts.
   double pool_seconds = runs_.empty() ? 0 : pool_tokens_ / static_cast<double>(runs_.size()) * point.duration_s;
   if (fleet_) pool_seconds = one_pool_tokens_ * fleet_->replica_s;
   point.kv_used_mean = ratio(sums_.used_tokens, pool_seconds);
   point.kv_used_peak = peak_fraction_;
-  // Shared prefixes are used by several and held once: then nothing is wasted, rather than less than nothing.
+  // Several requests use a shared prefix that is held once. The waste is then zero, not negative.
   point.kv_wasted_mean = ratio(std::max(0.0, sums_.held_tokens - sums_.used_tokens), pool_seconds);
   if (!(sums_.held_tokens > 0)) return;
-  // The rounding left when large sums cancel is no waste.
+  // The rounding error left when large sums cancel is not waste.
   const auto of_held = [this](double integral) {
     constexpr double kRounding = 1e-9;
     const double fraction = integral / sums_.held_tokens;
@@ -418,8 +421,8 @@ void MetricsCollector::fill_time_parts(PointMetrics& point) const {
                              point.time_host_s + point.time_queue_s + point.time_preempt_s);
 }
 
-// Replications are independent, so their means give the honest interval however correlated a run is within itself. They
-// use no more than the mean of each run: few replications give wide intervals, as they should.
+// Replications are independent, so their means give an honest interval even if values within a run are correlated. Only
+// the mean of each run is used: few replications give wide intervals, as they should.
 void MetricsCollector::fill_intervals(PointMetrics& point) const {
   if (runs_.size() == 1) fill_run_intervals(point);
   if (runs_.size() < 2) return;
@@ -451,7 +454,7 @@ void MetricsCollector::fill_run_intervals(PointMetrics& point) const {
   point.output_tokens_per_s_ci95 = batch_means_interval(rates);
 }
 
-// Beyond capacity the queue grows as long as the run lasts: its waits describe the run's length, not the system.
+// Beyond capacity the queue grows throughout the run: the waiting times describe the run's length, not the system.
 void MetricsCollector::blank_growing(PointMetrics& point) {
   if (!point.steady.grows) return;
   point.latency = point.ttft = point.latency_per_token = {};

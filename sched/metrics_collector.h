@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run measured, from the requests that ended: one implementation for the simulator and for live runs.
+// Computes what a run measured from the requests that ended. The simulator and live runs share this implementation.
 // Definitions: docs/metrics.md.
 #pragma once
 
@@ -32,23 +32,23 @@ struct Slo {
   bool operator==(const Slo&) const = default;
 };
 
-/// One logical request, seen by the client: its attempts folded into one (retries are attempts).
+/// One logical request as its client sees it, with all its attempts (retries) combined.
 struct RequestResult {
   Nanos sent = 0, first_token = -1, end = 0;  // sent: the first attempt's intended time
   Tok input = 0, output = 0, generated = 0;
   Outcome outcome = Outcome::completed;
   const char* code = "";              // why it was rejected: a code of docs/policies.md
-  bool unfit = false;                 // rejected for what it is, whatever the load: too long
+  bool unfit = false;                 // rejected for its length, whatever the load
   double queue_s = 0, preempt_s = 0;  // queue_s includes the time before the last attempt
   model::TimeParts service = {};
-  bool first_wave = false;  // of a closed loop: its user's first one, which all users send at once
+  bool first_wave = false;  // the first request of a closed-loop user; all users send it at once
 };
 
 /// The measured columns of a point (docs/metrics.md has units and definitions); absent values are blank.
 struct PointMetrics {
   double input_tokens_mean = 0, output_tokens_mean = 0;
   std::int64_t requests_completed = 0, requests_rejected = 0, requests_timed_out = 0, preemptions = 0;
-  /// The rejected ones by the code of the last refusal, in order of codes.
+  /// Number of rejected requests by the code of their last refusal, in order of codes.
   std::map<std::string, std::int64_t> rejections;
   double duration_s = 0;
   double requests_per_s = 0, output_tokens_per_s = 0, total_tokens_per_s = 0;
@@ -59,35 +59,35 @@ struct PointMetrics {
   Quantiles latency, ttft, tpot, itl, latency_per_token;
   double batch_mean = 0, kv_used_mean = 0, kv_used_peak = 0, kv_wasted_mean = 0;
   /// Fraction of logical requests that completed within the limit of every bound on latency, TTFT, TPOT and latency per
-  /// token, whatever the bound's quantile; blank without such bounds. ITL is not known per request and does not count.
+  /// token, whatever the bound's quantile; blank without such bounds. ITL is not known per request, so bounds on it are
+  /// ignored.
   std::optional<double> slo_attainment;
-  /// The statistic that each bound of the SLO limits, in their order, over all logical requests: one that was rejected
-  /// or timed out is infinitely late, however fast the others were, and so are all where the backlog grows. ITL over
-  /// the gaps of completed requests. Empty where nothing was measured.
+  /// The statistic that each SLO bound limits, in the order of the bounds, over all logical requests. A rejected or
+  /// timed-out request counts as infinitely late; so do all requests where the backlog grows. ITL is over the gaps of
+  /// completed requests. Empty if nothing was measured.
   std::vector<double> slo_values;
   SteadyState steady;
-  /// Half-widths: over replications where there are several, else over the batches of the one run; blank in short runs.
+  /// Half-widths over the replications if there are several, else over the batches of the one run; blank in short runs.
   std::optional<double> latency_mean_ci95_s, output_tokens_per_s_ci95;
   double in_system_mean = 0, queue_mean = 0;
   std::optional<double> kv_internal_mean, kv_reserved_unused_mean, kv_external_mean, kv_last_block_mean;
-  // Means a completed request, seconds; with time_other_s they sum to the mean latency.
+  // Means per completed request, seconds; with time_other_s they sum to the mean latency.
   double time_weights_s = 0, time_kv_s = 0, time_compute_s = 0, time_allreduce_s = 0, time_host_s = 0;
   double time_queue_s = 0, time_preempt_s = 0, time_other_s = 0;
-  /// Fleets whose replicas come and go: use within the window, means a replication. Blank where all are there all the
-  /// time.
+  /// Usage within the window by fleets with replicas that come and go, mean per replication. Blank for fixed fleets.
   std::optional<double> replica_s, instance_s, replica_starts, replica_failures;
-  // 90 % bands of a prediction (study/run/bands.h); blank: none, or no bound on that side.
+  // 90 % bands of a prediction (study/run/bands.h); blank: no band, or no bound on that side.
   struct Band {
     std::optional<double> low, high;
     bool operator==(const Band&) const = default;
   };
-  // Closed loops: the requests that all users send at once at the start, and those after them. Blank without both.
+  // Closed loops: the requests that all users send at the start, and the later ones. Blank unless there are both.
   std::optional<double> ttft_first_wave_mean, ttft_steady_mean, ttft_steady_p99, latency_steady_mean;
   Band latency_mean_band, ttft_mean_band, tpot_mean_band, latency_per_token_p90_band, output_tokens_per_s_band;
   bool operator==(const PointMetrics&) const = default;
 };
 
-/// What a fleet whose replicas come and go used in one run's window; means a run when pooled.
+/// What a fleet with replicas that come and go used in one run's window; mean per run when pooled.
 struct FleetUsage {
   double replica_s = 0, instance_s = 0;
   std::int64_t starts = 0, failures = 0;
@@ -101,34 +101,37 @@ class MetricsCollector {
   MetricsCollector(Slo slo, Seconds warmup, bool returns_at_batch_end);
 
   /// Takes memory for as many completed requests, so that a long run does not copy them.
+  /// Reserves memory for this many completed requests.
   void reserve(std::size_t requests);
   /// For runs without end. From the 16384th completed request on, quantiles are those of histograms, within 0.1 %, and
   /// the steady state and the intervals rest on every k-th request. Before the first add().
   void bound_memory();
-  /// In order of end within a run.
+  /// Adds a request that ended. Call in order of end within a run.
   void add(const RequestResult& result);
   /// Adds the counts of times between tokens; their sum comes by add_itl_sum().
+  /// Adds the times between tokens of one replica.
   void add_itl(const LogHistogram& itl);
   /// Of gaps that were added without their sum.
   void add_itl_sum(double seconds);
-  /// Integrals of one replica over one run's window; `pool_tokens` is the capacity of its KV pool. Every run has the
-  /// same pools.
+  /// Adds the integrals of one replica over one run's window. `pool_tokens` is the capacity of its KV pool. Every run
+  /// must have the same pools.
   void add_replica(const Integrals& integrals, double peak_used_tokens, double pool_tokens, std::int64_t preemptions);
-  /// Closes one replication: [start, end] is the measured window, seconds; the two are the integrals over it of the
-  /// number of logical requests between sending and end, and of those that have not begun service. `load` is what the
-  /// run offered.
+  /// Closes one replication. [start_s, end_s] is the measured window in seconds. The two integrals are over the window:
+  /// of the number of logical requests in the system, and of those whose service has not begun. `load` is the load that
+  /// the run offered.
   void end_run(double start_s, double end_s, double in_system_integral, double queue_integral, const OfferedLoad& load);
-  /// Of a run whose replicas come and go; before its end_run.
+  /// Adds the usage of a run with replicas that come and go; call before its end_run().
   void add_fleet(const FleetUsage& usage);
+  /// Computes the metrics of all runs added so far.
   [[nodiscard]] PointMetrics metrics() const;
 
  private:
-  using Record = Served;  // of a completed request after warm-up; 32 bytes, twice that while the vector grows
+  using Record = Served;  // a completed request after warm-up: 32 bytes, twice that while the vector grows
   struct Run {
-    std::size_t records_end = 0;  // the run's records end here
+    std::size_t records_end = 0;  // end index of the run's records
     double start_s = 0, end_s = 0;
     OfferedLoad load;
-    std::int64_t shed_end = 0, unfit_end = 0;  // of all runs up to this one
+    std::int64_t shed_end = 0, unfit_end = 0;  // cumulative over all runs up to this one
   };
   [[nodiscard]] std::optional<double> value_of(const Record& record, Slo::Metric metric) const;
   [[nodiscard]] bool meets_slo(const Record& record) const;
@@ -168,20 +171,21 @@ class MetricsCollector {
   LogHistogram itl_;
   std::optional<FleetUsage> fleet_;
   Integrals sums_;
-  double peak_fraction_ = 0, pool_tokens_ = 0;  // the pools of all replicas of all runs together
-  double one_pool_tokens_ = 0;                  // of one replica
+  double peak_fraction_ = 0, pool_tokens_ = 0;  // sums over the pools of all replicas of all runs
+  double one_pool_tokens_ = 0;                  // the pool of one replica
   double in_system_ = 0, queue_ = 0;
   model::TimeParts service_;
   double queue_s_ = 0, preempt_s_ = 0;
   std::int64_t input_tokens_ = 0, output_tokens_ = 0;
   std::map<std::string, std::int64_t> rejections_;
-  std::vector<std::size_t> first_wave_;  // places among the records, ascending
+  std::vector<std::size_t> first_wave_;  // indices into records_, ascending
   std::int64_t rejected_ = 0, timed_out_ = 0, preemptions_ = 0, slo_met_ = 0, slo_total_ = 0;
   std::int64_t shed_ = 0, unfit_ = 0;
   bool per_request_slo_ = false;
 };
 
-/// Linear interpolation between order statistics (type 7); `values` is partially reordered. Not empty.
+/// Returns the q-quantile by linear interpolation between order statistics (type 7). `values` must not be empty and is
+/// partially reordered.
 [[nodiscard]] double quantile(std::vector<double>& values, double q);
 
 }  // namespace plimsoll::sched

@@ -58,7 +58,7 @@ void Orca::decide(Nanos, const View& view, Decision& out) {
     forward.prefill.push_back({running_[i], view.requests[running_[i]].prompt, 0, true});
   if (decodes) forward.decodes = Decodes::group;
   if (!forward.prefill.empty()) return;
-  // All is reserved. Behind a head that does not fit, or with a full batch, an arrival changes nothing.
+  // Everything is reserved. If the head of the queue does not fit or the batch is full, an arrival changes nothing.
   out.repeat = kForever;
   out.arrival_breaks = queue_.empty() && std::ssize(running_) < max_running_;
 }

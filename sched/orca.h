@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Orca: iteration-level scheduling. Requests join and leave between steps; every step decodes all running requests and
-// prefills all newly admitted ones in one mixed forward. A request is admitted in order of arrival when there is room
-// for everything it may ever store, so nothing is preempted. How much that is (`reserve`) makes the Orca variants that
-// the vLLM paper compares with: the longest sequence (max_len), the next power of two above the output (pow2), the
-// user's cap (request_cap), or exactly what it needs (oracle).
+// prefills all newly admitted ones in one mixed forward. Requests are admitted in order of arrival, each when there is
+// room for everything it may ever store, so nothing is preempted. `reserve` selects how much that is, as in the Orca
+// variants of the vLLM paper: the longest sequence (max_len), the next power of two above the output (pow2), the user's
+// cap (request_cap), or exactly what the request needs (oracle).
 #pragma once
 
 #include <cstdint>

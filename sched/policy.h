@@ -23,7 +23,8 @@ struct View {
   Tok reserve_tokens = 0;  // RequestTable::reserve_tokens() of the request that admit() is asked about
 };
 
-/// `steps` identical steps (more than one only after a decision with repeat) ended, and these requests with them.
+/// `steps` identical steps ended (more than one only after a decision with repeat); `finished` requests ended with
+/// them.
 struct StepsDone {
   std::int64_t steps = 1;
   std::span<const ReqId> finished;  // rows that produced their last token, in batch order; still readable in the View
@@ -32,26 +33,29 @@ struct StepsDone {
 class Policy {
  public:
   virtual ~Policy() = default;
-  /// The product's own limit at the front door, after the common checks (front_door.h): nothing, or why it is refused.
+  /// Checks the product's own limits at the front door, after the common checks (front_door.h). Returns the refusal, if
+  /// any.
   [[nodiscard]] virtual std::optional<Reject> admit(const Request&, const View&) const { return {}; }
+  /// A request has passed the front door: it is in the table and waits.
   virtual void on_arrival(ReqId id, const View& view, Nanos now) = 0;
-  /// The client is gone: forget the request, whatever its state; the Replica has not yet freed its blocks.
+  /// The client is gone: forget the request, whatever its state. The Replica frees its blocks after this call.
   virtual void on_cancel(ReqId id, const View& view, Nanos now) = 0;
-  /// The Replica has updated the table (counters, decode group); finished requests' blocks are freed after this call
-  /// (at the batch's end for policies that return there). A request whose prefill completed is in the decode group.
+  /// Called when the Replica has updated the table (counters, decode group). The blocks of finished requests are freed
+  /// after this call (at the end of the batch with returns_at_batch_end). A request whose prefill has completed is in
+  /// the decode group.
   virtual void on_steps_done(const StepsDone& done, const View& view, Nanos now) = 0;
   /// Fills `out`, which is clear. Called when no step is in flight and something happened (arrival, steps done, cancel,
   /// wake_at reached). A decision without forwards runs nothing.
   virtual void decide(Nanos now, const View& view, Decision& out) = 0;
-  /// Running requests in batch order, for the decision log.
+  /// Returns the running requests in batch order, for the decision log.
   [[nodiscard]] virtual std::span<const ReqId> batch_order() const = 0;
-  /// Waiting requests, swapped-out ones not included.
+  /// Returns the number of waiting requests, without swapped-out ones.
   [[nodiscard]] virtual std::int64_t queued() const = 0;
-  /// Canonical dump of the state, for conformance tests and replay.
+  /// Writes a canonical dump of the state, for conformance tests and replay.
   virtual void digest(std::string& out) const = 0;
 };
 
-/// The policy of config.policy. Throws InputError for a combination that the product refuses at start-up.
+/// Makes the policy of config.policy. Throws InputError for a combination that the product refuses at start-up.
 [[nodiscard]] std::unique_ptr<Policy> make_policy(const PolicyConfig& config);
 
 }  // namespace plimsoll::sched

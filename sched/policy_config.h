@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scheduler's settings as a study states them (keys of docs/study-file.md). What is not stated takes the default of
+// The scheduler's settings as a study states them (keys of docs/study-file.md). A missing setting takes the default of
 // the policy's product, given in docs/policies.md, in the table of policies and in each policy's source.
 #pragma once
 
@@ -12,17 +12,21 @@
 
 namespace plimsoll::sched {
 
+/// How much Orca reserves for a request (sched/orca.h).
 enum class Reserve : std::uint8_t { max_len, pow2, request_cap, oracle };
+/// What happens to the blocks of a preempted request.
 enum class Preemption : std::uint8_t { recompute, swap };
 enum class CapacityPolicy : std::uint8_t { guaranteed_no_evict, max_utilization, static_batch };
+/// The order in which waiting requests are admitted.
 enum class Order : std::uint8_t { fcfs, priority };
+/// From when the delay of dynamic batching counts.
 enum class DelayOrigin : std::uint8_t { worker_free, oldest_arrival };
 
 struct PolicyConfig {
   PolicyKind policy = PolicyKind::vllm_v1;
   PolicyVariant variant = PolicyVariant::standard;
   // Batch limits.
-  std::optional<std::int64_t> max_running;           // sequences at once
+  std::optional<std::int64_t> max_running;           // sequences that run at once
   std::optional<std::int64_t> step_token_budget;     // tokens in one step
   std::optional<std::int64_t> prefill_token_budget;  // tgi: MAX_BATCH_PREFILL_TOKENS
   std::optional<std::int64_t> kv_token_budget;       // tgi: MAX_BATCH_TOTAL_TOKENS; others: the pool, in tokens
@@ -31,7 +35,7 @@ struct PolicyConfig {
   std::optional<Tok> block_size;
   std::optional<double> mem_fraction;
   std::optional<double> watermark;         // fraction of the blocks kept free at admission
-  std::optional<double> swap_space_bytes;  // host memory for swapping, a GPU
+  std::optional<double> swap_space_bytes;  // host memory for swapping, per GPU
   std::int64_t swap_blocks = 0;            // derived from swap_space by the caller (study/ or a test)
   std::optional<Reserve> reserve;
   // Static and dynamic batching.
@@ -46,7 +50,7 @@ struct PolicyConfig {
   std::optional<bool> chunked;
   std::optional<std::int64_t> long_prefill_threshold;
   std::optional<bool> reserve_full_sequence;  // vllm_v1
-  std::optional<bool> async_scheduling;       // vllm_v1: the next step is decided while one runs
+  std::optional<bool> async_scheduling;       // vllm_v1: a step is decided while the previous one runs
   std::int32_t version = 16;                  // vllm_v1, sglang: of the product, 0.<version>
   Order order = Order::fcfs;                  // vllm_v1
   std::optional<Preemption> preemption;
@@ -57,12 +61,12 @@ struct PolicyConfig {
   std::optional<std::int64_t> queue_limit;
   std::optional<std::int64_t> max_concurrent;
   std::optional<Tok> max_input, max_total;
-  /// Longest sequence the model takes; max_total wins over it. Set by the caller, 0: not known.
+  /// Longest sequence that the model supports; max_total overrides it. Set by the caller; 0: not known.
   Tok model_max_len = 0;
-  /// Reproduce TGI 2.0.0, which overshoots max_batch_size when the batch is full.
+  /// Reproduces the defect of TGI 2.0.0, which overshoots max_batch_size when the batch is full.
   bool tgi_batch_size_bug = false;
 
-  /// vllm_v1: whether a prompt is admitted only if all of it fits. The product's default from vLLM 0.19 on.
+  /// vllm_v1: returns whether a prompt is admitted only if all of it fits. The product's default from vLLM 0.19 on.
   [[nodiscard]] bool whole_sequence_must_fit() const { return reserve_full_sequence.value_or(version >= 19); }
   [[nodiscard]] Tok max_len() const { return max_total ? *max_total : model_max_len; }
 };

@@ -15,11 +15,11 @@ struct Row {
   PolicyKind kind;
   std::unique_ptr<Policy> (*make)(const PolicyConfig&);
   Limits (*limits)(const PolicyConfig&, std::int64_t longest);
-  Traits traits;  // of the standard variant
+  Traits traits;  // traits of the standard variant
   PolicyInfo info;
 };
 
-// Limits of a scheduler with one budget for all tokens of a step.
+// Limits of a scheduler with a single budget for all tokens of a step.
 Limits one_budget(std::int64_t max_running, std::int64_t step_tokens) {
   return {.max_running = max_running,
           .step_tokens = step_tokens,
@@ -28,7 +28,7 @@ Limits one_budget(std::int64_t max_running, std::int64_t step_tokens) {
           .reserved_tokens = step_tokens};
 }
 
-// Whole prompts of a whole batch go through one forward. A step budget bounds the memory for it, not the scheduler.
+// The prompts of a whole batch go through one forward. The step budget bounds its memory, not the scheduler.
 Limits whole_prompts(const PolicyConfig& config, std::int64_t max_running, std::int64_t longest) {
   constexpr std::int64_t kWholeBatch = 8192;
   const std::int64_t tokens = std::clamp<std::int64_t>(max_running * longest, 1, kWholeBatch);
@@ -37,15 +37,15 @@ Limits whole_prompts(const PolicyConfig& config, std::int64_t max_running, std::
           .reserved_tokens = config.step_token_budget.value_or(tokens)};
 }
 
-// max_running counts where batch_size is not stated, so that a sweep over it works for every policy. No product has a
-// default for static; 1 is DJL Serving's batch_size.
+// max_running applies if batch_size is missing, so that a sweep over max_running works for every policy. No product has
+// a default for static; 1 is DJL Serving's batch_size.
 Limits batch_limits(const PolicyConfig& config, std::int64_t longest) {
   return whole_prompts(config, config.batch_size.value_or(config.max_running.value_or(1)), longest);
 }
 
 Limits rolling_limits(const PolicyConfig& config, std::int64_t) {
   constexpr std::int64_t kMaxRunning = 32;           // DJL Serving: max_rolling_batch_size
-  constexpr std::int64_t kReservedPerRequest = 272;  // DJL 0.24: prefill tokens that memory is reserved for
+  constexpr std::int64_t kReservedPerRequest = 272;  // DJL 0.24: prefill tokens per request that memory is reserved for
   const std::int64_t running = config.max_running.value_or(kMaxRunning);
   return {.max_running = running,
           .reserved_sequences = running,
@@ -57,10 +57,10 @@ Limits orca_limits(const PolicyConfig& config, std::int64_t longest) {
   return whole_prompts(config, config.max_running.value_or(kMaxRunning), longest);
 }
 
-// No limit of sequences unless one is stated, and with the defect of TGI 2.0.0 none that holds.
+// No limit on sequences unless one is stated. With the defect of TGI 2.0.0 no limit holds.
 Limits tgi_limits(const PolicyConfig& config, std::int64_t) {
-  constexpr std::int64_t kPrefillTokens = 4096;  // MAX_BATCH_PREFILL_TOKENS; 3.x derives it and falls back to this
-  constexpr std::int64_t kReserved = 128;        // sequences: by our own choice
+  constexpr std::int64_t kPrefillTokens = 4096;  // MAX_BATCH_PREFILL_TOKENS; 3.x derives it, with this as fallback
+  constexpr std::int64_t kReserved = 128;        // sequences; our own choice
   const std::int64_t prefill = config.prefill_token_budget.value_or(kPrefillTokens);
   return {.max_running = config.tgi_batch_size_bug ? kForever : config.max_running.value_or(kForever),
           .prefill_tokens = prefill,
@@ -70,8 +70,8 @@ Limits tgi_limits(const PolicyConfig& config, std::int64_t) {
 
 Limits vllm_v0_limits(const PolicyConfig& config, std::int64_t longest) {
   constexpr std::int64_t kMaxRunning = 256;     // max_num_seqs
-  constexpr std::int64_t kStepTokens = 2048;    // max_num_batched_tokens is at least this, and at least the context
-  constexpr std::int64_t kStepTokens01 = 2560;  // 0.1
+  constexpr std::int64_t kStepTokens = 2048;    // max_num_batched_tokens is at least this and the context length
+  constexpr std::int64_t kStepTokens01 = 2560;  // the same in 0.1
   constexpr std::int64_t kChunkTokens = 512;    // with chunked prefill
   std::int64_t tokens = std::max(longest, kStepTokens);
   if (variant_of(config) == PolicyVariant::vllm_chunked) tokens = kChunkTokens;
@@ -97,8 +97,8 @@ Limits trtllm_limits(const PolicyConfig& config, std::int64_t) {
 }
 
 Limits sglang_limits(const PolicyConfig& config, std::int64_t) {
-  constexpr std::int64_t kMaxRunning = 4096;      // the server derives it from the pool; this is its usual upper bound
-  constexpr std::int64_t kReserved = 256;         // sequences: by our own choice
+  constexpr std::int64_t kMaxRunning = 4096;      // the server derives it from the pool; this is the usual upper bound
+  constexpr std::int64_t kReserved = 256;         // sequences; our own choice
   constexpr std::int64_t kChunkTokens = 8192;     // chunked_prefill_size
   constexpr std::int64_t kPrefillTokens = 16384;  // max_prefill_tokens
   Limits limits{.max_running = config.max_running.value_or(kMaxRunning),
@@ -128,7 +128,7 @@ constexpr std::array kVllmServers = {Server::vllm, Server::lmi};
 constexpr std::array kTrtllmServers = {Server::trtllm, Server::lmi};
 constexpr std::array kSglangServers = {Server::sglang};
 
-// In the order of PolicyKind.
+// Rows in the order of PolicyKind.
 constexpr std::array<Row, 11> kRows = {{
     {PolicyKind::none,
      make_static_batch,
@@ -170,8 +170,8 @@ constexpr std::array<Row, 11> kRows = {{
       .variants = kTgiVariants,
       .chunked_variant = V::tgi_v3,  // PREFILL_CHUNKING is how version 3 works
       .budget = BudgetKey::prefill,
-      .counts_kv_budget = true,  // with roundings of its own
-      .served_ratio = 1.2,       // WAITING_SERVED_RATIO of the router; the launcher has 0.3 from 2.0.2
+      .counts_kv_budget = true,  // rounds it in its own way
+      .served_ratio = 1.2,       // WAITING_SERVED_RATIO of the router; the launcher uses 0.3 from 2.0.2 on
       .servers = kTgiServers}},
     {PolicyKind::vllm_v0,
      make_vllm_v0,
@@ -180,7 +180,7 @@ constexpr std::array<Row, 11> kRows = {{
      {.name = "vllm_v0",
       .description = "vLLM 0.2 to 0.6: prefill first, paged KV, preemption (variants default, 0.1, chunked)",
       .variants = kVllmV0Variants,
-      .chunked_variant = V::vllm_chunked,  // --enable-chunked-prefill is another scheduler in V0
+      .chunked_variant = V::vllm_chunked,  // --enable-chunked-prefill selects another scheduler in V0
       .servers = kVllmV0Servers,
       .lmi = {.rolling_batch = "vllm"}}},
     {PolicyKind::vllm_v1,
@@ -218,8 +218,8 @@ constexpr std::array<Row, 11> kRows = {{
       .servers = kSglangServers}},
 }};
 
-// `scheduler` (DJL's seq_scheduler) is nearest to lmi-dist: new requests are prefilled and every running one decodes in
-// each iteration. `disable` leaves the dynamic batching of the worker queue.
+// `scheduler` (DJL's seq_scheduler) is closest to lmi-dist: each iteration prefills the new requests and decodes every
+// running one. `disable` leaves only the dynamic batching of the worker queue.
 constexpr std::array<std::string_view, 6> kRollingBatches = {"auto", "lmi-dist", "scheduler",
                                                              "vllm", "trtllm",   "disable"};
 constexpr std::array kRollingBatchPolicies = {PolicyKind::rolling, PolicyKind::rolling, PolicyKind::rolling,

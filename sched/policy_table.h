@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of policies: what each policy is called, how it behaves, its product's defaults and which servers run it.
-// Everything outside sched/ asks this table and never a PolicyKind. Adding a policy touches its own file and this
-// table.
+// The table of policies: each policy's name, behaviour, product defaults and servers. Code outside sched/ asks this
+// table and never tests a PolicyKind. Adding a policy touches only its own file and this table.
 #pragma once
 
 #include <cstdint>
@@ -32,99 +31,102 @@ enum class PolicyKind : std::uint8_t {
   sglang
 };
 enum class PolicyVariant : std::uint8_t {
-  standard,  // of any policy
+  standard,  // for every policy
   vllm_01,
-  vllm_chunked,  // vllm_v0: 0.1, chunked
-  contiguous,    // rolling: contiguous (standard is paged)
-  tgi_v3         // tgi: v3 (standard is v1)
+  vllm_chunked,  // vllm_v0: version 0.1, with chunked prefill
+  contiguous,    // rolling: contiguous slots (standard is paged)
+  tgi_v3         // tgi: version 3 (standard is version 1)
 };
 struct VariantName {
-  std::string_view name = {};  // as studies write it
+  std::string_view name = {};  // as written in studies
   PolicyVariant variant = PolicyVariant::standard;
 };
 
 /// How a policy behaves under given settings.
 struct Traits {
   int max_inflight_steps = 1;
-  bool returns_at_batch_end = false;  // all rows return together, when the last one is finished: no time between tokens
+  bool returns_at_batch_end = false;  // all rows return together when the last one finishes: no time between tokens
   bool fits_whole_prompts =
       false;                    // a prompt enters a step whole, beside the running decodes, within step_tokens of all
-  bool contiguous = false;      // reservations are address ranges: what is left over between them cannot be used
-  bool decides_ahead = false;   // a step is decided when the one before it starts, not when that one has ended
-  bool block_by_block = false;  // KV operations are applied as they stand, and prompts can be shared once allocated
+  bool contiguous = false;      // reservations are address ranges: gaps between them cannot be used
+  bool decides_ahead = false;   // a step is decided when the previous one starts, not when it has ended
+  bool block_by_block = false;  // KV operations are applied in the given order; prompts can be shared once allocated
   bool partial_first = false;   // freed blocks whose content is not complete are reused before all others
 };
 
-/// What bounds a batch, with the product's defaults where the settings state nothing. kForever: no such limit.
+/// The limits of a batch, with the product's defaults for missing settings. kForever: no such limit.
 struct Limits {
   std::int64_t max_running = kForever;     // sequences in a batch
-  std::int64_t step_tokens = kForever;     // tokens of a step with prompts in it, decodes included
+  std::int64_t step_tokens = kForever;     // tokens of a step that contains prompts, decodes included
   std::int64_t prefill_tokens = kForever;  // prompt tokens of a step
-  std::int64_t chunk_tokens = kForever;    // prompt tokens of a step where a prompt may be cut (sglang)
-  // The forward that the product reserves activation memory for when it starts.
+  std::int64_t chunk_tokens = kForever;    // prompt tokens of a step in which a prompt may be cut (sglang)
+  // The forward for which the product reserves activation memory at start-up.
   std::int64_t reserved_sequences = 1, reserved_tokens = 1;
 };
 
-/// The setting that limits the tokens of a step. The products of one family give the same limit two names.
+/// The setting that limits the tokens of a step. Products of one family use two names for this limit.
 enum class BudgetKey : std::uint8_t {
   step,     // step_token_budget
   prefill,  // prefill_token_budget
-  smaller   // both, the smaller one of the two counts
+  smaller   // the smaller of the two
 };
 
-/// Servers that `deploy` writes settings for. A policy's first server is the product whose scheduler it reproduces.
+/// Servers for which `deploy` writes settings. A policy's first server is the product whose scheduler it reproduces.
 enum class Server : std::uint8_t { lmi, tgi, vllm_v0, vllm, trtllm, sglang };
 
 /// How LMI (DJL Serving) selects the policy.
 struct LmiSettings {
   std::string_view rolling_batch = "disable";  // option.rolling_batch
-  bool starts_by_mpi = false;                  // a process for each GPU; otherwise one Python process
+  bool starts_by_mpi = false;                  // one process per GPU; otherwise a single Python process
 };
 
-/// A row of the table. Views and spans are valid for ever.
+/// A row of the table. Its views and spans are valid for the life of the program.
 struct PolicyInfo {
   std::string_view name = {};                               // as studies write it
   std::string_view description = {};                        // for `list policies`
-  std::span<const VariantName> variants = {};               // empty: standard alone, called "default"
-  PolicyVariant chunked_variant = PolicyVariant::standard;  // what `chunked: true` makes of the standard variant
+  std::span<const VariantName> variants = {};               // empty: only standard, called "default"
+  PolicyVariant chunked_variant = PolicyVariant::standard;  // selected by `chunked: true` instead of standard
   BudgetKey budget = BudgetKey::step;
   bool can_decide_ahead = false, can_order_by_priority = false;  // if the settings ask for it
-  bool counts_kv_budget = false;  // enforces kv_token_budget itself; for the others it is the size of the pool
+  bool counts_kv_budget = false;  // enforces kv_token_budget itself; for other policies it is the size of the pool
   Tok block_tokens = 16;          // the product's default
   Blk unusable_blocks = 0;  // of the product's KV pool, which kv_blocks does not count: vLLM V1 never uses block 0
-  std::optional<double> served_ratio = {};  // the product's default, where the policy has this setting
+  std::optional<double> served_ratio = {};  // the product's default, if the policy has this setting
   std::span<const Server> servers = {};     // empty: no product runs it
   LmiSettings lmi = {};
 };
 
+/// Returns the policy's row of the table.
 [[nodiscard]] const PolicyInfo& policy_info(PolicyKind kind);
 [[nodiscard]] inline std::string_view name(PolicyKind kind) { return policy_info(kind).name; }
+/// Returns the policy with this name; nullopt if there is none.
 [[nodiscard]] std::optional<PolicyKind> policy_from_name(std::string_view text);
-/// All policy names, in the order of PolicyKind and of the history of batching.
+/// All policy names, in the order of PolicyKind, which is historical.
 [[nodiscard]] std::span<const std::string_view> policy_names();
 [[nodiscard]] bool has_variant(PolicyKind kind, PolicyVariant variant);
-/// True if `server` can run the policy.
+/// Returns whether `server` can run the policy.
 [[nodiscard]] bool runs_on(PolicyKind kind, Server server);
-/// The values of LMI's option.rolling_batch, and the policy that the value at `index` selects.
+/// The values of LMI's option.rolling_batch, and the policy selected by the value at `index`.
 [[nodiscard]] std::span<const std::string_view> rolling_batch_names();
 [[nodiscard]] PolicyKind rolling_batch_policy(std::size_t index);
 
-/// The variant in effect: `chunked` selects one where the settings state none.
+/// Returns the variant in effect: `chunked` selects one if the settings state none.
 [[nodiscard]] PolicyVariant variant_of(const PolicyConfig& config);
 /// Asked by all that must know how a policy behaves; nothing else compares kinds.
+/// Returns how the policy behaves under these settings.
 [[nodiscard]] Traits traits_of(const PolicyConfig& config);
-/// `longest`: tokens of the longest sequence, for products that derive limits from it; 0: that of the settings.
+/// Returns the limits in effect. `longest`: tokens of the longest sequence, if known; 0: max_len() of the settings.
 [[nodiscard]] Limits resolve_limits(const PolicyConfig& config, std::int64_t longest = 0);
-/// Whether vLLM 0.<version> reuses freed blocks whose content is not complete before all others.
+/// Returns whether vLLM 0.<version> reuses freed blocks without complete content before all others.
 [[nodiscard]] bool reuses_partial_blocks_first(std::int32_t version);
 /// Whether a request that is preempted in the step that has given it tokens stays a row of it: vLLM 0.11 by priority.
 [[nodiscard]] bool loses_preempted_rows(const PolicyConfig& config);
-/// Tokens of a KV block.
+/// Returns the number of tokens per KV block.
 [[nodiscard]] Tok block_tokens(const PolicyConfig& config);
-/// Settings that follow from others: the variant in effect, and one token budget where the product joins two.
+/// Fills in derived settings: the variant in effect, and the single token budget where the product has one.
 void derive_settings(PolicyConfig& config);
 
-// The factories; make_policy (policy.h) chooses among them. make_static_batch makes none, static and dynamic.
+// Factories, called by make_policy (policy.h). make_static_batch makes the policies none, static and dynamic.
 [[nodiscard]] std::unique_ptr<Policy> make_static_batch(const PolicyConfig& config);
 [[nodiscard]] std::unique_ptr<Policy> make_rolling(const PolicyConfig& config);
 [[nodiscard]] std::unique_ptr<Policy> make_orca(const PolicyConfig& config);

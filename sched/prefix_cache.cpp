@@ -10,8 +10,8 @@
 
 namespace plimsoll::sched {
 
-// Every id that a KV block covers is mixed in, and its position inside the trace's block, so that each KV block has its
-// own hash.
+// Each hash mixes in all trace hashes that the KV block covers, and its position inside the trace's block. So each KV
+// block has its own hash.
 std::vector<std::uint64_t> block_hashes(std::span<const std::uint64_t> prefix_hashes, Tok hash_block_tokens, Tok input,
                                         Tok block_tokens) {
   std::vector<std::uint64_t> hashes;
@@ -41,7 +41,7 @@ void PrefixCache::open(ReqId id, std::span<const std::uint64_t> prompt_hashes) {
   holders_.make(id).hashes.assign(prompt_hashes.begin(), prompt_hashes.end());
 }
 
-// The run that begins with the block at `from`, and how many of its blocks are those of the sequence.
+// Finds the run that begins with the block at `from`, and how many of its blocks belong to the sequence.
 PrefixCache::Match PrefixCache::match(const Holder& holder, std::size_t from, std::size_t end) const {
   const std::int32_t run = by_hash_.find(holder.hashes[from]);
   if (run < 0) return {};
@@ -81,7 +81,7 @@ std::int32_t PrefixCache::new_run() {
   return run;
 }
 
-// Blocks without hashes, at the tail of the queue or at its head.
+// Adds blocks without hashes at the tail of the queue, or at its head.
 void PrefixCache::push_idle(Blk count, bool at_head) {
   if (count == 0) return;
   const std::int32_t end = at_head ? head_ : tail_;
@@ -96,7 +96,7 @@ void PrefixCache::push_idle(Blk count, bool at_head) {
   link(run, at_head ? head_ : -1);
 }
 
-// Into the queue before another run, or at its tail (-1).
+// Inserts the run into the queue before another run, or at the tail (before = -1).
 void PrefixCache::link(std::int32_t run, std::int32_t before) {
   Run& r = runs_[at(run)];
   r.next = before;
@@ -112,8 +112,8 @@ void PrefixCache::unlink(std::int32_t run) {
   (r.next >= 0 ? runs_[at(r.next)].previous : tail_) = r.previous;
 }
 
-// A run keeps its first `blocks` blocks; the others become a run of their own with the same holders. In the queue the
-// others come first, since the last blocks of a sequence were freed first.
+// Keeps the first `blocks` blocks in the run; the others become a run of their own with the same holders. In the queue
+// the others come first, since the last blocks of a sequence are freed first.
 std::int32_t PrefixCache::split_one(std::int32_t run, std::size_t blocks) {
   const std::int32_t rest = new_run();
   Run &front = runs_[at(run)], &back = runs_[at(rest)];
@@ -129,7 +129,7 @@ std::int32_t PrefixCache::split_one(std::int32_t run, std::size_t blocks) {
   return rest;
 }
 
-// All copies are split, so that they stay equally long.
+// Splits all copies, so that they stay equally long.
 void PrefixCache::split(std::int32_t first, std::size_t blocks) {
   std::int32_t last = -1;
   for (std::int32_t run = first; run >= 0; run = runs_[at(run)].twin) {
@@ -142,7 +142,7 @@ void PrefixCache::split(std::int32_t first, std::size_t blocks) {
   }
 }
 
-// Forgets the run at the head.
+// Removes the run at the head from the queue and from the index.
 void PrefixCache::evict_head() {
   const std::int32_t run = head_;
   Run& r = runs_[at(run)];
@@ -150,6 +150,7 @@ void PrefixCache::evict_head() {
     const std::uint64_t hash = r.hashes.front();
     // The table knows the oldest copy only. If that goes, the next one takes its place.
     const std::int32_t first = by_hash_.find(hash);
+    // The index names the first copy of a run. If that one goes, the next copy takes its place.
     if (first == run) {
       by_hash_.erase(hash);
       if (r.twin >= 0) by_hash_.insert(hash, r.twin);
@@ -170,7 +171,7 @@ void PrefixCache::take(Blk blocks) {
     PLIMSOLL_CHECK(head_ >= 0, "the queue of idle blocks ran dry");
     const Run& r = runs_[at(head_)];
     if (r.kind == Kind::hashed && blocks < r.count) {
-      // With copies, what goes is split off first; it is then at the head itself.
+      // If there are copies, the blocks to take are split off first; they are then at the head themselves.
       const auto kept = static_cast<std::size_t>(r.count - blocks);
       const std::int32_t first = by_hash_.find(r.hashes.front());
       if (first == head_ && r.twin < 0) {
@@ -212,7 +213,7 @@ Blk PrefixCache::attach(ReqId id, Tok tokens) {
   return were_idle;
 }
 
-// A block that is in no run begins none and follows no last one: all pieces of a request are whole runs.
+// A block without a run neither begins nor extends an existing run, so all pieces of a request are whole runs.
 void PrefixCache::publish(ReqId id, Tok computed) {
   Holder* found = holders_.find(id);
   if (found == nullptr) return;
@@ -239,7 +240,7 @@ std::int32_t PrefixCache::new_hashed(const Holder& holder, std::size_t from, std
   return run;
 }
 
-// Another request published the same content first: this one's blocks are a further copy.
+// Another request published the same content first: this request's blocks become a further copy.
 void PrefixCache::publish_copy(Holder& holder, const Match& other) {
   if (static_cast<Blk>(other.blocks) < runs_[at(other.run)].count) split(other.run, other.blocks);
   const std::int32_t run = new_hashed(holder, holder.published, holder.published + other.blocks);
@@ -250,8 +251,8 @@ void PrefixCache::publish_copy(Holder& holder, const Match& other) {
   holder.published += other.blocks;
 }
 
-// Publishes the next block, which is in no run, and those behind it that are in none. They lengthen the request's last
-// run if it alone holds that one, so that a prompt in chunks becomes one run.
+// Publishes the next block, which is in no run, and the following blocks up to the first that is in one. If the request
+// is the only holder of its last run, they extend that run, so that a prompt in chunks becomes one run.
 void PrefixCache::publish_fresh(Holder& holder, std::size_t end) {
   const std::size_t from = holder.published;
   std::size_t to = from + 1;
@@ -261,6 +262,7 @@ void PrefixCache::publish_fresh(Holder& holder, std::size_t end) {
   if (!holder.pieces.empty()) {
     Piece& piece = holder.pieces.back();
     Run& r = runs_[at(piece.run)];
+    // The last run may grow only if no other request and no copy depends on where it ends.
     if (r.holders == 1 && r.count == piece.count && r.twin < 0 && by_hash_.find(r.hashes.front()) == piece.run) {
       r.hashes.insert(r.hashes.end(), holder.hashes.begin() + static_cast<std::ptrdiff_t>(from),
                       holder.hashes.begin() + static_cast<std::ptrdiff_t>(to));
@@ -275,9 +277,9 @@ void PrefixCache::publish_fresh(Holder& holder, std::size_t end) {
   holder.pieces.push_back({run, count});
 }
 
-// Blocks that only this request can ask for: generated tokens, and prompts whose content is not known.
+// Adds hashes for blocks that only this request can look up: generated tokens, and prompts with unknown content.
 void PrefixCache::add_own_hashes(Holder& holder, std::size_t blocks) {
-  constexpr std::uint64_t kOwn = 0xd1b54a32d192ed03ULL;  // so that they are no hashes of block_hashes()
+  constexpr std::uint64_t kOwn = 0xd1b54a32d192ed03ULL;  // keeps them distinct from the hashes of block_hashes()
   if (holder.identity == 0) holder.identity = mix(++identities_ ^ kOwn);
   while (holder.hashes.size() < blocks) holder.hashes.push_back(mix(mix(holder.identity ^ holder.hashes.size())));
 }
@@ -292,11 +294,13 @@ Blk PrefixCache::release(ReqId id, Blk held, Tok computed, bool returns) {
   const Blk published = h == nullptr ? 0 : static_cast<Blk>(h->published);
   Blk became_idle = held - published;
   // The last, incomplete block has no content that can be found. Newer versions of vLLM use such blocks first.
+  // Blocks behind the complete ones have no content that can be found again.
   const Blk partial = std::min(held - whole, became_idle);
   push_idle(partial, partial_first_);
   push_idle(became_idle - partial, false);
   if (h == nullptr) return became_idle;
   // Tail first, as in vLLM: blocks that are freed later are evicted later.
+  // Last pieces first, so that the end of the prompt is evicted before its beginning.
   for (auto piece = h->pieces.rbegin(); piece != h->pieces.rend(); ++piece) {
     parts_.clear();
     for_parts(*piece, [this](std::int32_t run) { parts_.push_back(run); });

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// KV content that outlives its request and can be found again: by later requests with the same prompt prefix, or by a
+// KV content that outlives its request and can be reused: by later requests with the same prompt prefix, or by a
 // preempted request itself.
 //
-// The cache keeps runs of blocks, not blocks. A run of known content is a piece of a sequence: neighbouring blocks that
-// the same requests hold. It is found by the hash of its first block and compared from there on, so that a prompt costs
-// a look-up a run. Runs are split where a request shares only their beginning, as the edges of a radix tree are.
+// The cache keeps runs of blocks, not single blocks. A run of known content is a part of a sequence: neighbouring
+// blocks with the same holders. It is found by the hash of its first block and compared from there on, so a prompt
+// costs one look-up per run. A run is split where a request shares only its beginning, like an edge of a radix tree.
 //
-// Requests that compute the same content at the same time keep a copy each. Copies of a run are equally long; the first
-// one that was published is found. A block's hash tells all blocks before it, so it is in the runs of one content only:
-// as their first block, or directly behind its predecessor.
+// Requests that compute the same content at the same time keep one copy each. The copies of a run are equally long;
+// look-ups find the copy that was published first. A block's hash covers all blocks before it, so it occurs only in
+// runs of one content: as their first block, or directly behind its predecessor.
 //
-// Idle blocks wait in a queue, least recently freed first. A block is reused from its head and loses its content then
-// (vLLM's free-block queue; a request's blocks go back tail first). Blocks that no request can ask for are runs without
-// hashes. From vLLM 0.24 on, blocks whose content is not complete go to the head of the queue.
+// Idle blocks wait in a queue, least recently freed first. Blocks are reused from its head and lose their content then
+// (vLLM's free-block queue; a request's blocks are freed from last to first). Blocks that no request can look up are
+// runs without hashes. From vLLM 0.24 on, blocks without complete content go to the head of the queue.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,9 @@ namespace plimsoll::sched {
 
 struct PrefixHit;
 
-/// Hashes of the whole KV blocks of a prompt of `input` tokens, from a trace's hashes, each for `hash_block_tokens`
-/// tokens. Each result depends on all before it: equal ones have equal beginnings. None without hashes.
+/// Computes the hashes of the whole KV blocks of a prompt of `input` tokens from a trace's hashes, each of which covers
+/// `hash_block_tokens` tokens. Each result depends on all blocks before it: equal hashes mean equal beginnings. Empty
+/// if the trace has no hashes.
 [[nodiscard]] std::vector<std::uint64_t> block_hashes(std::span<const std::uint64_t> prefix_hashes,
                                                       Tok hash_block_tokens, Tok input, Tok block_tokens);
 
@@ -36,20 +37,21 @@ class PrefixCache {
  public:
   /// `partial_first`: blocks without complete content are reused first.
   PrefixCache(Blk blocks, Tok block_tokens, bool partial_first = false);
-  /// `prompt_hashes`: of the request's whole prompt blocks, as far as they are known. A hash tells the whole beginning
-  /// of the prompt up to its block, not the block alone.
+  /// Registers a request. `prompt_hashes` are those of its whole prompt blocks, as far as they are known. A hash stands
+  /// for the whole prompt up to its block, not for the block alone.
   void open(ReqId id, std::span<const std::uint64_t> prompt_hashes);
   /// See KvLedger::prefix_hit.
   [[nodiscard]] PrefixHit hit(ReqId id, Tok limit) const;
-  /// Takes blocks from the head of the queue. Their content is lost.
+  /// Takes blocks from the head of the queue; their content is lost.
   void take(Blk blocks);
-  /// Shares the blocks of the first `tokens` tokens; returns how many of them were idle until now.
+  /// Shares the cached blocks of the first `tokens` tokens. Returns how many of them were idle until now.
   Blk attach(ReqId id, Tok tokens);
-  /// Whole blocks with known hashes up to `computed` become findable.
+  /// Makes whole blocks with known hashes findable, up to `computed` tokens.
   void publish(ReqId id, Tok computed);
-  /// Gives the request's `held` blocks back; what was published stays findable. Its first `computed` tokens are
-  /// complete; with `returns` the request itself may find them again. Returns how many blocks became idle.
+  /// Returns the request's `held` blocks; what was published stays findable. Its first `computed` tokens are complete.
+  /// If `returns` is true, the request itself may find its blocks again. Returns how many blocks became idle.
   Blk release(ReqId id, Blk held, Tok computed, bool returns);
+  /// Forgets the request and its hashes. Call after release().
   void close(ReqId id);
 
  private:
@@ -57,15 +59,15 @@ class PrefixCache {
   [[nodiscard]] static std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
   enum class Kind : std::uint8_t { anonymous, hashed };
   struct Run {
-    std::vector<std::uint64_t> hashes;  // of a hashed run, as many as `count`
+    std::vector<std::uint64_t> hashes;  // hashed run: one per block
     Blk count = 0;                      // blocks
-    std::int32_t holders = 0;           // of a hashed run, which is in the queue when nothing holds it
-    std::int32_t rest = -1;             // of a hashed run: what was split off its end, while a request holds both
-    std::int32_t twin = -1;             // of a hashed run: the copy that was published next
+    std::int32_t holders = 0;           // hashed run; it is in the queue while this is 0
+    std::int32_t rest = -1;             // hashed run: the part split off its end, while a request holds both
+    std::int32_t twin = -1;             // hashed run: the copy that was published next
     std::int32_t previous = -1, next = -1;
     Kind kind = Kind::anonymous;
   };
-  /// Neighbouring published blocks of a request: of a run and, where they are more, of what was split off it.
+  /// Neighbouring published blocks of a request: those of a run and, if there are more, of the parts split off it.
   struct Piece {
     std::int32_t run = -1;
     Blk count = 0;
@@ -73,12 +75,12 @@ class PrefixCache {
   struct Holder {
     std::vector<std::uint64_t> hashes;
     std::vector<Piece> pieces;
-    std::size_t published = 0;   // blocks of all pieces
-    std::uint64_t identity = 0;  // what the hashes of its own blocks are made from; 0: it has none yet
+    std::size_t published = 0;   // blocks in all pieces
+    std::uint64_t identity = 0;  // seed of the hashes of its own blocks; 0: none yet
   };
   struct Match {
-    std::int32_t run = -1;   // none: -1
-    std::size_t blocks = 0;  // of its beginning
+    std::int32_t run = -1;   // -1: no match
+    std::size_t blocks = 0;  // matching blocks from the beginning of the run
   };
 
   [[nodiscard]] Match match(const Holder& holder, std::size_t from, std::size_t end) const;
@@ -101,9 +103,9 @@ class PrefixCache {
   std::uint64_t identities_ = 0;
   std::vector<Run> runs_;
   std::vector<std::int32_t> free_runs_;
-  ByRequest<Holder> holders_;        // of those with known hashes
+  ByRequest<Holder> holders_;        // requests with known hashes
   std::vector<std::int32_t> parts_;  // scratch
-  BlockIndex by_hash_;               // the first copy of a hashed run, by its first block
+  BlockIndex by_hash_;               // the first copy of each hashed run, by the hash of its first block
   std::int32_t head_ = -1, tail_ = -1;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The life of a request in a replica: arrive, decide, apply. What happens when steps end is in replica_steps.cpp.
+// The life of a request in a replica: arrive, decide, apply. replica_steps.cpp handles the end of steps.
 #include "sched/replica.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace plimsoll::sched {
 
 namespace {
-// What a policy that needs the output length may know of it: how much to reserve, not the length.
+// What a policy that reserves by output length may know of it: the number of tokens to reserve, not the length itself.
 Tok reserve_tokens(const PolicyConfig& config, const NewRequest& request) {
   if (!config.reserve) return 0;
   if (*config.reserve == Reserve::oracle) return request.input + request.output;
@@ -33,7 +33,7 @@ Replica::Replica(const Config& config)
       config_(config.policy) {}
 Replica::~Replica() = default;
 
-// TGI takes the concurrency permit before it validates, and checks the total before the input.
+// TGI counts the request against its concurrency limit before it validates, and checks the total before the input.
 std::optional<Reject> Replica::front_door(const Request& request, Tok reserve_tokens) const {
   if (config_.max_concurrent && table_.size() >= *config_.max_concurrent) return Reject{kNoRequest, 429, "overloaded"};
   if (config_.max_total && std::int64_t{request.prompt} + request.max_new > *config_.max_total)
@@ -54,7 +54,7 @@ std::optional<ReqId> Replica::arrive(const NewRequest& request, Nanos now) {
   }
   const ReqId id = table_.add(entry, rare);
   if (id >= live_.size()) live_.resize(id + 1);
-  // The epoch goes on when a handle is used again, so that heap entries of its last owner are not taken for its own.
+  // The epoch continues when a handle is reused, so that heap entries of its previous owner stay recognisable as stale.
   Live live{.sent = request.sent, .client = request.client, .output = request.output};
   live.epoch = live_[id].epoch;
   ++live.epoch;
@@ -125,7 +125,7 @@ bool Replica::decide(Nanos now) {
     idle_until_ = now;
     ask_policy(now);
   } else if (plan_left_ > 0 || arrivals || !gone_.empty()) {
-    decision_.repeat = 0;  // what ended the plan changes only the step after the one that is decided already
+    decision_.repeat = 0;  // whatever ended the plan affects only the step after the one already decided
   }
   plan_left_ = decision_.has_step() ? plan_steps() : 0;
   return decision_.has_step();
@@ -134,7 +134,7 @@ bool Replica::decide(Nanos now) {
 void Replica::ask_policy(Nanos now) {
   decision_.clear();
   policy_->decide(now, View{table_, kv_}, decision_);
-  // A step that is decided ahead may refuse a request whose last token is under way: it completes all the same.
+  // A policy that decides ahead may refuse a request whose last token is being computed: it completes all the same.
   std::erase_if(decision_.rejects, [this](const Reject& refusal) {
     return std::find(finished_.begin(), finished_.end(), refusal.id) != finished_.end();
   });
@@ -142,7 +142,7 @@ void Replica::ask_policy(Nanos now) {
   apply(decision_, now);
 }
 
-// Blocks are given back before any are taken: a policy counts on what its preemptions free in the same decision.
+// Frees blocks before any are taken: a policy relies on what its preemptions free in the same decision.
 void Replica::apply(const Decision& decision, Nanos now) {
   log_.note_moves(decision);
   for (const Reject& refusal : decision.rejects) reject(refusal, now);
@@ -151,7 +151,7 @@ void Replica::apply(const Decision& decision, Nanos now) {
     if (op.kind == KvOp::Kind::free_all) preempt(op, now);
     if (op.kind == KvOp::Kind::swap_out) preempt(op, now);
   }
-  bool decodes = !traits_.block_by_block;  // have their blocks
+  bool decodes = !traits_.block_by_block;  // decoding rows have taken their blocks
   covered_ = 0;
   for (const KvOp& op : decision.kv) {
     if (op.kind == KvOp::Kind::attach_prefix && !std::exchange(decodes, true)) take_decodes();
@@ -186,7 +186,7 @@ void Replica::apply_grow(const KvOp& op) {
   if (op.kind == KvOp::Kind::reserve) {
     kv_.reserve(op.id, op.tokens);
     const double tokens = static_cast<double>(kv_.held(op.id) * kv_.block_tokens());
-    // The last output token's KV is never stored.
+    // The KV of the last output token is never stored.
     const double final_tokens = table_[op.id].prompt + live.output - 1;
     occupancy_.reserve(service(live).kv, tokens, final_tokens, table_.computed(op.id));
     return;
@@ -203,7 +203,7 @@ bool Replica::is_lost(const Segment& segment) const {
   return std::find(preempted.begin(), preempted.end(), segment.id) != preempted.end();
 }
 
-// The request holds nothing any more (released or swapped out); call before its computed count changes.
+// Records that the request holds nothing any more (released or swapped out). Call before its computed count changes.
 void Replica::forget_kv(ReqId id) {
   if (live_[id].service >= 0)
     occupancy_.forget(service(id).kv, table_.computed(id));
@@ -268,7 +268,7 @@ void Replica::end_request(ReqId id, Outcome outcome, Nanos now) {
   else if (scheduled)
     service(live).preempt_s += 1e-9 * static_cast<double>(now - service(live).stopped);
   if (kv_.held(id) > 0) forget_kv(id);
-  // What it published stays findable; the rest was its own alone, and it does not come back.
+  // Its published blocks stay findable. Its other blocks were private, and the request does not return.
   const Blk early = live.ahead && kv_.prefix_caching() ? kv_.need(id, table_.computed(id) + 1) : 0;
   kv_.release(id, table_.computed(id), false, early);
   kv_.close(id);
@@ -322,8 +322,8 @@ void Replica::leave(ReqId id) {
   table_.leave_group(id);
 }
 
-// Members decode one token with every reading of the group's clock, so the reading at which one ends is known as soon
-// as it joins.
+// A member decodes one token per tick of the group's clock, so the clock reading at which it ends is known when it
+// joins.
 void Replica::push_finish(ReqId id) {
   Live& live = live_[id];
   finishes_.push_back({table_.clock() + live.output - table_.generated(id), id, ++live.epoch});

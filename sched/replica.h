@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// One serving replica: policy + KV ledger + front door + request table + decision log + measurements. Both backends
-// drive this class, the simulator with computed times and the executor with measured ones:
+// One serving replica: policy, KV ledger, front door, request table, decision log and measurements. Both backends drive
+// this class, the simulator with computed times and the executor with measured ones:
 //
 //   arrive()/cancel() as they happen -> decide() when no step is in flight -> run what decision() says -> complete()
 //
-// With Traits::decides_ahead the next step is decided when a step starts: it knows neither the tokens of that step nor
-// what arrives while it runs. Since only counters of that step matter, complete() asks the policy when the step has
-// ended, before anything else of that time reaches it, and decide() gives what was decided. Requests that have ended by
+// With Traits::decides_ahead the next step is decided when a step starts, without knowing that step's tokens or what
+// arrives while it runs. Only the counters of the running step matter. So complete() asks the policy when the step has
+// ended, before it sees anything else of that time, and decide() returns this decision. Requests that have ended by
 // then are still rows of the step.
 //
-// The driver orders what happens at equal times (load/run_loop.h). One thread at a time.
+// The driver orders events at equal times (load/run_loop.h). Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +31,10 @@
 
 namespace plimsoll::sched {
 
+/// How an attempt ended.
 enum class Outcome : std::uint8_t { completed, rejected, timed_out, cancelled };
 
-/// A request as it reaches the replica. `output` is the true length; the policy never sees it.
+/// A request as it reaches the replica. `output` is the true output length; the policy never sees it.
 struct NewRequest {
   std::uint64_t serial = 0;
   Tok input = 1, output = 1, max_new = 1;
@@ -41,7 +42,7 @@ struct NewRequest {
   std::uint64_t session = 0;
   std::int32_t priority = 0;
   std::span<const std::uint64_t> prefix_hashes;
-  Tok hash_block_tokens = 0;  // tokens a hash stands for
+  Tok hash_block_tokens = 0;  // tokens covered by one hash
   std::string_view name;      // for the log; empty: r<serial>
   std::uint32_t client = 0;   // the sender's own handle, returned in FinishedAttempt
 };
@@ -51,13 +52,13 @@ struct FinishedAttempt {
   std::uint64_t serial = 0;
   std::uint32_t client = 0;  // as in NewRequest
   Outcome outcome = Outcome::completed;
-  std::uint16_t http = 0;  // of a rejection
+  std::uint16_t http = 0;  // HTTP status of a rejection
   const char* code = "";
   bool unfit = false;  // rejected for its length, whatever the load
   Tok input = 0, output = 0, max_new = 0, generated = 0;
   std::int32_t preemptions = 0;
   Nanos sent = 0, arrived = 0, first_scheduled = -1, first_token = -1, end = 0;
-  // Where its latency went, seconds: before the first step; preempted; in steps, by cause.
+  // The parts of its latency, seconds: before the first step, while preempted, and in steps by cause.
   double queue_s = 0, preempt_s = 0;
   model::TimeParts service;
 };
@@ -69,7 +70,7 @@ class Replica {
     PolicyConfig policy;
     KvConfig kv;
     Tok window = 0;                          // the model's sliding window
-    bool keep_log = false;                   // keep the decision log
+    bool keep_log = false;                   // write the decision log
     std::shared_ptr<LogHistogram> itl = {};  // replicas that one thread drives may share it; null: one of its own
   };
   explicit Replica(const Config& config);
@@ -77,27 +78,28 @@ class Replica {
   Replica(const Replica&) = delete;
   Replica& operator=(const Replica&) = delete;
 
-  /// Delivers a request. nullopt if the front door refused it (it is then in ended()). A policy that decides ahead sees
-  /// it with the next decide().
+  /// Delivers a request. Returns nullopt if the front door refused it (it is then in ended()). A policy that decides
+  /// ahead sees the request at the next decide().
   std::optional<ReqId> arrive(const NewRequest& request, Nanos now);
-  /// The client is gone and the engine drops the request. No step may be in flight for it to matter at once; a step in
-  /// flight is finished with it, so the caller calls this between steps.
+  /// Drops a request whose client is gone. Call between steps. With Traits::decides_ahead a row of the step that is
+  /// already decided leaves when that step completes. A row of a static batch cannot leave: it runs to its end.
   void cancel(ReqId id, Outcome outcome, Nanos now);
   /// Whether this attempt is still there; handles come again, serials do not.
+  /// Returns whether the handle still belongs to the request with this serial.
   [[nodiscard]] bool is_live(ReqId id, std::uint64_t serial) const;
-  /// The client gave up but the engine keeps working: the request will end as timed_out.
+  /// Marks a request whose client gave up while the engine keeps working: it will end as timed_out.
   void abandon(ReqId id);
 
-  /// Asks the policy. True if there is a step to run; otherwise decide again at the next event or at wake_at().
+  /// Asks the policy. Returns true if there is a step to run; otherwise call again at the next event or at wake_at().
   bool decide(Nanos now);
   [[nodiscard]] const Decision& decision() const { return decision_; }
   [[nodiscard]] Nanos wake_at() const { return decision_.wake_at; }
-  /// How many identical steps may run before something must be decided: 1 + repeat, cut at the first finished request.
+  /// Returns how many identical steps may run before the next decision: 1 + repeat, up to the first finished request.
   [[nodiscard]] std::int64_t plan_steps();
-  /// `time.steps` <= plan_steps() of the decided steps have ended. The rest of the plan stays valid.
+  /// Reports that `time.steps` <= plan_steps() of the decided steps have ended. The rest of the plan stays valid.
   void complete(const StepsTime& time);
 
-  /// Requests that left since the caller last cleared it.
+  /// Requests that ended since the caller last cleared this list.
   [[nodiscard]] std::vector<FinishedAttempt>& ended() { return ended_; }
   [[nodiscard]] const RequestTable& requests() const { return table_; }
   [[nodiscard]] RequestTable& requests() { return table_; }
@@ -108,18 +110,19 @@ class Replica {
   [[nodiscard]] double peak_used_tokens() const { return occupancy_.peak_used(); }
   [[nodiscard]] std::int64_t preemptions() const { return preemptions_; }
   [[nodiscard]] std::int64_t steps() const { return steps_; }
-  /// Times between tokens of a request, weighted by requests. The driver adds the gaps of steps 1 … n-1 of a leap.
+  /// Times between the tokens of a request, weighted by requests. The driver adds the gaps of steps 1 … n-1 of a leap.
   [[nodiscard]] HistogramShare& itl() { return itl_; }
   [[nodiscard]] DecisionLog& log() { return log_; }
-  /// Rows that a forward decodes, dead ones included, and the sum of the tokens they attend to.
+  /// The rows that a forward decodes, dead ones included, and the sum of the tokens to which they attend.
   struct DecodeLoad {
     std::int64_t rows = 0;
     double context = 0, context_windowed = 0;
   };
+  /// Returns the decode rows of a forward of the decided step.
   [[nodiscard]] DecodeLoad decode_load(const Forward& forward) const;
 
  private:
-  struct Live;  // what the Replica knows of a request beyond the table
+  struct Live;  // the Replica's data on a request beyond the table
   struct Service;
   struct Finish {
     std::int64_t clock;
@@ -167,7 +170,7 @@ class Replica {
   HistogramShare itl_;
   Traits traits_;
   double group_emitted_ = 0;         // seconds: when the group last decoded
-  std::int64_t group_decoded_ = -1;  // the step in which it did
+  std::int64_t group_decoded_ = -1;  // the step in which the group last decoded
   std::int64_t preemptions_ = 0, steps_ = 0;
   model::TimeParts spent_;  // all step time so far, by cause
   RequestTable table_;
@@ -176,18 +179,18 @@ class Replica {
   Decision decision_;
   std::vector<Live> live_;
   Pool<Service> services_;
-  std::vector<Finish> finishes_;  // min-heap by (clock, serial): when members of the group produce their last token
-  std::vector<ReqId> fresh_;      // joined since the last group step: their first gap differs from the others'
+  std::vector<Finish> finishes_;  // min-heap by (clock, serial): when each member of the group produces its last token
+  std::vector<ReqId> fresh_;      // joined since the last group step: their first gap differs from the rest
   std::vector<ReqId> finished_, held_rows_;
   std::vector<FinishedAttempt> ended_;
   Blk covered_ = 0;  // blocks that decodes of the decision have taken before it ends
   // With Traits::decides_ahead:
-  bool ahead_ = false;          // decision_ is the next step's, and applied
-  std::int64_t plan_left_ = 0;  // steps of the decided plan that have not ended
-  std::vector<ReqId> unseen_;   // arrivals that the policy has not seen
-  std::vector<ReqId> gone_;     // cancelled rows of the decided step: they leave with it
-  DecodeLoad wasted_;           // rows of the decided step whose requests have ended
-  Nanos idle_until_ = kNever;   // when the engine started after it had been idle
+  bool ahead_ = false;          // decision_ is already applied and belongs to the next step
+  std::int64_t plan_left_ = 0;  // steps of the decided plan that have not ended yet
+  std::vector<ReqId> unseen_;   // arrivals that the policy has not been told of
+  std::vector<ReqId> gone_;     // cancelled rows of the decided step; they leave when it ends
+  DecodeLoad wasted_;           // rows of the decided step whose requests have already ended
+  Nanos idle_until_ = kNever;   // when the engine started after being idle; kNever: not waiting for its second step
   DecisionLog log_;
   PolicyConfig config_;
 };

@@ -8,12 +8,12 @@
 namespace plimsoll::sched {
 
 namespace {
-// While an idle engine starts its first step, requests that were sent at the same instant come in: they are seen before
-// the second step is decided.
+// While an idle engine starts its first step, further requests that were sent at the same instant arrive. The policy
+// sees them before it decides the second step.
 constexpr Nanos kStart = 1'000'000;
 }  // namespace
 
-// The step that runs has ended by its counters alone. What it brought, and what arrived meanwhile, is not known yet.
+// Only the counters of the running step are known to have advanced. Its tokens and later arrivals are not known yet.
 void Replica::decide_ahead(Nanos now) {
   if (idle_until_ != kNever) show_arrivals(idle_until_ + kStart);
   idle_until_ = kNever;
@@ -32,7 +32,7 @@ void Replica::show_arrivals(Nanos until) {
   unseen_.erase(unseen_.begin(), unseen_.begin() + static_cast<std::ptrdiff_t>(seen));
 }
 
-// A request that has reached its cap is known to end, but keeps its place and its blocks until its last token is there.
+// A request at its cap is known to end, but keeps its place and its blocks until its last token is computed.
 void Replica::leave_capped() {
   std::int64_t capped = 0;
   for (const ReqId id : finished_) {
@@ -43,8 +43,8 @@ void Replica::leave_capped() {
   table_.set_capped(capped);
 }
 
-// Requests whose last token has come are still rows of the decided step. They cost time and, until they are given back,
-// blocks; nothing else comes of them.
+// Requests that have ended remain rows of the decided step. Such a row costs time and, until the request is released,
+// blocks; it has no other effect.
 void Replica::waste_rows() {
   if (!finished_.empty()) decision_.repeat = 0;
   for (Forward& forward : decision_.edit_forwards()) {
@@ -60,7 +60,7 @@ void Replica::waste_rows() {
   }
 }
 
-// Decodes take their blocks before waiting requests look for cached ones. The ledger counts them when the step runs.
+// Decodes take their blocks before waiting requests look up cached ones. The ledger counts them when the step runs.
 void Replica::take_decodes() {
   Blk growth = 0;
   for (const Forward& forward : decision_.forwards()) {
@@ -82,7 +82,7 @@ bool Replica::in_decided_step(ReqId id) const {
   return false;
 }
 
-// Cancelled requests leave with the step that they were rows of.
+// Cancelled requests leave at the end of the step in which they were rows.
 void Replica::end_gone(Nanos now) {
   for (const ReqId id : gone_) {
     std::erase(finished_, id);
@@ -97,8 +97,9 @@ bool Replica::decoded_last(ReqId id) {
   return (group_decoded_ == steps_ && !live.fresh) || service(live).decoded == steps_;
 }
 
-// Tokens of a preempted request whose content is in the prefix cache. What is decided ahead does not know the last
-// token yet, so its block is not complete. `given`: the decision that preempts it had made it cover so many tokens.
+// Returns how many tokens of a preempted request have content in the prefix cache. A policy that decides ahead does not
+// know the last token yet, so its block is not complete. `given`: the tokens that the preempting decision had already
+// made the request cover.
 Tok Replica::known_tokens(ReqId id, Tok given) {
   const bool decoded = traits_.decides_ahead && decoded_last(id);
   if (given == 0) return table_.computed(id) - (decoded ? 1 : 0);

@@ -12,22 +12,22 @@ struct Replica::Live {
   std::uint32_t client = 0;
   Tok output = 0;
   std::int32_t service = -1;     // in services_; -1: it has only waited
-  std::uint32_t epoch : 27 = 0;  // tells stale heap entries from live ones
+  std::uint32_t epoch : 27 = 0;  // distinguishes stale heap entries from live ones
   std::uint32_t live : 1 = 1, abandoned : 1 = 0, fresh : 1 = 0, was_decoding : 1 = 0;
-  std::uint32_t ahead : 1 = 0;  // a row of the step that is decided ahead, although the request has ended
+  std::uint32_t ahead : 1 = 0;  // still a row of the step decided ahead, although the request has ended
 };
 
 /// What a request has that was given blocks or a step.
 struct Replica::Service {
-  double emitted = 0;  // seconds: its last token; members take group_emitted_ unless fresh
+  double emitted = 0;  // seconds: its last token; group members that are not fresh use group_emitted_
   KvShare kv;
   Nanos first_scheduled = -1, first_token = -1;
   Nanos stopped = 0;            // when it was last preempted
-  std::int64_t decoded = -1;    // the step in which it last decoded as one of a list
+  std::int64_t decoded = -1;    // the last step in which it decoded as a listed row
   std::int64_t prefilled = -1;  // the step that completed its (re)prefill
   double preempt_s = 0;
   model::TimeParts time;   // in steps, by cause, until it last left service
-  model::TimeParts begin;  // the replica's time by cause when the request last entered service
+  model::TimeParts begin;  // the replica's time by cause when the request last (re)entered service
 };
 
 inline Replica::Service& Replica::service(Live& live) {

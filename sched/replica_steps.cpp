@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens when steps end: counters advance, tokens appear, rows finish, integrals grow.
+// What happens when steps end: counters advance, tokens are emitted, rows finish, integrals grow.
 #include <algorithm>
 #include <limits>
 
@@ -45,8 +45,8 @@ Replica::DecodeLoad Replica::decode_load(const Forward& forward) const {
   return load;
 }
 
-// Occupancy first: the integrals are over the time of the steps, before their tokens are stored. Decodes come before
-// prefills, since a request that completes its prefill joins the group only after the group's own steps.
+// Occupancy first: the integrals cover the time of the steps, before their tokens are stored. Decodes come before
+// prefills: a request that completes its prefill joins the group only after the group's own steps.
 void Replica::complete(const StepsTime& time) {
   occupancy_.add_steps(time, load_of(decision_, table_), kv_, wastes_free_blocks());
   log_.ran(time.steps);
@@ -56,6 +56,7 @@ void Replica::complete(const StepsTime& time) {
   wasted_ = {};
   for (const Forward& forward : decision_.forwards()) complete_decodes(forward, time);
   for (const Forward& forward : decision_.forwards()) complete_prefills(forward, time);
+  // The plan continues: padded rows attend to one more token in each further step.
   if (decision_.repeat >= time.steps) {
     decision_.repeat -= time.steps;
     for (Forward& forward : decision_.edit_forwards())
@@ -75,6 +76,7 @@ void Replica::complete_decodes(const Forward& forward, const StepsTime& time) {
     for (const ReqId id : forward.listed) {
       Live& live = live_[id];
       Service& served = service(live);
+      // A row that decoded alone since the last group step has its own last emission; the others share the group's.
       const double emitted = live.fresh ? served.emitted : group_emitted_;
       if (!traits_.returns_at_batch_end) itl_.add((time.start - emitted) + time.first, 1);
       served.emitted = time.end;
@@ -94,8 +96,8 @@ void Replica::complete_decodes(const Forward& forward, const StepsTime& time) {
     return;
   }
   if (!traits_.returns_at_batch_end) {
-    // Members that have joined since the last group step waited from their own first token; the gap of all others is
-    // the same, and is added once with their number as its weight.
+    // Members that joined since the last group step count the gap from their own first token. All other gaps are equal
+    // and are added once, weighted by the number of members.
     std::int64_t rest = table_.group_size();
     for (const ReqId id : fresh_) {
       if (!live_[id].fresh) continue;
@@ -136,7 +138,7 @@ void Replica::complete_prefills(const Forward& forward, const StepsTime& time) {
   }
 }
 
-// A completed (re)prefill samples one token; then the request decodes with the group, or is finished.
+// A completed (re)prefill samples one token; then the request joins the decode group, or it is finished.
 void Replica::emit(ReqId id, const StepsTime& time) {
   Live& live = live_[id];
   Service& served = service(live);
@@ -149,12 +151,12 @@ void Replica::emit(ReqId id, const StepsTime& time) {
   table_.emit(id);
   const bool ends = table_.generated(id) == live.output;
   if (ends) finished_.push_back(id);
-  // What decides ahead does not know yet that the request has ended, unless its cap says so.
+  // A policy that decides ahead does not know yet that the request has ended, unless it reached its cap.
   if (!ends || (traits_.decides_ahead && table_.generated(id) < table_[id].max_new)) join(id);
 }
 
-// Requests end in the order of their arrival, whatever the order in which the heap gives them up; in vLLM in that of
-// the batch, which decides whose blocks are reused first.
+// Requests end in order of arrival, whatever the order in which the heap returns them. vLLM ends them in batch order,
+// which decides whose blocks are reused first.
 void Replica::sort_finished() {
   if (finished_.size() < 2) return;
   std::sort(finished_.begin(), finished_.end(),
@@ -176,9 +178,10 @@ void Replica::finish_rows(const StepsTime& time) {
   policy_->on_steps_done({time.steps, finished_}, View{table_, kv_}, time.end_stamp);
   if (!traits_.returns_at_batch_end) {
     for (const ReqId id : finished_) end_request(id, Outcome::completed, time.end_stamp);
-    finished_.clear();  // their identifiers may come again
+    finished_.clear();  // their handles may be reused
     return;
   }
+  // A batch that returns as a whole keeps its finished rows until the last one ends.
   held_rows_.insert(held_rows_.end(), finished_.begin(), finished_.end());
   finished_.clear();
   if (table_.group_size() > 0) return;
@@ -189,7 +192,7 @@ void Replica::finish_rows(const StepsTime& time) {
   held_rows_.clear();
 }
 
-// A contiguous slot must be as long as a sequence may be: what is left and shorter is of no use to the queue.
+// A contiguous slot is as long as the longest sequence: a shorter free remainder is of no use to the queue.
 bool Replica::wastes_free_blocks() const {
   return traits_.contiguous && policy_->queued() > 0 && kv_.free() * kv_.block_tokens() < config_.max_len();
 }

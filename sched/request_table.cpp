@@ -48,7 +48,7 @@ void RequestTable::join_group(ReqId id) {
   if (window_ > 0) window_join(id);
 }
 
-// From here on the counters are the request's own again: what the group's clock added is written down.
+// From here on the counters are the request's own again, with the progress of the group added.
 void RequestTable::leave_group(ReqId id) {
   Slot& slot = slots_[id];
   PLIMSOLL_CHECK(slot.request.decoding, "only members leave the decode group");
@@ -71,6 +71,7 @@ void RequestTable::advance_group(std::int64_t steps) {
 
 void RequestTable::advance_member(ReqId id) {
   Slot& slot = slots_[id];
+  // The windowed sum advances with the group's clock, so the member leaves it and joins again.
   if (window_ > 0) window_leave(id);
   ++slot.generated;
   ++slot.computed;
@@ -109,8 +110,8 @@ void RequestTable::window_leave(ReqId id) {
   ++growths_[id].epoch;
 }
 
-// Entries of requests that have left the group stay in the heap, where removing them would cost a search; their epoch
-// tells them apart when they reach the top.
+// Entries of requests that have left the group stay in the heap, because removing them would cost a search. Their epoch
+// identifies them when they reach the top.
 void RequestTable::drop_stale() {
   while (!saturations_.empty()) {
     const Saturation& next = saturations_.front();
@@ -120,7 +121,7 @@ void RequestTable::drop_stale() {
   }
 }
 
-// Members that reached the window stop growing; leaps never pass such a point by more than the step that reaches it.
+// Members that reached the window stop growing. A leap passes such a point at most with its last step.
 void RequestTable::window_advance() {
   for (drop_stale(); !saturations_.empty() && saturations_.front().clock <= clock_; drop_stale()) {
     const Saturation next = saturations_.front();

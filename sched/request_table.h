@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The live requests of one replica, and the decode group among them.
 //
-// The decode group holds every running request whose (re)prefill is complete: in almost every step all of them decode
-// one token each. The group has a clock that counts those steps, and a member's counters are read as "value when it
-// joined + clock - clock when it joined". So a step, or a leap over many, costs O(1) however large the batch is.
+// The decode group holds every running request whose (re)prefill is complete: in almost every step, each of them
+// decodes one token. The group has a clock that counts those steps. A member's counter is its value at joining plus the
+// clock's advance since then. So a step, or a leap over many steps, costs O(1) however large the batch is.
 //
-// A policy sees this table as const. It holds no true output length: that is known to the Replica only.
+// A policy sees this table as const. It does not contain true output lengths; only the Replica knows those.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace plimsoll::sched {
 
-/// Orders a heap of what happens at readings of the group's clock: the earliest is on top.
+/// Orders a heap of events by readings of the group's clock: the earliest is on top.
 inline constexpr auto kLater = [](const auto& a, const auto& b) { return a.clock > b.clock; };
 
 /// What a policy may know of a request. 24 bytes, since millions may wait at once.
@@ -33,7 +33,7 @@ struct Request {
 /// What few requests have beside it; each in a column of its own.
 struct RareFields {
   Tok reserve_tokens = 0;     // prompt + output for policies that reserve by the true output (orca pow2 and oracle)
-  std::int32_t priority = 0;  // the lower, the sooner
+  std::int32_t priority = 0;  // a lower value is served sooner
 };
 
 /// All requests of a replica by their handles, and the decode group. Handles are small numbers that come again.
@@ -45,49 +45,51 @@ class RequestTable {
   [[nodiscard]] Tok generated(ReqId id) const { return static_cast<Tok>(slots_[id].generated + run_of(id)); }
   /// Tokens whose KV is computed. A decode-ready request has computed = length - 1.
   [[nodiscard]] Tok computed(ReqId id) const { return static_cast<Tok>(slots_[id].computed + run_of(id)); }
-  /// Prompt plus produced tokens: what a (re)prefill has to cover.
+  /// Prompt plus produced tokens: what a (re)prefill must cover.
   [[nodiscard]] Tok length(ReqId id) const { return slots_[id].request.prompt + generated(id); }
-  /// Whether the request is in the decode group.
+  /// Returns whether the request is in the decode group.
   [[nodiscard]] bool decoding(ReqId id) const { return slots_[id].request.decoding; }
   [[nodiscard]] Tok reserve_tokens(ReqId id) const { return id < reserves_.size() ? reserves_[id] : 0; }
   [[nodiscard]] std::int32_t priority(ReqId id) const { return id < priorities_.size() ? priorities_[id] : 0; }
   [[nodiscard]] std::int64_t group_size() const { return group_size_; }
-  /// Running requests whose last token, by their cap, is computed but not known yet (Traits::decides_ahead). They are
-  /// not in the group.
+  /// Running requests whose last token, by their cap, is already computed but not known yet (Traits::decides_ahead).
+  /// They are not in the group.
   [[nodiscard]] std::int64_t capped() const { return capped_; }
   /// Live requests: waiting, running and swapped.
   [[nodiscard]] std::int64_t size() const { return live_; }
 
   // ---- changed by the Replica only -------------------------------------------------------------------------
-  /// `window`: the model's sliding window in tokens, 0 for none (see group_context_windowed).
+  /// `window`: the model's sliding window in tokens; 0: none (see group_context_windowed).
   explicit RequestTable(Tok window = 0) : window_(window) {}
   [[nodiscard]] ReqId add(const Request& request, const RareFields& rare = {});
-  void remove(ReqId id);  // leaves the group first
+  void remove(ReqId id);  // also leaves the group
   [[nodiscard]] Request& edit(ReqId id) { return slots_[id].request; }
-  /// `tokens` more tokens are computed; the request is not in the group.
+  /// Adds `tokens` computed tokens; the request must not be in the group.
   void prefill(ReqId id, Tok tokens) { slots_[id].computed += static_cast<std::uint32_t>(tokens); }
   void set_computed(ReqId id, Tok tokens) { slots_[id].computed = static_cast<std::uint32_t>(tokens); }
   void set_capped(std::int64_t requests) { capped_ = requests; }
-  /// One more output token of a request outside the group.
+  /// Adds one output token to a request outside the group.
   void emit(ReqId id) { ++slots_[id].generated; }
   /// The request decodes with the group from the next step on.
+  /// Makes the request a member of the decode group. It must not be one yet.
   void join_group(ReqId id);
   /// Its counters are its own again.
+  /// Ends the membership; the request keeps its current counters. It must be a member.
   void leave_group(ReqId id);
-  /// All members decode `steps` tokens.
+  /// Makes all members decode `steps` tokens.
   void advance_group(std::int64_t steps);
-  /// One member decodes one token while the others stand still.
+  /// Makes one member decode one token while the others stay as they are.
   void advance_member(ReqId id);
 
   [[nodiscard]] std::int64_t clock() const { return clock_; }
   [[nodiscard]] Tok window() const { return window_; }
-  /// Sum over members of the tokens attended to in their next decode (computed + 1).
+  /// Sum over the members of the tokens to which their next decode attends (computed + 1).
   [[nodiscard]] std::int64_t group_context() const { return group_computed_ + group_size_; }
-  /// The same with every member's share capped at the window; equal to group_context() without a window.
+  /// The same with each member's share limited to the window; equal to group_context() without a window.
   [[nodiscard]] std::int64_t group_context_windowed() const;
   /// Members whose share of the windowed sum still grows.
   [[nodiscard]] std::int64_t window_growing() const { return window_ > 0 ? growing_ : group_size_; }
-  /// Group steps until the next member reaches the window (the windowed sum has a kink there); kForever if none will.
+  /// Returns the group steps until the next member reaches the window (a kink of the windowed sum); kForever if none.
   [[nodiscard]] std::int64_t steps_to_window_kink();
 
  private:

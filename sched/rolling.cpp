@@ -21,8 +21,8 @@ Rolling::Rolling(const PolicyConfig& config)
       waiting_steps_(config.force_after.value_or(0)),
       contiguous_(config.variant == PolicyVariant::contiguous) {}
 
-// The job queue leaves its last place free while the worker is busy; there is a queue only while it holds a request.
-// Requests whose time ran out during the step in flight have already left.
+// While the worker is busy, the job queue keeps its last place free; it exists only while it holds a request. Requests
+// whose time ran out during the step in flight have already left.
 std::optional<Reject> Rolling::admit(const Request& request, const View& view) const {
   auto waiting = std::ssize(queue_);
   bool blocked = held_ != kNoRequest;
@@ -59,12 +59,12 @@ bool Rolling::has_place(ReqId id, const View& view) const {
   return std::ssize(active_) < max_running_ && slots_ + slot_blocks(id, view) <= view.kv.total();
 }
 
-// When the worker that became free at `deadline` gives up the next request, which may not have been there yet.
+// Returns when a worker that became free at `deadline` gives up the next request, which may arrive only later.
 Nanos Rolling::next_deadline(Nanos deadline, ReqId next, const View& view) const {
   return std::max(deadline, view.requests[next].arrival) + kPredictTimeout;
 }
 
-// The worker gives up requests that have waited for a place until `until`.
+// Drops requests that the worker has tried to place in vain until `until`.
 void Rolling::expire(const View& view, Nanos until) {
   while (held_ != kNoRequest && held_until_ <= until) {
     rejects_.push_back({held_, 400, "time_out", true});
@@ -76,7 +76,7 @@ void Rolling::expire(const View& view, Nanos until) {
   }
 }
 
-// The worker moves requests into the list while there are places, then blocks with the next one.
+// The worker moves requests into the list while there are free places, then blocks with the next one.
 void Rolling::fill(const View& view, Nanos now) {
   for (;;) {
     if (held_ == kNoRequest) {
@@ -108,12 +108,12 @@ void Rolling::on_steps_done(const StepsDone& done, const View& view, Nanos now) 
   expire(view, now - 1);  // at equal times the step's end comes first
   if (done.finished.empty()) return;
   for (const ReqId id : done.finished) slots_ -= slot_blocks(id, view);
-  // Requests that the engine has not seen have produced nothing and stay.
+  // Requests that the engine has not seen yet have produced nothing and stay.
   remove_finished(active_, view.requests);
   fill(view, now);
 }
 
-// For the prompts of the active requests that the engine has not seen.
+// Returns the blocks for the prompts of the active requests that the engine has not seen.
 Blk Rolling::prompt_blocks(const View& view) const {
   Blk blocks = 0;
   for (const ReqId id : unseen()) blocks += contiguous_ ? 0 : view.kv.blocks_for(view.requests[id].prompt);
@@ -134,7 +134,7 @@ void Rolling::decide(Nanos now, const View& view, Decision& out) {
   expire(view, now);
   fill(view, now);
   bool decodes = std::ssize(active_) > fresh_;
-  // Without rows to decode the engine's iterations of waiting take no time.
+  // While no row decodes, the engine's waiting iterations take no time.
   bool takes_new = !decodes || counter_ >= waiting_steps_;
   Blk free = view.kv.free();
   Blk growth = view.kv.group_growth(1);
@@ -172,7 +172,7 @@ void Rolling::prefill(const View& view, Decision& out) {
   fresh_ = 0;
 }
 
-// An arrival behind a blocked worker only queues. One that will block the worker starts its clock.
+// An arrival behind a blocked worker only joins the queue. One that will block the worker starts the time limit.
 void Rolling::repeat(const View& view, Decision& out) const {
   out.repeat = contiguous_ ? kForever : view.kv.group_steps(view.kv.free()) - 1;
   if (fresh_ > 0) out.repeat = std::min(out.repeat, waiting_steps_ - 1 - counter_);

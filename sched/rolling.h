@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rolling batch of DJL Serving / LMI with lmi-dist (0.24, 0.25). The serving side keeps a list of at most
-// max_running active requests and sends it to the engine once an iteration; an iteration is up to two forwards: the
-// prefill of what is new, then one decode of the others. Admission counts requests, never tokens.
+// max_running active requests and sends it to the engine once per iteration. An iteration has up to two forwards: the
+// prefill of new requests, then one decode of the others. Admission counts requests, never tokens.
 //
-// One worker thread with a job queue feeds the list. When the list is full it blocks with a request in
-// hand; after 120 s without a free place that request fails with 400 "Time out in: 120" and the worker takes the next
-// one.
+// One worker thread with a job queue fills the list. When the list is full, the worker blocks while holding the next
+// request. If no place becomes free within 120 s, that request fails with 400 "Time out in: 120" and the worker takes
+// the next one.
 //
-// Nothing looks at memory before an iteration: one that cannot get its KV blocks fails, and all active requests with
-// it. The variant `contiguous` (option.paged_attention=false) reserves a slot of the longest sequence instead, and has
-// no more active requests than there are slots.
+// Memory is not checked before an iteration: if an iteration cannot get its KV blocks, it fails with all active
+// requests. The variant `contiguous` (option.paged_attention=false) instead reserves a slot of the longest sequence,
+// and has at most as many active requests as there are slots.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ class Rolling final : public Policy {
   void expire(const View& view, Nanos until);
   void fill(const View& view, Nanos now);
   void leave(ReqId id, const View& view);
-  /// The active requests that the engine has not seen.
+  /// Returns the active requests that the engine has not seen.
   [[nodiscard]] std::span<const ReqId> unseen() const {
     return std::span(active_).last(static_cast<std::size_t>(fresh_));
   }
@@ -53,16 +53,16 @@ class Rolling final : public Policy {
   PolicyConfig config_;
   std::int64_t max_running_, queue_limit_, waiting_steps_;
   bool contiguous_;
-  std::vector<ReqId> active_;  // the list; the engine has not seen the last fresh_ of them
+  std::vector<ReqId> active_;  // the list; its last fresh_ requests are unknown to the engine
   std::int64_t fresh_ = 0;
-  Blk slots_ = 0;            // contiguous: blocks of the active requests' slots
-  ReqId held_ = kNoRequest;  // the worker stands blocked with this one
+  Blk slots_ = 0;            // contiguous: blocks in the slots of the active requests
+  ReqId held_ = kNoRequest;  // the request with which the worker is blocked
   Nanos held_until_ = kNever;
   std::deque<ReqId> queue_;
-  std::vector<Reject> rejects_;  // to be said with the next decision
-  // waiting_steps: the engine counts its iterations and looks at new requests in every (waiting_steps + 1)-th.
+  std::vector<Reject> rejects_;  // to be reported with the next decision
+  // waiting_steps: the engine counts its iterations and admits new requests only in every (waiting_steps + 1)-th.
   std::int64_t counter_ = 0;
-  bool restarts_counter_ = false;  // the step in flight takes new requests although the counter has not run out
+  bool restarts_counter_ = false;  // the step in flight admits new requests although the counter has not run out
 };
 
 }  // namespace plimsoll::sched

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every rule sees healthy replicas only, in index order, and breaks ties in favour of the lowest index.
+// Every rule considers only healthy replicas, in index order, and breaks ties in favour of the lowest index.
 #include "sched/router.h"
 
 #include <algorithm>
@@ -75,7 +75,7 @@ class RoundRobin final : public Router {
 
  private:
   Healthy healthy_;
-  std::uint64_t turn_ = 0;  // goes on when replicas come and go
+  std::uint64_t turn_ = 0;  // continues to count when replicas come and go
 };
 
 class Random final : public Router {
@@ -100,7 +100,7 @@ class PowerOfTwo final : public Router {
     // Mitzenmacher: the better of two random replicas is nearly as good as the best of all, without asking all.
     const std::size_t one = draw_below(engine_, count);
     std::size_t two = draw_below(engine_, count - 1);
-    if (two >= one) ++two;  // skip the first: distinct, and still uniform
+    if (two >= one) ++two;  // skip the first choice: distinct, and still uniform
     const std::size_t first = healthy_.nth(loads, one), second = healthy_.nth(loads, two);
     return loads[first].outstanding <= loads[second].outstanding ? first : second;
   }
@@ -137,15 +137,15 @@ class Least final : public Router {
 struct Requests {
   std::int64_t operator()(const ReplicaLoad& load) const { return load.outstanding; }
 };
-/// Tokens are the router's own count, so they are never stale.
+/// Tokens are counted by the router itself, so they are never stale.
 struct Tokens {
   std::pair<std::int64_t, std::int64_t> operator()(const ReplicaLoad& load) const {
     return {load.outstanding_tokens, load.outstanding};
   }
 };
 
-/// Rendezvous hashing: a session ranks the replicas, so that one more or one less moves only the sessions it must.
-/// Requests without a session go where the least is outstanding.
+/// Rendezvous hashing: each session ranks the replicas, so that adding or removing one moves as few sessions as
+/// possible. Requests without a session go to the replica with the fewest outstanding requests.
 class Session final : public Router {
  public:
   explicit Session(std::optional<std::int64_t> cap) : cap_(cap) {}
@@ -170,8 +170,8 @@ class Session final : public Router {
   Least<Requests> least_;
 };
 
-/// KV use comes from the replicas' reports, which are up to `every` old; ties go by the router's own count, or a burst
-/// between two reports would all go to one replica.
+/// KV use comes from the replicas' reports, which may be as old as `every`. Ties are broken by the router's own count;
+/// otherwise a burst between two reports would go to a single replica.
 class LeastKv final : public Router {
   [[nodiscard]] auto better(Loads loads) const {
     return [this, loads](std::size_t a, std::size_t b) {

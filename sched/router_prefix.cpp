@@ -45,7 +45,7 @@ void PrefixForest::add(std::size_t replica, std::uint64_t path) {
   const std::int32_t first = first_.insert(path, node);
   Node& n = nodes_[at(node)];
   n = {.path = path, .replica = static_cast<std::uint32_t>(replica)};
-  if (first != node) {  // behind the first one, which stays in its place
+  if (first != node) {  // insert after the first node, which keeps its place
     n.previous = first;
     n.next = std::exchange(nodes_[at(first)].next, node);
     if (n.next >= 0) nodes_[at(n.next)].previous = node;
@@ -75,7 +75,7 @@ void PrefixForest::insert(std::size_t replica, std::span<const std::uint64_t> bl
   std::uint64_t path = 0;
   for (const std::uint64_t block : blocks.first(std::min(blocks.size(), capacity_)))
     paths_.push_back(path = extend(path, block));
-  // From the end backwards, so that the prompt's beginning ends up the most recent.
+  // From the end backwards, so that the beginning of the prompt becomes the most recently used.
   Tree& tree = trees_[replica];
   for (auto p = paths_.rbegin(); p != paths_.rend(); ++p) {
     const std::int32_t known = by_replica_.find(in_tree(*p, replica));
@@ -106,7 +106,7 @@ bool PrefixForest::knows(std::size_t replica, std::size_t blocks) const {
 
 namespace {
 
-/// Whether one replica is to be filled rather than another.
+/// Orders replicas by which one to fill first.
 struct Smaller {
   const PrefixForest& forest;
   Loads loads;
@@ -116,8 +116,8 @@ struct Smaller {
   }
 };
 
-/// SGLang's cache-aware rule: balance first if loads are far apart, else follow the longest known prefix if it is a
-/// good part of the prompt, else fill the smallest tree. Equal trees or matches: the least loaded.
+/// SGLang's cache-aware rule. If loads are far apart, balance them; else follow the longest known prefix if it is a
+/// large part of the prompt; else fill the smallest tree. Ties go to the least loaded replica.
 class PrefixRouter final : public Router {
  public:
   explicit PrefixRouter(const RouterOptions& options) : options_(options), forest_(options.tree_blocks) {}
@@ -131,6 +131,7 @@ class PrefixRouter final : public Router {
   }
 
   void changed(std::size_t index, Loads loads) override {
+    // Changes before the first report are unknown, so all replicas are read once.
     if (!std::exchange(told_, true)) return look_at_all(loads);
     const ReplicaLoad& load = loads[index];
     std::optional<std::int64_t>& known = known_[index];
@@ -168,9 +169,9 @@ class PrefixRouter final : public Router {
            static_cast<double>(high) > options_.imbalance_ratio * static_cast<double>(low);
   }
 
-  // The least loaded healthy replica whose tree knows so many blocks of the prompt. Two searches advance in turn: over
-  // the trees that know them, and over all replicas from the least loaded on. If few trees know the prompt the first
-  // ends early; if many do, the second. So neither depends on the number of replicas.
+  // Returns the least loaded healthy replica whose tree knows the first `blocks` blocks. Two searches alternate: over
+  // the trees that know them, and over all replicas by increasing load. If few trees know the prompt the first ends
+  // early; if many do, the second does. So the cost does not grow with the number of replicas.
   [[nodiscard]] std::optional<std::size_t> least_loaded(std::size_t blocks, Loads loads) const {
     std::optional<std::size_t> best;
     auto next = by_load_.begin();
@@ -189,7 +190,7 @@ class PrefixRouter final : public Router {
     PLIMSOLL_CHECK(!by_load_.empty(), "a request is routed only while a replica is healthy");
     const std::size_t least = by_load_.begin()->second;
     if (query.prefix_hashes.empty() || imbalanced()) return least;
-    // Blocks that only replicas out of service know are no match.
+    // Blocks known only to replicas that are out of service are no match.
     std::size_t blocks = forest_.find(query.prefix_hashes);
     std::optional<std::size_t> best;
     for (; blocks > 0; --blocks) {
@@ -203,9 +204,9 @@ class PrefixRouter final : public Router {
 
   RouterOptions options_;
   PrefixForest forest_;
-  bool told_ = false;                                         // of changes, by the caller
+  bool told_ = false;                                         // the caller reports changes
   std::set<std::pair<std::int64_t, std::uint32_t>> by_load_;  // healthy replicas by outstanding, then index
-  std::vector<std::optional<std::int64_t>> known_;            // their outstanding there, by replica
+  std::vector<std::optional<std::int64_t>> known_;            // their outstanding count in by_load_, by replica
   Tournament smallest_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The router that follows prompt prefixes, and what it believes each replica to have cached: approximate, since a
+// The router that follows prompt prefixes, and its estimate of what each replica has cached. It is approximate, since a
 // replica evicts by its own rules.
 #pragma once
 
@@ -15,25 +15,26 @@
 
 namespace plimsoll::sched {
 
-/// A tree of prompt blocks for each replica, from the requests that were sent there. One index over all trees tells
-/// which of them know a prompt longest, without asking each.
+/// A tree of prompt blocks per replica, built from the requests sent to it. One index over all trees finds those that
+/// know the longest part of a prompt, without searching each tree.
 class PrefixForest {
  public:
   /// Each tree remembers at most `capacity` blocks, at least one.
   explicit PrefixForest(std::size_t capacity) : capacity_(capacity) {}
   void resize(std::size_t replicas) { trees_.resize(replicas); }
 
-  /// The prompt is sent to a replica. Its tree forgets the least recently used blocks, ends of prompts before their
-  /// beginnings.
+  /// Records that the prompt is sent to a replica. If its tree is full, it forgets the least recently used blocks, the
+  /// ends of prompts before their beginnings.
   void insert(std::size_t replica, std::span<const std::uint64_t> blocks);
-  /// Blocks that a replica's tree remembers.
+  /// Returns the number of blocks in a replica's tree.
   [[nodiscard]] std::size_t size(std::size_t replica) const { return trees_[replica].size; }
 
-  /// Looks a prompt up: how many of its leading blocks any tree knows.
+  /// Looks a prompt up: returns how many of its leading blocks some tree knows.
   std::size_t find(std::span<const std::uint64_t> blocks);
-  /// Of the prompt that was looked up last: whether a tree knows its first `blocks` blocks.
+  /// Returns whether the replica's tree knows the first `blocks` blocks of the prompt that was looked up last.
   [[nodiscard]] bool knows(std::size_t replica, std::size_t blocks) const;
-  /// The trees that know its first `blocks` blocks, one after the other: the first one, and the one behind `node`.
+  /// Iterates over the trees that know its first `blocks` blocks: first() starts, behind() is the next one after
+  /// `node`.
   [[nodiscard]] std::int32_t first(std::size_t blocks) const { return first_.find(paths_[blocks - 1]); }
   [[nodiscard]] std::int32_t behind(std::int32_t node) const { return nodes_[static_cast<std::size_t>(node)].next; }
   [[nodiscard]] std::size_t replica(std::int32_t node) const { return nodes_[static_cast<std::size_t>(node)].replica; }
@@ -42,8 +43,8 @@ class PrefixForest {
   struct Node {              // a block in one tree
     std::uint64_t path = 0;  // a hash of all blocks up to this one
     std::uint32_t replica = 0;
-    std::int32_t newer = -1, older = -1;    // in the same tree, by last use
-    std::int32_t previous = -1, next = -1;  // in other trees
+    std::int32_t newer = -1, older = -1;    // neighbours in the same tree, by last use
+    std::int32_t previous = -1, next = -1;  // neighbours with the same path in other trees
   };
   struct Tree {
     std::int32_t newest = -1, oldest = -1;
@@ -60,8 +61,8 @@ class PrefixForest {
   std::vector<Node> nodes_;
   std::vector<std::int32_t> free_nodes_;
   BlockIndex by_replica_;             // nodes by path and replica
-  BlockIndex first_;                  // by path: the first of the nodes in all trees
-  std::vector<std::uint64_t> paths_;  // of the prompt that was looked up
+  BlockIndex first_;                  // for each path, the first node of all trees
+  std::vector<std::uint64_t> paths_;  // paths of the prompt that was looked up
 };
 
 /// RouterKind::prefix.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run keeps besides its metrics, the same for simulated and for live runs.
+// The results of a run besides its metrics, the same for simulated and live runs.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct RequestRow {
   std::int32_t preemptions = 0, priority = 0;
 };
 
-/// A step, for the timeline. `steps` > 1: a leap.
+/// A step for the timeline. `steps` > 1 means a leap.
 struct StepRow {
   std::int32_t replica = 0;
   Nanos start = 0, end = 0;
@@ -36,36 +36,36 @@ struct StepRow {
   std::int64_t queued = 0;
 };
 
-/// How many replicas of a fleet that comes and goes are in each state from `time` on, and how many instances are paid
-/// for.
+/// The number of replicas in each state, and of instances that are paid for, from `time` on. For a fleet with replicas
+/// that come and go.
 struct FleetRow {
   Nanos time = 0;
   std::int32_t starting = 0, serving = 0, draining = 0, failed = 0, instances = 0;
 };
 
-/// The decided step of a replica, which has just begun; times are the caller's.
+/// Makes the row of the step that the replica has decided and that has just begun; the caller sets the times.
 [[nodiscard]] StepRow step_row(const Replica& replica, std::int32_t index);
 
-/// What to keep besides the metrics, and how to stop. Callbacks run on the calling thread.
+/// What to keep besides the metrics, and how to stop the run. Callbacks run on the calling thread.
 struct RunOptions {
   bool keep_requests = false, keep_log = false, keep_steps = false;
-  std::size_t point = 0;  // place in the sweep, written to a live run's events
+  std::size_t point = 0;  // index in the sweep, written to a live run's events
   std::stop_token stop;
-  std::function<void(double fraction)> progress;  // now and then; may be empty
+  std::function<void(double fraction)> progress;  // called from time to time; may be empty
 };
 
 struct RunResult {
   PointMetrics metrics;
-  std::vector<RequestRow> requests;  // with keep_requests: in order of id, of the first replication
-  std::vector<std::string> logs;     // with keep_log: a decision log for each replica, of the first replication
+  std::vector<RequestRow> requests;  // with keep_requests: in order of id, only of the first replication
+  std::vector<std::string> logs;     // with keep_log: one decision log per replica, only of the first replication
   std::vector<FleetRow>
-      fleet;  // replicas that come and go: a row a change, the last at the end; of the first replication
-  std::vector<StepRow> steps;  // with keep_steps: of the first replication
-  std::int64_t steps_run = 0;  // steps of all replicas, leaps counted in full
+      fleet;  // replicas that come and go: one row per change, the last one at the end; only of the first replication
+  std::vector<StepRow> steps;  // with keep_steps: only of the first replication
+  std::int64_t steps_run = 0;  // steps of all replicas, with every step of a leap counted
   std::set<std::string>
       beyond_measured;   // simulated runs: why they lie outside the measured kernels (model/forward_cost.h)
   std::string events;    // live runs, with keep_log: events.jsonl of the first replication
-  bool stopped = false;  // cut short by `stop`: metrics are not valid
+  bool stopped = false;  // cut short by `stop`: the metrics are not valid
 };
 
 }  // namespace plimsoll::sched

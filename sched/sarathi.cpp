@@ -36,7 +36,7 @@ void Sarathi::decide(Nanos now, const View& view, Decision& out) {
   Step step{.tokens = 0, .free = view.kv.free(), .members = view.requests.group_size(), .preempted = false};
   Forward& forward = out.add_forward();
   const Blk growth = view.kv.group_growth(1);
-  if (growth + 1 <= step.free) {  // the last request, too, finds a free block
+  if (growth + 1 <= step.free) {  // enough even for the last request, which needs a free block
     step.tokens = step.members;
     step.free -= growth;
     if (step.members > 0) forward.decodes = Decodes::group;
@@ -52,10 +52,10 @@ void Sarathi::decide(Nanos now, const View& view, Decision& out) {
   }
   if (!forward.prefill.empty() || !out.kv.empty() || std::ssize(running_) > step.members) return;
   out.repeat = std::max<std::int64_t>(0, view.kv.group_steps(view.kv.free() - 1) - 1);
-  out.arrival_breaks = waiting_.empty();  // even where there is no room it may be refused
+  out.arrival_breaks = waiting_.empty();  // even without room, an arrival at the head may be refused
 }
 
-// Decodes in order of arrival; unfinished prefills are passed over here, but may be preempted from the tail.
+// Schedules decodes in order of arrival. Unfinished prefills are skipped here, but may be preempted from the tail.
 void Sarathi::schedule_decodes(const View& view, Step& step, Decision& out, Forward& forward) {
   for (std::size_t i = 0; i < running_.size(); ++i) {
     const ReqId id = running_[i];
@@ -97,7 +97,7 @@ void Sarathi::schedule_waiting(const View& view, Step& step, Decision& out, Forw
     const Tok length = view.requests.length(id);
     const Blk need = view.kv.blocks_for(length);
     if (view.kv.total() - need < spared) {
-      out.rejects.push_back({id, 500, "kv_capacity"});  // it would block the queue for ever
+      out.rejects.push_back({id, 500, "kv_capacity"});  // otherwise it would block the queue for ever
       waiting_.pop_front();
       continue;
     }
@@ -107,7 +107,7 @@ void Sarathi::schedule_waiting(const View& view, Step& step, Decision& out, Forw
     step.tokens += tokens;
     out.kv.push_back({KvOp::Kind::grow, id, length});
     forward.prefill.push_back({id, tokens, 0, tokens == length});
-    // Running requests are in order of arrival: a preempted one goes back to its place.
+    // Running requests are in order of arrival: a preempted request returns to its place.
     const auto place = std::find_if(running_.begin(), running_.end(), [&](ReqId other) {
       return view.requests[other].serial > view.requests[id].serial;
     });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sarathi-Serve: stall-free batching. Every step takes all decodes first, then unfinished prefills, then new requests,
-// until the chunk size is used up. A whole prompt's blocks are taken at admission. A decode needs one free block; when
-// there is none, the latest running request is preempted (recomputed). A step that preempted admits no request.
+// until the chunk size is used up. The blocks of a whole prompt are taken at admission. A decode needs one free block;
+// if there is none, the latest running request is preempted (recomputed). A step that preempts admits no request.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class Sarathi final : public Policy {
   struct Step {
     std::int64_t tokens = 0;  // in the step so far
     Blk free = 0;
-    std::int64_t members = 0;  // of the decode group that stay in the step
+    std::int64_t members = 0;  // members of the decode group that stay in the step
     bool preempted = false;
   };
   void schedule_decodes(const View& view, Step& step, Decision& out, Forward& forward);

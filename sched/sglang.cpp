@@ -8,11 +8,11 @@
 namespace plimsoll::sched {
 
 namespace {
-constexpr std::int64_t kClip = 4096;  // CLIP_MAX_NEW_TOKENS: longer caps are not believed
+constexpr std::int64_t kClip = 4096;  // CLIP_MAX_NEW_TOKENS: longer caps are cut to this in estimates
 constexpr double kInitRatio = 0.7, kMinShare = 0.14, kDecaySteps = 600;
-constexpr std::int64_t kRetractSteps = 20;  // decode steps ahead that the estimate covers after a retraction
+constexpr std::int64_t kRetractSteps = 20;  // after a retraction the estimate covers this many decode steps ahead
 constexpr std::int32_t kDropsLate = 5;      // the version, 0.5
-constexpr std::size_t kLongQueue = 128;     // beyond, the longest-prefix order falls back to FCFS
+constexpr std::size_t kLongQueue = 128;     // in longer queues the longest-prefix order falls back to FCFS
 
 std::int64_t believed_cap(const Request& request) { return std::min<std::int64_t>(request.max_new, kClip); }
 
@@ -34,7 +34,7 @@ SgLang::SgLang(const PolicyConfig& config)
       decay_((init_ratio_ - min_ratio_) / kDecaySteps),
       base_ratio_(init_ratio_) {}
 
-// A request that even an empty pool does not admit would block the queue for ever.
+// Refuses a request that would not fit even into an empty pool: it would block the queue for ever.
 std::optional<Reject> SgLang::admit(const Request& request, const View& view) const {
   if (max_len_ > 0 && most_tokens(request) > max_len_) return Reject{kNoRequest, 400, "context_length"};
   if (request.prompt + believed_cap(request) >= view.kv.total() * view.kv.block_tokens())
@@ -81,7 +81,7 @@ bool SgLang::filter() {
 }
 
 double SgLang::ratio() const {
-  if (decode_steps_ == 0) return base_ratio_;  // a retraction may set it below the lowest value that decays lead to
+  if (decode_steps_ == 0) return base_ratio_;  // a retraction may set it below the floor of the decay
   return std::max(base_ratio_ - decay_ * static_cast<double>(decode_steps_), min_ratio_);
 }
 
@@ -116,7 +116,7 @@ SgLang::Room SgLang::room(const View& view) const {
   Room room{.kv = KvPreview(view.kv)};
   const double available = static_cast<double>(view.kv.free()) * view.kv.block_tokens();
   const double share = ratio();
-  double aside = 0;  // summed in batch order, as in the product: the admission test meets ties
+  double aside = 0;  // summed in batch order, as in the product, because the admission test depends on exact ties
   std::vector<Gone>::const_iterator gone = gone_.begin();
   for (std::size_t i = 0; i <= running_.size(); ++i) {
     for (; gone != gone_.end() && gone->place <= i; ++gone) aside += static_cast<double>(gone->unused) * share;
@@ -156,14 +156,14 @@ void SgLang::schedule_prefill(const View& view, Decision& out, Forward& forward)
   if (forward.prefill.empty()) refuse_head_that_never_fits(view, out);
 }
 
-// The rest of a prompt, or as much as one chunk takes.
+// Schedules the rest of a prompt, or as much of it as one chunk allows.
 void SgLang::continue_chunk(const View& view, Room& room, Decision& out, Forward& forward) {
   const ReqId id = chunked_request_;
   const Tok computed = view.requests.computed(id), length = view.requests.length(id);
   const std::int64_t most = std::min(room.chunk, static_cast<std::int64_t>(room.total));
   const auto tokens = static_cast<Tok>(std::clamp<std::int64_t>(most, 1, length - computed));
   const bool whole = computed + tokens == length;
-  // The room is there, as it was when the first chunk was admitted: since then no request has decoded or been admitted.
+  // There is room, as when the first chunk was admitted: no request has decoded or been admitted since then.
   room.kv.take(view.kv.need(id, computed + tokens));
   out.kv.push_back({KvOp::Kind::grow, id, computed + tokens});
   forward.prefill.push_back({id, tokens, computed, whole});
@@ -185,6 +185,7 @@ SgLang::Verdict SgLang::add(ReqId id, const View& view, Room& room, Decision& ou
     tokens = static_cast<Tok>(room.chunk) / view.kv.block_tokens() * view.kv.block_tokens();
     if (tokens <= 0) return Verdict::other;
   }
+  // The blocks must also be free now: the test above only compares estimates.
   const Blk fresh = view.kv.blocks_for(hit.tokens + tokens) - hit.tokens / view.kv.block_tokens();
   if (fresh + hit.idle_blocks > room.kv.free()) return Verdict::no_memory;
   room.total -= idle;
@@ -192,7 +193,7 @@ SgLang::Verdict SgLang::add(ReqId id, const View& view, Room& room, Decision& ou
   take(id, hit.tokens, tokens, view, room, out, forward);
   running_.push_back(id);
   waiting_.pop_front();
-  if (tokens < extend) {  // its further chunks are not accounted for, so no other request is admitted beside it
+  if (tokens < extend) {  // nothing is set aside for its further chunks, so no other request is admitted beside it
     chunked_request_ = id;
     return Verdict::other;
   }
@@ -212,7 +213,7 @@ void SgLang::take(ReqId id, Tok cached, Tok tokens, const View& view, Room& room
   forward.prefill.push_back({id, tokens, cached, cached + tokens == view.requests.length(id)});
 }
 
-// Pages are whole.
+// Memory is charged in whole pages.
 void SgLang::spend(Room& room, std::int64_t tokens, std::int64_t future) const {
   tokens = (tokens + room.block - 1) / room.block * room.block;
   room.total -= static_cast<double>(tokens + future);
@@ -221,7 +222,7 @@ void SgLang::spend(Room& room, std::int64_t tokens, std::int64_t future) const {
   room.chunk -= tokens;
 }
 
-// lpm: with a prefix cache, the request that finds most of its prompt there goes first. Long queues are not sorted.
+// lpm: with a prefix cache, requests with the longest cached prefix go first. Long queues are not sorted.
 void SgLang::order_waiting(const View& view) {
   if (!view.kv.prefix_caching() || waiting_.size() > kLongQueue || waiting_.size() < 2) return;
   std::vector<std::pair<Tok, ReqId>> order;
@@ -231,7 +232,7 @@ void SgLang::order_waiting(const View& view) {
   std::transform(order.begin(), order.end(), waiting_.begin(), [](const auto& entry) { return entry.second; });
 }
 
-// If no request runs and the pool is empty, a head that is not admitted would block the queue for ever.
+// If no request runs and the pool is empty, a head that cannot be admitted would block the queue for ever.
 void SgLang::refuse_head_that_never_fits(const View& view, Decision& out) {
   if (waiting_.empty() || !running_.empty() || view.kv.free() < view.kv.total()) return;
   out.rejects.push_back({waiting_.front(), 500, "kv_capacity"});
@@ -246,14 +247,15 @@ void SgLang::schedule_decode(const View& view, Decision& out, Forward& forward) 
   for (const Reject& refusal : out.rejects) members -= view.requests.decoding(refusal.id) ? 1 : 0;
   if (members == 0) return;
   forward.decodes = Decodes::group;
-  last_decoded_ = out.preempted.empty();  // a step that retracts sets the ratio anew instead of decaying it
+  last_decoded_ = out.preempted.empty();  // a step that retracts sets a new ratio instead of letting it decay
 }
 
-// Gives up requests until the others can decode one more token; at least one stays.
+// Retracts requests until the others can decode one more token; at least one stays.
 void SgLang::retract(const View& view, Decision& out) {
   std::vector<ReqId> order;
   for (const ReqId id : running_)
     if (view.requests.decoding(id)) order.push_back(id);
+  // The sort puts the least output, then the longest prompt, at the back, where requests are taken from.
   std::stable_sort(order.begin(), order.end(), [&](ReqId a, ReqId b) {
     // Those with the fewest output tokens lose the least work, and among these those with the longest prompts free the
     // most.
@@ -273,7 +275,7 @@ void SgLang::retract(const View& view, Decision& out) {
     waiting_.push_back(id);
     full_ = false;
   }
-  if (need > kv.free() && !order.empty()) {  // alone, and the pool is too small: it would never end
+  if (need > kv.free() && !order.empty()) {  // the only one left, and too large for the pool: it would never end
     out.rejects.push_back({order.front(), 500, "kv_capacity"});
     remove_one(running_, order.front());
     full_ = false;
@@ -285,6 +287,7 @@ void SgLang::retract(const View& view, Decision& out) {
     produced += view.requests.generated(id);
     caps += view.requests[id].max_new;
   }
+  // SGLang's new estimate: the share of their caps that the remaining requests will have used a few steps from now.
   base_ratio_ =
       std::min(1.0, static_cast<double>(produced + kRetractSteps * std::ssize(order)) / static_cast<double>(caps + 1));
   decode_steps_ = 0;

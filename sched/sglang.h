@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// SGLang: prefills first, decodes otherwise. A request is admitted when what it may still produce fits beside an
-// estimate of what the running ones will: a share (the ratio) of their caps, which decays with every decode step. When
-// a decode step runs out of memory after all, requests are retracted, least output and longest input first, and the
-// estimate is raised. docs/policies.md has the rules' sources.
+// SGLang: prefills first, decodes otherwise. A request is admitted if what it may still produce fits beside an estimate
+// for the running ones: a share (the ratio) of their remaining caps, which decays with every decode step. If a decode
+// step runs out of memory after all, requests are retracted, least output and longest input first, and the estimate is
+// raised. docs/policies.md gives the sources of the rules.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +25,16 @@ class SgLang final : public Policy {
   [[nodiscard]] std::span<const ReqId> batch_order() const override { return running_; }
   [[nodiscard]] std::int64_t queued() const override { return std::ssize(waiting_); }
   void digest(std::string& out) const override;
-  /// The share of the running requests' remaining caps that is set aside for them.
+  /// Returns the share of the running requests' remaining caps that is set aside for them.
   [[nodiscard]] double ratio() const;
 
  private:
-  // What a prefill step may still take.
+  // What a prefill step has left to give out.
   struct Room {
-    double total = 0;                   // tokens of memory beyond what is set aside
-    double current = 0;                 // tokens of memory as such
+    double total = 0;                   // tokens of free memory beyond what is set aside
+    double current = 0;                 // tokens of free memory
     std::int64_t input = 0, chunk = 0;  // prompt tokens
-    Tok block = 1;                      // tokens
+    Tok block = 1;                      // tokens per KV block
     KvPreview kv;
   };
   enum class Verdict : std::uint8_t { go_on, no_memory, other };
@@ -62,7 +62,7 @@ class SgLang final : public Policy {
   Tok max_len_;
   bool drops_late_;
   double init_ratio_, min_ratio_, decay_;
-  double base_ratio_;  // the ratio decode_steps_ ago
+  double base_ratio_;  // the ratio as it was decode_steps_ ago
   std::int64_t decode_steps_ = 0;
   bool last_decoded_ = false;           // the decided step decodes and decays the ratio
   bool full_ = false;                   // batch_is_full: no admission until a request leaves

@@ -22,7 +22,7 @@ StaticBatch::StaticBatch(const PolicyConfig& config)
   if (delay_ <= 0) delay_ = kDelay;  // as the product does
 }
 
-// DJL Serving leaves the last place of a job queue free while its workers are busy. A worker that gathers is not busy.
+// DJL Serving keeps the last place of a job queue free while its workers are busy. A worker that gathers is not busy.
 bool StaticBatch::queue_is_full() const {
   const auto waiting = static_cast<std::int64_t>(queue_.size());
   if (start_ == Start::when_idle) return config_.queue_limit && waiting >= *config_.queue_limit;
@@ -53,8 +53,8 @@ void StaticBatch::on_cancel(ReqId id, const View& view, Nanos now) {
   if (start_ == Start::worker_delay) gather(view, now);
 }
 
-// Takes waiting requests into the next batch, as many as fit in memory. What is queued when the first one is taken
-// comes along whatever the clock says; later ones come one by one, and one that comes at the deadline is the last.
+// Takes waiting requests into the next batch, as many as fit in memory. Requests queued when the first one is taken
+// join whatever the time is. Later ones join one by one; one that arrives at the deadline is the last.
 void StaticBatch::gather(const View& view, Nanos now) {
   if (!rows_.empty()) return;
   const bool draining = gathered_.empty() || start_ == Start::oldest_delay;
@@ -106,7 +106,7 @@ void StaticBatch::launch(const View& view, Decision& out) {
   forward.padded = padded_;
 }
 
-// Nothing but a finished row changes the next step.
+// Only a finished row changes the next step.
 void StaticBatch::decode(Decision& out) const {
   Forward& forward = out.add_forward();
   forward.decodes = Decodes::group;

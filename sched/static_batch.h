@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// none, static and dynamic batching: a batch starts when the engine is idle and runs until its last row is finished.
-// Rows that finish earlier are still computed (dead rows), prompts are padded to the longest one, every row occupies a
-// contiguous slot for the whole batch, and all rows are returned together (FasterTransformer, Hugging Face generate).
+// Static batching (none, static, dynamic): a batch starts when the engine is idle and runs until its last row is
+// finished. Rows that finish earlier are still computed (dead rows) and prompts are padded to the longest one. Every
+// row occupies a contiguous slot for the whole batch, and all rows return together (FasterTransformer, Hugging Face
+// generate).
 //
 //   none     one request at a time
-//   static   whatever waits when the engine becomes idle, at most batch_size
+//   static   all waiting requests when the engine becomes idle, at most batch_size
 //   dynamic  the batch aggregator of DJL Serving: a worker takes the first job, drains the queue and waits for more
-//            until the batch is full or max_batch_delay is over. The delay counts from the moment the worker took the
-//            first job, so that a job which waited behind a running batch waits for a further whole delay
-//            (delay_origin: worker_free). Triton counts it from the oldest job's arrival (oldest_arrival).
+//            until the batch is full or max_batch_delay is over. The delay counts from when the worker took the first
+//            job, so a job that waited behind a running batch waits for another whole delay (delay_origin:
+//            worker_free). Triton counts it from the arrival of the oldest job (oldest_arrival).
 #pragma once
 
 #include <cstdint>
@@ -47,16 +48,16 @@ class StaticBatch final : public Policy {
   Start start_ = Start::when_idle;
   Nanos delay_ = 0;
   std::deque<ReqId> queue_;
-  // The batch being put together.
+  // The batch that is being gathered.
   std::vector<ReqId> gathered_;
   Blk gathered_blocks_ = 0;
   Nanos deadline_ = kNever;
   bool closed_ = false;
-  // The batch that runs.
+  // The batch that is running.
   std::vector<ReqId> rows_, dead_;
   std::int64_t alive_ = 0;
   Tok padded_ = 0;          // the longest prompt
-  std::int64_t steps_ = 0;  // of this batch, the prefill included
+  std::int64_t steps_ = 0;  // steps of this batch, including the prefill
 };
 
 }  // namespace plimsoll::sched

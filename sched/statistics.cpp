@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batch means with a fixed number of batches and a correction for what correlation is left between them: the choice of
-// Tafazzoli and Wilson's Skart procedure, without its skewness term. Cutting a run into ever fewer batches until a test
-// for correlation passes would waste degrees of freedom in runs of the length that planning needs.
+// Batch means with a fixed number of batches, corrected for the correlation left between them. This is what Tafazzoli
+// and Wilson's Skart procedure does, but without its skewness term. Using ever fewer batches until a test for
+// correlation passes would waste degrees of freedom in runs as short as planning needs.
 #include "sched/statistics.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kMaxBatches = 30, kMinBatches = 8, kMinBatchSize = 8;
 
 struct Moments {
-  double mean = 0, squares = 0;  // sum of squared deviations
+  double mean = 0, squares = 0;  // squares: sum of squared deviations
 };
 
 Moments moments(std::span<const double> values) {
@@ -31,7 +31,7 @@ double half_width(const Moments& m, std::size_t count) {
   return student_t975(count - 1) * std::sqrt(m.squares / (n - 1) / n);
 }
 
-// The sample lag-1 correlation is biased by about -1/n even without correlation, and by -(1 + 4 r)/n with it.
+// The sample lag-1 correlation is biased by about -1/n without correlation, and by -(1 + 4 r)/n with correlation r.
 double lag1_correlation(std::span<const double> values, const Moments& m) {
   if (!(m.squares > 0)) return 0;
   double products = 0;
@@ -48,7 +48,7 @@ double student_t975(std::size_t degrees_of_freedom) {
 }
 
 void quantiles(std::span<double> values, std::span<const double> at, std::span<double> out) {
-  auto begin = values.begin();  // everything before it is settled: not above anything from here on
+  auto begin = values.begin();  // earlier values are in place: none is above any value from here on
   for (std::size_t i = 0; i < at.size(); ++i) {
     const double rank = at[i] * static_cast<double>(values.size() - 1);
     const auto low = values.begin() + static_cast<std::ptrdiff_t>(rank);

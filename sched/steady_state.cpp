@@ -12,30 +12,31 @@ namespace plimsoll::sched {
 
 namespace {
 
-constexpr std::size_t kInstants = 96;  // at which the backlog is looked at
+constexpr std::size_t kInstants = 96;  // instants at which the backlog is sampled
 constexpr std::size_t kFrom = kInstants / 3,
                       kMiddle = 2 * kInstants / 3;  // the window is the last two thirds of the load
-constexpr std::int64_t kMinCount = 100;             // requests that can tell anything
-constexpr double kServiceTimes = 5;                 // a load must last, for a backlog to be called a growing one
+constexpr std::int64_t kMinCount = 100;             // fewer requests prove nothing
+constexpr double kServiceTimes = 5;                 // a backlog is called growing only if the load lasts this many
+                                                    // service times
 constexpr double kSigmas = 3, kLengthSigmas = 2;
 constexpr double kRecoveries = 20;     // from episodes of time-outs
-constexpr double kSmallGrowth = 0.01;  // of what is offered; less is no matter
+constexpr double kSmallGrowth = 0.01;  // share of the offered requests; less growth does not matter
 // The time average of (B - mean B)^2 of a Brownian path B on [0, 1] has the distribution of the Cramer-von Mises
-// statistic; one in a thousand of its values is below this (Anderson and Darling 1952).
+// statistic. One in a thousand of its values is below this (Anderson and Darling 1952).
 constexpr double kCalmPath = 0.0171;
 
 double quotient(double amount, double whole) { return whole > 0 ? amount / whole : 0; }
 
-/// The backlog of one run, in requests: each counts 1 until its first token and then the share of its tokens to come.
+/// The backlog of one run, in requests: each counts 1 until its first token, then the share of its tokens to come.
 struct Path {
   std::array<double, kInstants + 1> backlog{};
-  std::array<double, kInstants + 1> sent{};  // completed requests sent by then
+  std::array<double, kInstants + 1> sent{};  // completed requests that had been sent by then
 
   [[nodiscard]] double growth(std::size_t from, std::size_t to) const { return backlog[to] - backlog[from]; }
   [[nodiscard]] double offered(std::size_t from, std::size_t to) const { return sent[to] - sent[from]; }
 };
 
-// The backlog is a sum of pieces of straight lines; each piece adds to the differences of neighbouring instants.
+// The backlog is a sum of straight line segments; each one adds to the differences between neighbouring instants.
 class PathBuilder {
  public:
   PathBuilder(double start, double length) : start_(start), step_(length / static_cast<double>(kInstants)) {}
@@ -70,7 +71,7 @@ class PathBuilder {
   }
 
  private:
-  // The first instant at or after a time; kInstants + 1: none.
+  // Returns the first instant at or after a time; kInstants + 1: none.
   [[nodiscard]] std::size_t at_or_after(double time) const {
     const double k = std::ceil(time / step_);
     return static_cast<std::size_t>(std::clamp(k, 0.0, static_cast<double>(kInstants + 1)));
@@ -94,9 +95,10 @@ double variance_of_window(const Path& path) {
 struct Evidence {
   double runs = 0, requests = 0, latency_s = 0, length_s = 0, shed = 0, unfit = 0;
   double output = 0, output_squares = 0;
-  double offered = 0, growth = 0, growth_before = 0, growth_last = 0;  // in the window, and in its halves
+  double offered = 0, growth = 0, growth_before = 0, growth_last = 0;  // in the window, and in its two halves
   double last_offered = 0, last_served_s = 0;
-  double left = 0, half_drained_s = 0;  // requests not yet served when the last one is sent; until half of them are
+  double left = 0, half_drained_s = 0;  // requests not yet served when the last one is sent; time until half of them
+                                        // are
   double variance = 0, backlog_end = 0, meant = 0;  // meant: what the window should have been offered
   double rate = 0, gap_scv = 0, settles_s = 0, clients = 0, warmup_s = 0;
   bool open = false, closed = false, replay = false;
@@ -154,7 +156,7 @@ struct Evidence {
     last_offered += path.offered(kMiddle, kInstants);
     variance += variance_of_window(path);
     backlog_end += path.backlog[kInstants];
-    // What is not fit for the deployment is not its load.
+    // Requests that are too long for the deployment are not part of its load.
     const auto all = served(run) + static_cast<double>(run.shed);
     const double fit = quotient(all, all + static_cast<double>(run.unfit));
     const double mean = run.load.rate > 0 ? run.load.rate * fit : all / length;
@@ -241,7 +243,7 @@ std::string text(const char* format, double a, double b = 0, double c = 0) {
   return buffer.data();
 }
 
-/// Two digits, upwards.
+/// Rounds up to two significant digits.
 std::int64_t rounded_up(double requests) {
   constexpr double kMaxCount = 1e12;
   const double bounded = std::clamp(requests, 1.0, kMaxCount);
@@ -296,7 +298,7 @@ class Judgement {
     return e_.shed - 2 * std::sqrt(e_.shed) > (1 - kShareServed) * e_.requests;
   }
 
-  // Chance in what is offered and in what it takes, requests, of n of them.
+  // Standard deviation of the work of n requests, in requests: chance in their arrivals and in their output lengths.
   [[nodiscard]] double wander(double n) const { return std::sqrt((e_.gap_scv + e_.output_scv()) * n); }
 
   [[nodiscard]] bool grows() const {
@@ -305,8 +307,9 @@ class Judgement {
     return e_.growth > std::max(least, kSigmas * wander(e_.offered));
   }
 
-  // Once nothing more arrives, a deployment that can serve the offered rate serves half of what is left in the time in
-  // which so many arrive and those in service end. One that takes far longer is overloaded, however short the load was.
+  // Once arrivals stop, a deployment that can serve the offered rate needs a known time to serve half of what is left:
+  // the time in which as many requests arrive, plus the time for those in service to end. A deployment that takes far
+  // longer is overloaded, however short the load was.
   [[nodiscard]] bool drains_too_slowly() const {
     constexpr double kSlower = 1.5, kServices = 3;
     if (e_.left < static_cast<double>(kMinCount) * e_.runs || e_.left < (1 - kShareServed) * e_.requests) return false;
@@ -314,11 +317,12 @@ class Judgement {
     return quotient(e_.half_drained_s, e_.runs) > kSlower * arriving_s + kServices * (1 + e_.output_scv()) * service_s_;
   }
 
-  // A backlog that will come to rest grows ever slower; one beyond capacity as fast as before.
+  // A backlog that will settle grows ever more slowly; beyond capacity it keeps growing as fast as before.
   [[nodiscard]] bool is_overloaded() const {
     if (drains_too_slowly()) return true;
     if (e_.replay) return replay_is_overloaded();
     if (!grows() || e_.length() < kServiceTimes * service_s_) return false;
+    // Compares the last third of the load with the third before it, with a margin for chance.
     constexpr double kAsFast = 0.7;
     // Growths of the two halves are compared; each has the chance of half the window, and the difference of two has the
     // root of 2 times that.
@@ -326,15 +330,15 @@ class Judgement {
     return e_.growth_last > 0 && e_.growth_last >= kAsFast * e_.growth_before - std::min(chance, e_.growth_before / 2);
   }
 
-  // Rates of a replay change as they like: what counts is what is left at its end, beyond what is being served, and
-  // that the deployment never showed the mean rate.
+  // A replay's rate may vary in any way. So the tests are the backlog left at its end, beyond the requests in service,
+  // and whether the deployment ever served the mean rate.
   [[nodiscard]] bool replay_is_overloaded() const {
     const double sent = e_.requests, left = e_.backlog_end - service_s_ * e_.rate;
     if (e_.length() < kServiceTimes * service_s_ || shows_its_rate()) return false;
     return left > (1 - kShareServed) * sent && left > kSigmas * std::sqrt(std::max(1.0, e_.gap_scv) * sent);
   }
 
-  // In the window the deployment served the load's nominal rate. It can serve that much, however the requests fell.
+  // Returns whether the deployment served the load's nominal rate in the window, whenever the requests arrived.
   [[nodiscard]] bool shows_its_rate() const {
     if (e_.replay && e_.backlog_end <= (1 - kShareServed) * e_.requests) return true;
     if (e_.replay && e_.last_offered - e_.growth_last >= kShareServed * e_.last_served_s &&
@@ -345,7 +349,7 @@ class Judgement {
     return e_.offered - e_.growth - by_chance >= kShareServed * e_.meant;
   }
 
-  // A backlog beyond capacity is a random walk, and wanders further.
+  // Beyond capacity the backlog is a random walk, which wanders further than this.
   [[nodiscard]] bool is_calm() const {
     return quotient(e_.variance, e_.runs) < calm_path() * chance_scv() * quotient(e_.offered, e_.runs) - 0.5;
   }
@@ -404,13 +408,13 @@ class Judgement {
                           100 * quotient(e_.growth, e_.offered)),
                      std::max(kAgain * now(), needed_in_time(rate)));
   }
-  // With a margin, since longer runs see longer waits.
+  // The margin allows for the longer waits that longer runs see.
   [[nodiscard]] double needed_in_time(double rate) const {
     constexpr double kMargin = 1.2;
     return kMargin * kLivesNeeded * e_.latency() * rate + rate * e_.warmup_s;
   }
 
-  // By whichever of the two ways takes fewer requests.
+  // Asks for the cheaper of two proofs: serving the nominal rate, or a calm backlog.
   [[nodiscard]] SteadyState too_few(double rate) const {
     const double share = std::clamp(quotient(e_.growth, e_.offered), 0.0, 1 - kShareServed - 0.005);
     const double spread = kLengthSigmas * std::sqrt(e_.output_scv()) + 2 * std::sqrt(e_.gap_scv);
@@ -421,7 +425,7 @@ class Judgement {
                             ? 1.3 * (quotient(e_.variance, e_.runs) + 0.5) / (calm_path() * chance_scv())
                             : to_show;
     const double drain = e_.replay ? 1.2 * e_.backlog_end / (1 - kShareServed) : 0;
-    constexpr double kWindow = 1.5;  // all requests for those in the window
+    constexpr double kWindow = 1.5;  // ratio of all requests to those in the window
     return too_short("too few requests to tell a backlog that grows from chance",
                      std::max({kWindow * (patience_.timeout_s() > 0 ? calm : std::min(to_show, calm)),
                                needed_in_time(rate), drain}));

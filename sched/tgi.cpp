@@ -22,8 +22,8 @@ void require_at_most(const char* low_name, const std::optional<A>& low, const ch
                                  *low, high_name, *high));
 }
 
-// The router's checks at start-up, between values that the study states. With chunking a prompt may exceed the prefill
-// budget.
+// The router's checks at start-up, applied to the values that the study states. With chunking a prompt may exceed the
+// prefill budget.
 void check_start(const PolicyConfig& config) {
   if (config.max_input && config.max_total && *config.max_input >= *config.max_total)
     throw InputError(
@@ -55,7 +55,7 @@ std::int64_t Tgi::total_budget(const KvLedger& kv) const {
   return config_.kv_token_budget.value_or(kv.total() * kv.block_tokens());
 }
 
-// What could never be admitted is refused: in the product it would block the queue for ever.
+// Refuses what could never be admitted: in the product it would block the queue for ever.
 std::optional<Reject> Tgi::admit(const Request& request, const View& view) const {
   if (config_.queue_limit && queued() >= *config_.queue_limit) return Reject{kNoRequest, 429, "overloaded"};
   const std::int64_t prompt = round_up(request.prompt, view.kv);
@@ -75,8 +75,8 @@ void Tgi::on_steps_done(const StepsDone& done, const View& view, Nanos) {
   if (!done.finished.empty()) remove_finished(running_, view.requests);
 }
 
-// How many requests may join. TGI 2.0.0 compares the size of the new batch with the room for equality only, and after a
-// request was taken: a full batch stops nothing. A batch beyond its size wraps the room around.
+// Returns how many requests may join. TGI 2.0.0 tests whether the new batch has reached this room only for equality,
+// and only after it has taken a request. So a full batch stops nothing, and for a larger one the room wraps around.
 std::int64_t Tgi::room() const {
   if (!config_.max_running) return kForever;
   const std::int64_t room = *config_.max_running - std::ssize(running_);
@@ -84,13 +84,13 @@ std::int64_t Tgi::room() const {
   return std::max<std::int64_t>(room, 0);
 }
 
-// Fewer waiting requests than this do not interrupt the running batch.
+// Returns the least number of waiting requests that may interrupt the running batch.
 std::int64_t Tgi::least() const {
   if (running_.empty() || waiting_tokens_ >= force_after_) return 0;
   return static_cast<std::int64_t>(std::floor(static_cast<float>(running_.size()) * served_ratio_));
 }
 
-// The router's next_batch without its minimum size. The real blocks are looked at too, for a budget above the pool.
+// The router's next_batch without its minimum size. Also checks the real blocks, in case the budget exceeds the pool.
 Tgi::Offer Tgi::offer(const View& view) const {
   Offer offer;
   const KvLedger& kv = view.kv;
@@ -117,6 +117,7 @@ Tgi::Offer Tgi::offer(const View& view) const {
 
 void Tgi::decide(Nanos, const View& view, Decision& out) {
   if (running_.empty()) decode_follows_ = false;
+  // After a prefill beside a running batch, the product decodes once before it looks at the queue again.
   if (decode_follows_) {
     decode_follows_ = prefilled_ = false;
     out.add_forward().decodes = Decodes::group;
@@ -145,8 +146,8 @@ void Tgi::prefill(std::int64_t requests, const View& view, Decision& out) {
   }
 }
 
-// Decodes repeat until a request may join. If some could join but are too few, that is at force_after; otherwise only
-// after a request has left. An arrival matters only where the offer ended because the queue did.
+// Decodes repeat until a request may join. If some could join but are too few, that is at force_after; otherwise a
+// running request must leave first. An arrival matters only if the offer ended because the queue was empty.
 void Tgi::decode(const Offer& offer, Decision& out) const {
   out.add_forward().decodes = Decodes::group;
   out.repeat = offer.requests > 0 ? force_after_ - 1 - waiting_tokens_ : kForever;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text Generation Inference, router of 0.9 to 2.x with paged attention. A step is either the prefill of a new batch or
-// one decode of the running one. Waiting requests join when there are enough of them (served_ratio times the running
-// ones) or when the running batch has decoded long enough without company (force_after); then one decode always
-// follows.
+// one decode of the running batch. Waiting requests join when there are enough of them (served_ratio times the running
+// ones), or when the running batch has decoded long enough by itself (force_after). One decode always follows.
 //
-// A request is charged its prompt and its cap, each rounded up to blocks, against both token budgets, and holds the
-// blocks of prompt + cap - 1 tokens from its prefill to its end: no preemption, and a head that does not fit blocks the
-// queue.
+// A request is charged for its prompt and its cap, each rounded up to blocks, against both token budgets. It holds the
+// blocks of prompt + cap - 1 tokens from its prefill to its end. So nothing is preempted, and a head that does not fit
+// blocks the queue.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +29,7 @@ class Tgi final : public Policy {
   void digest(std::string& out) const override;
 
  private:
-  /// How many waiting requests the budgets take, and what ended the list.
+  /// How many waiting requests fit the budgets, and what ended the list.
   enum class Stop : std::uint8_t { queue_end, budget, batch_size };
   struct Offer {
     std::int64_t requests = 0;
@@ -50,7 +49,7 @@ class Tgi final : public Policy {
   std::deque<ReqId> queue_;
   std::vector<ReqId> running_;
   std::int64_t waiting_tokens_ = 1;  // decodes since the last prefill, plus one
-  bool decode_follows_ = false;      // a prefill beside a running batch is followed by a decode, whatever waits
+  bool decode_follows_ = false;      // one decode follows a prefill beside a running batch, whatever waits
   bool prefilled_ = false;           // the step in flight is a prefill
 };
 

@@ -8,8 +8,7 @@
 
 namespace plimsoll::sched {
 
-// The product ignores its batch size beside chunking, once a batch runs; a stated max_running is kept here at all
-// times.
+// With chunking the product ignores its batch size once a batch runs. Here a stated max_running always applies.
 TgiChunked::TgiChunked(const PolicyConfig& config)
     : config_(config),
       budget_(resolve_limits(config).prefill_tokens),
@@ -38,8 +37,8 @@ void TgiChunked::on_steps_done(const StepsDone& done, const View& view, Nanos) {
   if (!done.finished.empty()) remove_finished(running_, view.requests);
 }
 
-// The next chunks of the running batch, the oldest request first: all but one token for every other request of the
-// batch, and at least one token each. Returns the tokens.
+// Adds the next chunks of the running batch, oldest request first. Each may use the budget that is left but for one
+// token per other request of the batch, and gets at least one token. Returns the number of tokens.
 std::int64_t TgiChunked::add_chunks(const View& view, Forward& forward) const {
   std::int64_t left = budget_ - (std::ssize(running_) - 1), tokens = 0;
   for (const ReqId id : partial_) {
@@ -55,7 +54,7 @@ std::int64_t TgiChunked::add_chunks(const View& view, Forward& forward) const {
 
 void TgiChunked::admit_waiting(std::int64_t budget, const View& view, Decision& out, Forward& forward) {
   const KvLedger& kv = view.kv;
-  std::int64_t left = kv.blocks_for(std::max<std::int64_t>(budget, 0)) * kv.block_tokens();  // as the router rounds it
+  std::int64_t left = kv.blocks_for(std::max<std::int64_t>(budget, 0)) * kv.block_tokens();  // rounded as in the router
   Blk available = usable_blocks(kv) - kv.in_use();
   KvPreview preview(kv);
   while (!queue_.empty() && left > 0 && std::ssize(running_) < max_running_) {
@@ -92,7 +91,7 @@ void TgiChunked::decide(Nanos, const View& view, Decision& out) {
   step_follows_ = before > 0 && std::ssize(running_) > before;
   if (decodes > 0) forward.decodes = Decodes::group;
   if (!forward.prefill.empty() || !admits) return;
-  // Only a finished request makes place for a head that does not fit.
+  // Only a finished request makes room for a head that does not fit.
   out.repeat = kForever;
   out.arrival_breaks = queue_.empty() && room > 0 && before < max_running_;
 }

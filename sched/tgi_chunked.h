@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text Generation Inference 3 with chunked prefill. Waiting requests join at every turn of the loop, as far as blocks
-// and the prefill budget left over by the running batch go; the last one that joins is cut to what is left. A prefill
-// call carries the running batch along (decodes and further chunks in the same forward), and one step of the whole
-// batch without newcomers follows it. Blocks of prompt + cap - 1 tokens are held from admission to the end.
+// Text Generation Inference 3 with chunked prefill. At every turn of the loop, waiting requests join as far as there
+// are blocks and the running batch leaves prefill budget; the last one is cut to what is left. A prefill also carries
+// the running batch (decodes and further chunks in the same forward). It is followed by one step of the whole batch
+// without newcomers. Blocks of prompt + cap - 1 tokens are held from admission to the end.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ class TgiChunked final : public Policy {
   std::int64_t budget_, max_running_;
   std::deque<ReqId> queue_;
   std::vector<ReqId> running_;
-  std::vector<ReqId> partial_;  // of them: those whose prompt is not complete
-  bool step_follows_ = false;   // after newcomers joined a running batch
+  std::vector<ReqId> partial_;  // running requests whose prompt is not complete
+  bool step_follows_ = false;   // set after newcomers joined a running batch
 };
 
 }  // namespace plimsoll::sched

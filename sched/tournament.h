@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The best of many candidates, kept up to date one change at a time: a tree of matches in which a change is played
-// again only on its way up to the final. A change costs the logarithm of their number, and the winner nothing.
+// Keeps the best of many candidates while they change one at a time. It is a tree of matches; a change replays only the
+// matches on the path from its candidate to the final. A change costs O(log n), reading the winner O(1).
 #pragma once
 
 #include <algorithm>
@@ -14,10 +14,10 @@ namespace plimsoll::sched {
 class Tournament {
  public:
   [[nodiscard]] bool empty() const { return winners_.empty(); }
-  /// Among at least one candidate, and after start(). At a tie the lowest index wins.
+  /// Returns the best candidate; call start() with at least one candidate first. Ties go to the lowest index.
   [[nodiscard]] std::size_t winner() const { return winners_[1]; }
 
-  /// Plays all matches between candidates 0 … count-1. `beats(a, b)`: whether a is better than b, a strict weak order.
+  /// Plays all matches between candidates 0 … count-1. `beats(a, b)`: whether a is better than b; a strict weak order.
   template <class Beats>
   void start(std::size_t count, Beats beats) {
     seats_ = std::bit_ceil(count);
@@ -26,7 +26,7 @@ class Tournament {
     for (std::size_t match = seats_; --match > 0;) play(match, beats);
     if (seats_ == 1) winners_[1] = 0;
   }
-  /// A candidate has become better or worse.
+  /// Replays the matches of a candidate that has become better or worse.
   template <class Beats>
   void changed(std::size_t index, Beats beats) {
     for (std::size_t match = (seats_ + index) / 2; match > 0; match /= 2) {
@@ -37,7 +37,7 @@ class Tournament {
   }
 
  private:
-  // The lower index sits on the left.
+  // Ties go to the left side, which has the lower index.
   template <class Beats>
   void play(std::size_t match, Beats beats) {
     const std::uint32_t left = winners_[2 * match], right = winners_[2 * match + 1];
@@ -45,7 +45,7 @@ class Tournament {
   }
 
   std::size_t seats_ = 0;
-  std::vector<std::uint32_t> winners_;  // of each match, the final in 1; then the candidates themselves
+  std::vector<std::uint32_t> winners_;  // winner of each match, the final at 1; then the candidates themselves
 };
 
 }  // namespace plimsoll::sched

@@ -16,7 +16,7 @@ TrtLlm::TrtLlm(const PolicyConfig& config)
       chunked_(config.chunked.value_or(false)),
       max_len_(config.max_len()) {}
 
-// Refused at once: what is longer than a sequence may be, than a step can make progress with, or than the whole pool.
+// Refuses at once a request longer than a sequence may be, than a step can make progress with, or than the whole pool.
 // max_utilization sets nothing aside for the cap, so only the prompt has to fit.
 std::optional<Reject> TrtLlm::admit(const Request& request, const View& view) const {
   if (max_len_ > 0 && most_tokens(request) > max_len_) return Reject{kNoRequest, 400, "max_seq_len"};
@@ -58,7 +58,7 @@ void TrtLlm::decide(Nanos now, const View& view, Decision& out) {
   // Two stages as in the product: the first decides by memory which requests may run, the second by tokens which of
   // them do in this step.
   std::int64_t room = micro_batch(view, result, out, forward);
-  // An empty engine that cannot run the first request never will: it would block the others for ever.
+  // If an empty engine cannot run the first request, it never will: the request would block the others for ever.
   while (started_.empty() && forward.prefill.empty() && out.preempted.empty() && !pending_.empty()) {
     const bool memory = result.admitted == 0;
     out.rejects.push_back({pending_.front(), 500, memory ? "kv_capacity" : "max_num_tokens"});
@@ -74,11 +74,11 @@ void TrtLlm::decide(Nanos now, const View& view, Decision& out) {
     return;
   }
   if (!forward.prefill.empty() || !out.kv.empty() || std::ssize(started_) > result.members) return;
-  // Nothing but a leaving request makes room. (A pending request that others have passed may still pause them.)
+  // Only a leaving request makes room. (But a pending request that others have overtaken may still pause them.)
   out.repeat = kForever;
   if (policy_ == CapacityPolicy::max_utilization)
     out.repeat = result.in_order ? std::max<std::int64_t>(0, view.kv.group_steps(view.kv.free()) - 1) : 0;
-  // Whole contexts do not pass each other. A chunk may be rounded down to nothing, and a short arrival still fit.
+  // Whole contexts never overtake each other. A chunk may be rounded down to nothing while a short arrival still fits.
   out.arrival_breaks = result.all && room > 0 && (pending_.empty() || chunked_);
 }
 
@@ -93,7 +93,7 @@ TrtLlm::Capacity TrtLlm::capacity(const View& view, Decision& out) {
   return result;
 }
 
-// Blocks for every request's cap: what started requests may still take is set aside, then pending ones in order.
+// Admits pending requests in order, if the blocks for their caps fit beside what is set aside for started requests.
 void TrtLlm::no_evict(const View& view, Capacity& result) const {
   // Started requests have their whole life set aside: only the rest can be promised to others.
   Blk left = view.kv.total() - set_aside_;
@@ -106,19 +106,20 @@ void TrtLlm::no_evict(const View& view, Capacity& result) const {
   result.all = std::ssize(started_) + result.admitted < max_running_;
 }
 
-// Every request that fits this step, in order of arrival. One that does not fit pauses the last started one behind it,
-// or itself. The walk ends at the first pause.
+// Selects every request that fits this step, in order of arrival. If one does not fit, the last started request behind
+// it is paused, or the request itself. The walk ends at the first pause.
 void TrtLlm::utilization(const View& view, Decision& out, Capacity& result) {
   Blk left = started_.empty() ? view.kv.total() : view.kv.free();
-  std::size_t i = 0, j = 0;  // started and pending requests that may run
+  std::size_t i = 0, j = 0;  // number of started and of pending requests that may run
   result.in_order = started_.empty() || pending_.empty() || earlier(started_.back(), pending_.front());
   const Blk growth = view.kv.group_growth(1);
   if (result.in_order && result.members == std::ssize(started_) && growth <= left) {
     left -= growth;
-    i = started_.size();  // all decode: the common case, whatever the batch size
+    i = started_.size();  // all decode: the common case, O(1)
   }
   // Arrivals after the request that was paused are not looked at: they would overtake it.
   std::uint64_t end = arrivals_ + 1;
+  // Merges started and pending requests in order of arrival.
   while (static_cast<std::int64_t>(i + j) < max_running_) {
     const bool some_started = i < started_.size();
     const bool some_pending = j < pending_.size() && arrival_[pending_[j]] < end;
@@ -131,8 +132,9 @@ void TrtLlm::utilization(const View& view, Decision& out, Capacity& result) {
     const std::int64_t tokens = view.requests.decoding(id) ? view.requests.computed(id) + 1 : view.requests.length(id);
     const Blk need = view.kv.need(id, tokens);
     const bool room = make_room(id, need, left, i, view, out, result);
+    // Requests behind a paused one wait: they do not overtake it.
     if (!out.preempted.empty()) end = arrival_[out.preempted.back()];
-    if (next_started && i >= started_.size()) {  // it has gone itself; if it was refused, the pool is empty now
+    if (next_started && i >= started_.size()) {  // it was removed itself; if it was refused, the pool is empty now
       if (!out.preempted.empty()) break;
       continue;
     }
@@ -143,7 +145,7 @@ void TrtLlm::utilization(const View& view, Decision& out, Capacity& result) {
   result.admitted = static_cast<std::int64_t>(j);
 }
 
-// Pauses started requests, the last one first, until `need` blocks are there; those before `scheduled` may run already.
+// Pauses started requests, the last one first, until `need` blocks are free; those before `scheduled` may already run.
 bool TrtLlm::make_room(ReqId id, Blk need, Blk& left, std::size_t scheduled, const View& view, Decision& out,
                        Capacity& result) {
   while (need > left) {
@@ -153,7 +155,7 @@ bool TrtLlm::make_room(ReqId id, Blk need, Blk& left, std::size_t scheduled, con
     result.members -= view.requests.decoding(last) ? 1 : 0;
     leave(last, view);
     if (last == id && started_.empty() && need + view.kv.held(id) > view.kv.total()) {
-      out.rejects.push_back({last, 500, "kv_capacity"});  // alone, and still too large: it would never end
+      out.rejects.push_back({last, 500, "kv_capacity"});  // alone, and too large for the pool: it would never end
       return false;
     }
     out.preempted.push_back(last);
@@ -165,21 +167,22 @@ bool TrtLlm::make_room(ReqId id, Blk need, Blk& left, std::size_t scheduled, con
   return true;
 }
 
-// The capacity stage lets in no more than max_running, and no step ends with more decodes than its budget: all of them
-// always fit. With chunks, contexts share the rest in order of arrival; without, the first that does not fit ends it.
+// All decodes fit: the capacity stage admits at most max_running, and a step never ends with more decodes than its
+// budget. With chunks, contexts share the rest in order of arrival; without, the first that does not fit ends the walk.
 std::int64_t TrtLlm::micro_batch(const View& view, const Capacity& capacity, Decision& out, Forward& forward) const {
   std::int64_t room = budget_ - capacity.members;
   const auto add = [&](ReqId id) {
     const Tok computed = view.requests.computed(id), length = view.requests.length(id);
     const Tok tokens = chunked_ ? chunk(length - computed, room, view) : length - computed;
     if (tokens > room) return false;
+    // Nothing is left after rounding to whole blocks, but a shorter context may still fit.
     if (tokens == 0) return room > 0;
     room -= tokens;
-    if (computed == 0) out.kv.push_back({KvOp::Kind::grow, id, length});  // the whole context's blocks, when it starts
+    if (computed == 0) out.kv.push_back({KvOp::Kind::grow, id, length});  // all blocks of the context, when it starts
     forward.prefill.push_back({id, tokens, computed, computed + tokens == length});
     return true;
   };
-  // Started contexts are unfinished chunks; no pending request is earlier than these.
+  // Started contexts are unfinished chunks; all of them arrived before the pending requests.
   if (std::ssize(started_) > capacity.members)
     for (const ReqId id : started_)
       if (!view.requests.decoding(id) && !add(id)) return room;
@@ -197,7 +200,7 @@ Tok TrtLlm::chunk(Tok left, std::int64_t room, const View& view) const {
 
 void TrtLlm::start(const Forward& forward, const View& view) {
   for (const Segment& segment : forward.prefill) {
-    if (view.requests[segment.id].state == State::running) continue;  // a further chunk
+    if (view.requests[segment.id].state == State::running) continue;  // a later chunk: it has started already
     remove_one(pending_, segment.id);
     const auto order = [this](ReqId a, ReqId b) { return earlier(a, b); };
     started_.insert(std::upper_bound(started_.begin(), started_.end(), segment.id, order), segment.id);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// TensorRT-LLM: two stages a step. The capacity stage walks the requests in order of arrival and selects those that may
-// run. guaranteed_no_evict admits a request if the pool can hold it up to its cap. max_utilization admits every request
-// that fits this step, and pauses the last started ones when a generation no longer fits. static_batch admits only when
-// no request runs. The micro-batch stage takes from the selected ones what the token budget and the batch size allow,
-// in one mixed forward.
+// TensorRT-LLM: two stages per step. The capacity stage walks the requests in order of arrival and selects those that
+// may run. guaranteed_no_evict admits a request if the pool can hold it up to its cap. max_utilization admits every
+// request that fits this step, and pauses the last started ones when a decode no longer fits. static_batch admits only
+// when no request runs. The micro-batch stage takes as many of the selected requests as the token budget and the batch
+// size allow, in one mixed forward.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +27,12 @@ class TrtLlm final : public Policy {
   void digest(std::string& out) const override;
 
  private:
-  // What the capacity stage has found.
+  // Result of the capacity stage.
   struct Capacity {
-    std::int64_t admitted = 0;  // pending requests, from the front, that may run
-    std::int64_t members = 0;   // of the decode group that stay
+    std::int64_t admitted = 0;  // how many pending requests, from the front, may run
+    std::int64_t members = 0;   // members of the decode group that stay
     bool in_order = true;       // no started request arrived after a pending one
-    bool all = false;           // every pending request may run: the next arrival might, too
+    bool all = false;           // every pending request may run, so the next arrival might too
   };
   [[nodiscard]] Capacity capacity(const View& view, Decision& out);
   void no_evict(const View& view, Capacity& result) const;
@@ -53,9 +53,9 @@ class TrtLlm final : public Policy {
   Tok max_len_;
   std::vector<std::uint64_t> arrival_;  // by ReqId: a number that grows with every arrival
   std::uint64_t arrivals_ = 0;
-  std::deque<ReqId> pending_;   // in order of arrival; paused ones go back to their place
-  std::vector<ReqId> started_;  // likewise
-  Blk set_aside_ = 0;           // guaranteed_no_evict and static_batch: the lifetime blocks of started ones
+  std::deque<ReqId> pending_;   // in order of arrival; paused requests return to their place
+  std::vector<ReqId> started_;  // in order of arrival
+  Blk set_aside_ = 0;           // guaranteed_no_evict, static_batch: lifetime blocks of started requests
 };
 
 }  // namespace plimsoll::sched

@@ -9,7 +9,7 @@
 
 namespace plimsoll::sched {
 
-using ReqId = std::uint32_t;  // handle of a live request in its replica's RequestTable; reused after the request ended
+using ReqId = std::uint32_t;  // handle of a live request in its replica's RequestTable; reused after its end
 using Tok = std::int32_t;     // tokens of one request
 using Blk = std::int64_t;     // KV blocks
 

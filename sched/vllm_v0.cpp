@@ -24,7 +24,7 @@ VllmV0::VllmV0(const PolicyConfig& config)
       swap_blocks_(config.swap_blocks),
       max_len_(config.max_len()) {}
 
-// The server refuses what would outgrow the model's context; a prompt that no step can take is ignored later.
+// Refuses requests that would outgrow the model's context. A prompt too long for any step is ignored later.
 std::optional<Reject> VllmV0::admit(const Request& request, const View&) const {
   if (max_len_ > 0 && std::int64_t{request.prompt} + request.max_new > max_len_)
     return Reject{kNoRequest, 400, "max_model_len"};
@@ -58,29 +58,30 @@ void VllmV0::decide(Nanos now, const View& view, Decision& out) {
   } else {
     schedule_running(view, step, out, forward);
     if (!step.preempted) swap_in(view, step, out, forward);
-    // 0.1 admits no request while one is swapped out, nor one that it has just preempted. With chunked prefill,
-    // preempted requests join the queue only when the step is complete.
+    // 0.1 admits no request while any is swapped out, nor in a step that preempts. With chunked prefill, preempted
+    // requests join the queue only when the step is complete.
     const bool admits = variant_ == PolicyVariant::vllm_chunked || (swapped_.empty() && !step.preempted);
     if (admits) schedule_waiting(now, view, step, out, forward);
   }
   for (const ReqId id : step.requeued) waiting_.push_front(id);
+  // If all remaining members decode, the step is one of the whole group, which costs O(1).
   if (!forward.listed.empty()) {
     forward.decodes = std::ssize(forward.listed) == step.members ? Decodes::group : Decodes::listed;
     if (forward.decodes == Decodes::group) forward.listed.clear();
   }
   if (forward.prefill.empty() && forward.decodes == Decodes::none) {
     out.drop_forward();
-    // A step that only preempted or refused is followed by the next one at once.
+    // After a step that only preempted or refused, the next one follows at once.
     if (step.preempted || !out.rejects.empty()) out.wake_at = now + 1;
     return;
   }
   if (!forward.prefill.empty()) prompt_started_ = now;
   const bool pure = forward.prefill.empty() && forward.decodes == Decodes::group && out.kv.empty();
-  // After a preemption the next step may admit again what this one could not.
+  // After a preemption the next step may admit what this one could not.
   if (pure && !step.preempted) set_repeat(now, view, out);
 }
 
-// Prefills alone if there are any, else decodes.
+// Schedules only prefills if there are any, else decodes.
 void VllmV0::decide_default(Nanos now, const View& view, Step& step, Decision& out, Forward& forward) {
   if (swapped_.empty()) schedule_waiting(now, view, step, out, forward);
   if (!forward.prefill.empty()) return;
@@ -89,11 +90,11 @@ void VllmV0::decide_default(Nanos now, const View& view, Step& step, Decision& o
 }
 
 void VllmV0::schedule_running(const View& view, Step& step, Decision& out, Forward& forward) {
-  const bool limited = variant_ == PolicyVariant::vllm_chunked;  // the others decode whatever the budget
+  const bool limited = variant_ == PolicyVariant::vllm_chunked;  // the other variants decode regardless of the budget
   const Blk growth = view.kv.group_growth(1);
   const bool all_decode = step.members == std::ssize(running_) && (!limited || step.members <= step.budget);
   if (all_decode && growth + 1 <= step.free) {
-    // The last request, too, finds a free block: all decode, whatever the batch size.
+    // Even the last request finds a free block: all decode, in O(1) whatever the batch size.
     step.budget -= step.members;
     step.free -= growth;
     if (step.members > 0) forward.decodes = Decodes::group;
@@ -106,13 +107,14 @@ void VllmV0::schedule_running(const View& view, Step& step, Decision& out, Forwa
   }
 }
 
-// False: the request itself was the last one left and had to go.
+// Returns false if the request itself was the last one left and was preempted or refused.
 bool VllmV0::schedule_one(ReqId id, const View& view, Step& step, Decision& out, Forward& forward) {
   while (step.free < 1) {
     const ReqId last = running_.back();
     running_.pop_back();
     if (running_.empty() && !view.requests.decoding(last)) {
-      // It runs alone and its unfinished prompt fills the pool: the next chunk needs a free block, and none will come.
+      // It runs alone, and its unfinished prompt fills the pool: the next chunk needs a free block that will never
+      // come.
       out.rejects.push_back({last, 500, "kv_capacity"});
       step.free += view.kv.held(last);
       step.preempted = true;
@@ -140,7 +142,7 @@ void VllmV0::preempt(ReqId id, const View& view, Step& step, Decision& out) {
   step.members -= view.requests.decoding(id) ? 1 : 0;
   const Blk held = view.kv.held(id);
   step.free += held;
-  // The product swaps unfinished prompts too, and wants their whole rest in one step later; here they start anew.
+  // The product also swaps unfinished prompts, and restores the whole rest in one later step; here they are recomputed.
   if (!swaps_ || !view.requests.decoding(id)) {
     out.preempted.push_back(id);
     out.kv.push_back({KvOp::Kind::free_all, id, 0});
@@ -151,12 +153,12 @@ void VllmV0::preempt(ReqId id, const View& view, Step& step, Decision& out) {
   for (const KvOp& op : out.kv)
     if (op.kind == KvOp::Kind::swap_out) in_use += view.kv.held(op.id);
   if (in_use + held > swap_blocks_) {
-    out.rejects.push_back({id, 500, "swap_space"});  // the engine itself stops with an error here
+    out.rejects.push_back({id, 500, "swap_space"});  // here the product stops with an error
     return;
   }
   out.preempted.push_back(id);
   out.kv.push_back({KvOp::Kind::swap_out, id, 0});
-  // 0.1 sorts them by arrival; later versions take them back in the order in which they went.
+  // 0.1 sorts them by arrival; later versions restore them in the order of their swap-out.
   const auto place = variant_ != PolicyVariant::vllm_01
                          ? swapped_.end()
                          : std::find_if(swapped_.begin(), swapped_.end(), [&](ReqId other) {
@@ -165,7 +167,7 @@ void VllmV0::preempt(ReqId id, const View& view, Step& step, Decision& out) {
   swapped_.insert(place, id);
 }
 
-// Swapped-out requests come back strictly before new ones, and only if one more block stays free for each.
+// Swapped-out requests return strictly before new ones, and only if one more block stays free for each.
 void VllmV0::swap_in(const View& view, Step& step, Decision& out, Forward& forward) {
   while (!swapped_.empty()) {
     const ReqId id = swapped_.front();
@@ -175,6 +177,7 @@ void VllmV0::swap_in(const View& view, Step& step, Decision& out, Forward& forwa
       swapped_.pop_front();
       continue;
     }
+    // Keeps the watermark and one more block free, unless the pool is empty: then waiting would not help.
     if (step.free - blocks - 1 < watermark(view) && !(running_.empty() && step.free == view.kv.total())) return;
     if (step.budget < 1 || std::ssize(running_) >= max_running_) return;
     const Blk growth = view.kv.blocks_for(view.requests.computed(id) + 1) - blocks;
@@ -199,10 +202,11 @@ void VllmV0::schedule_waiting(Nanos now, const View& view, Step& step, Decision&
   if (max_len_ > 0) limit = std::min<std::int64_t>(limit, max_len_);
   const bool delays = variant_ == PolicyVariant::standard && !running_.empty();
   while (!waiting_.empty()) {
-    if (delays && now < delay_ends(view)) return;  // asked for each request anew
+    if (delays && now < delay_ends(view)) return;  // checked again for each request
     const ReqId id = waiting_.front();
     const Tok length = view.requests.length(id);
     const Blk need = view.kv.blocks_for(length);
+    // Ignores a prompt that no step can take, or that would never leave the watermark free.
     if (length > limit || view.kv.total() - need < watermark(view)) {
       out.rejects.push_back({id, 400, "ignored"});
       waiting_.pop_front();
@@ -220,16 +224,16 @@ void VllmV0::schedule_waiting(Nanos now, const View& view, Step& step, Decision&
   }
 }
 
-// scheduler_delay_factor: while anything runs, the queue may fill until its oldest request, which is its head, is older
-// than so many times the last prefill step.
+// scheduler_delay_factor: while a request runs, new ones are held back until the head of the queue, the oldest, has
+// waited long enough: this factor times the duration of the last prefill step.
 Nanos VllmV0::delay_ends(const View& view) const {
   if (delay_factor_ <= 0 || waiting_.empty()) return 0;
   const Nanos delay = static_cast<Nanos>(std::floor(delay_factor_ * static_cast<double>(prompt_latency_)));
   return view.requests[waiting_.front()].arrival + delay + 1;
 }
 
-// Until a request finishes, the free blocks only shrink, so a blocked queue stays blocked; only the delay runs out. An
-// arrival becomes the head of an empty queue and may be refused there even when there is no room for it.
+// Until a request finishes, the number of free blocks only shrinks, so a blocked queue stays blocked; only the delay
+// can end. An arrival at the head of an empty queue may be refused there even if there is no room for it.
 void VllmV0::set_repeat(Nanos now, const View& view, Decision& out) const {
   out.repeat = std::max<std::int64_t>(0, view.kv.group_steps(view.kv.free() - 1) - 1);
   out.arrival_breaks = waiting_.empty() && (swapped_.empty() || variant_ == PolicyVariant::vllm_chunked);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// vLLM before V1. The 0.2-0.6 default runs prefills or decodes, prefills first; 0.1 adds whole prefills to the decodes;
-// with chunked prefill decodes come first and prompts fill up the token budget. A whole prompt's blocks are taken at
-// admission. A decode needs one free block even when its last one has room (block manager v1); when there is none,
-// the last of the running requests is preempted. docs/policies.md has the rules' sources.
+// vLLM before V1. The default of 0.2-0.6 runs prefills or decodes, prefills first; 0.1 adds whole prefills to the
+// decodes. With chunked prefill, decodes come first and prompts fill up the token budget. A whole prompt's blocks are
+// taken at admission. A decode needs one free block even if its last one has room (block manager v1); if there is none,
+// the last of the running requests is preempted. docs/policies.md gives the sources of the rules.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +26,12 @@ class VllmV0 final : public Policy {
   void digest(std::string& out) const override;
 
  private:
-  // What is left while a step is put together.
+  // What is left to give out while a step is put together.
   struct Step {
     std::int64_t budget = 0;  // tokens
     Blk free = 0;
     bool preempted = false;
-    std::int64_t members = 0;     // of the decode group that stay in the step
+    std::int64_t members = 0;     // members of the decode group that stay in the step
     std::vector<ReqId> requeued;  // preempted by recompute, latest first
   };
   void decide_default(Nanos now, const View& view, Step& step, Decision& out, Forward& forward);
@@ -52,7 +52,7 @@ class VllmV0 final : public Policy {
   Tok max_len_;
   std::deque<ReqId> waiting_, swapped_;
   std::vector<ReqId> running_;
-  Nanos prompt_started_ = -1, prompt_latency_ = 0;  // of the last prefill step
+  Nanos prompt_started_ = -1, prompt_latency_ = 0;  // start and duration of the last prefill step
 };
 
 }  // namespace plimsoll::sched

@@ -22,7 +22,7 @@ VllmV1::VllmV1(const PolicyConfig& config)
       version_(config.version),
       max_len_(config.max_len()) {}
 
-// The server refuses what would outgrow the model's context.
+// Refuses requests that would outgrow the model's context.
 std::optional<Reject> VllmV1::admit(const Request& request, const View&) const {
   if (max_len_ > 0 && std::int64_t{request.prompt} + request.max_new > max_len_)
     return Reject{kNoRequest, 400, "max_model_len"};
@@ -34,13 +34,13 @@ void VllmV1::on_cancel(ReqId id, const View&, Nanos) {
   if (!remove_one(waiting_, id)) remove_one(running_, id);
 }
 
-// A request that was preempted while its last token was on its way has gone back to the queue.
+// A request that was preempted while its last token was being computed has returned to the queue.
 void VllmV1::on_steps_done(const StepsDone& done, const View&, Nanos) {
   for (const ReqId id : done.finished)
     if (!remove_one(running_, id)) remove_one(waiting_, id);
 }
 
-// By priority, then by arrival.
+// Inserts the request by priority, then by arrival.
 void VllmV1::enqueue(ReqId id, const View& view) {
   if (!by_priority_) {
     waiting_.push_back(id);
@@ -51,7 +51,7 @@ void VllmV1::enqueue(ReqId id, const View& view) {
   waiting_.insert(std::upper_bound(waiting_.begin(), waiting_.end(), id, before), id);
 }
 
-// A request that is alone takes nothing from others: from 0.31 on its prompt is not cut.
+// A lone request takes nothing from others: from 0.31 on its prompt is not cut.
 std::int64_t VllmV1::threshold() const {
   return version_ >= 31 && running_.size() + waiting_.size() <= 1 ? 0 : threshold_;
 }
@@ -63,7 +63,7 @@ void VllmV1::decide(Nanos now, const View& view, Decision& out) {
   const Blk growth = view.kv.group_growth(1);
   if (decoding + view.requests.capped() == std::ssize(running_) && decoding <= step.budget &&
       growth <= step.kv.free()) {
-    step.budget -= decoding;  // all decode: the common case, whatever the batch size
+    step.budget -= decoding;  // all decode: the common case, O(1) whatever the batch size
     step.kv.take(growth);
     if (decoding > 0) forward.decodes = Decodes::group;
   } else {
@@ -72,14 +72,14 @@ void VllmV1::decide(Nanos now, const View& view, Decision& out) {
   if (!step.preempted) schedule_waiting(view, step, out, forward);
   if (forward.prefill.empty() && forward.decodes == Decodes::none) {
     out.drop_forward();
-    if (step.preempted) out.wake_at = now + 1;  // a step that only made room is followed by the next one at once
+    if (step.preempted) out.wake_at = now + 1;  // the next step follows at once after one that only made room
     return;
   }
   if (forward.prefill.empty() && forward.decodes == Decodes::group && out.kv.empty()) set_repeat(view, step, out);
 }
 
-// Running requests in order: a decode needs one token, an unfinished prefill its next chunk. A request whose last token
-// is on its way needs nothing.
+// Schedules running requests in order: a decode needs one token, an unfinished prefill its next chunk. A request whose
+// last token is being computed needs nothing.
 void VllmV1::schedule_running(const View& view, Step& step, Decision& out, Forward& forward) {
   given_.clear();
   for (step.turn = 0; step.turn < running_.size() && step.budget > 0; ++step.turn) {
@@ -111,7 +111,7 @@ void VllmV1::fill(const View& view, Decision& out, Forward& forward) const {
     forward.prefill.push_back(
         {given.id, static_cast<Tok>(given.tokens), given.computed, end == view.requests.length(given.id)});
   }
-  // If all members that are left decode, the step is one of the group and costs O(1); a list is for the rare others.
+  // If all remaining members decode, the step is one of the group and costs O(1). A list is needed only in rare cases.
   std::int64_t members = view.requests.group_size();
   for (const ReqId id : out.preempted) members -= view.requests.decoding(id) ? 1 : 0;
   for (const Reject& refusal : out.rejects) members -= view.requests.decoding(refusal.id) ? 1 : 0;
@@ -124,8 +124,8 @@ void VllmV1::fill(const View& view, Decision& out, Forward& forward) const {
   }
 }
 
-// Takes the blocks that the request wants, preempting others while they are not there. False: the request itself had to
-// go.
+// Takes the blocks that the request needs, and preempts others until they are free. Returns false if the request itself
+// had to go.
 bool VllmV1::make_room(const Given& wanted, const View& view, Step& step, Decision& out) {
   const std::int64_t end = wanted.computed + wanted.tokens;
   const Blk need = view.kv.need(wanted.id, end);
@@ -136,7 +136,7 @@ bool VllmV1::make_room(const Given& wanted, const View& view, Step& step, Decisi
     if (running_.size() == 1 && view.kv.blocks_for(end) > view.kv.total()) {
       running_.clear();
       step.kv.release(last);
-      out.rejects.push_back({last, 500, "kv_capacity"});  // alone, and still too large: it would never end
+      out.rejects.push_back({last, 500, "kv_capacity"});  // alone, and too large for the pool: it would never end
       return false;
     }
     preempt(index, view, step, out);
@@ -151,7 +151,7 @@ bool VllmV1::make_room(const Given& wanted, const View& view, Step& step, Decisi
   return true;
 }
 
-// The last one admitted; by priority, the least urgent one.
+// Returns the index of the request to preempt: the last admitted one, or by priority the least urgent one.
 std::size_t VllmV1::victim(const View& view) const {
   if (!by_priority_) return running_.size() - 1;
   const auto rank = [&view](ReqId r) { return std::pair(view.requests.priority(r), view.requests[r].serial); };
@@ -207,7 +207,7 @@ void VllmV1::schedule_waiting(const View& view, Step& step, Decision& out, Forwa
       skipped_.push_back(waiting_.front());
     } else {
       if (!running_.empty() || step.kv.free() < view.kv.total()) break;
-      out.rejects.push_back({waiting_.front(), 500, "kv_capacity"});  // it does not fit an empty pool: it never will
+      out.rejects.push_back({waiting_.front(), 500, "kv_capacity"});  // it does not fit even an empty pool
     }
     waiting_.pop_front();
   }
@@ -215,7 +215,7 @@ void VllmV1::schedule_waiting(const View& view, Step& step, Decision& out, Forwa
     if (by_priority_)
       enqueue(id, view);
     else
-      waiting_.push_front(id);  // the last one skipped is the first one next time
+      waiting_.push_front(id);  // reverses their order: the last one skipped comes first next time
   }
   skipped_.clear();
 }
@@ -228,10 +228,10 @@ VllmV1::Admission VllmV1::admit_head(const View& view, Step& step, Decision& out
   const Tok computed = lost + hit.tokens;
   std::int64_t tokens = length - computed;
   if (step.threshold > 0) tokens = std::min(tokens, step.threshold);
-  // Up to 0.11, shorter prompts pass one that does not fit the rest of the budget.
+  // Up to 0.11, shorter prompts may overtake one that exceeds the rest of the budget.
   if (!chunked_ && tokens > step.budget) return version_ <= 11 ? Admission::passed : Admission::blocked;
   tokens = std::min(tokens, step.budget);
-  // The watermark protects those that run already.
+  // The watermark protects requests that already run.
   const Blk spared = running_.empty() ? 0 : static_cast<Blk>(watermark_ * static_cast<double>(view.kv.total()));
   // Idle cached blocks count as free until they are attached, so they are needed on top of fresh ones.
   const Blk attached = hit.tokens / view.kv.block_tokens();
@@ -253,10 +253,10 @@ VllmV1::Admission VllmV1::admit_head(const View& view, Step& step, Decision& out
   return Admission::admitted;
 }
 
-// Until a request finishes, the free blocks only shrink and a blocked queue stays blocked.
+// Until a request finishes, the number of free blocks only shrinks, so a blocked queue stays blocked.
 void VllmV1::set_repeat(const View& view, const Step& step, Decision& out) const {
   const bool may_pass = by_priority_ || (version_ <= 11 && !chunked_);
-  // Each step turns the skipped requests round.
+  // Each step reverses the order of the skipped requests.
   if (!may_pass || by_priority_ || waiting_.size() < 2)
     out.repeat = std::max<std::int64_t>(0, view.kv.group_steps(view.kv.free()) - 1);
   out.arrival_breaks = (waiting_.empty() || may_pass) && step.budget > 0 && std::ssize(running_) < max_running_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// vLLM V1: no phases. Each step first gives every running request the tokens it still lacks (one for decodes, a chunk
-// of the prompt for others) in order of admission, taking blocks as it goes and preempting from the tail; then, if
-// nothing was preempted, admits waiting requests with what is left of the token budget. docs/policies.md has the rules'
-// sources.
+// vLLM V1: no separate phases. Each step first gives every running request the tokens that it still lacks, in order of
+// admission: one for a decode, a chunk of the prompt for the others. It takes blocks and preempts from the tail as
+// needed. Then, if nothing was preempted, it admits waiting requests with the rest of the token budget.
+// docs/policies.md gives the sources of the rules.
 #pragma once
 
 #include <cstdint>
@@ -27,14 +27,14 @@ class VllmV1 final : public Policy {
   void digest(std::string& out) const override;
 
  private:
-  // What is left while a step is put together.
+  // What is left to give out while a step is put together.
   struct Step {
     std::int64_t budget = 0, threshold = 0;
     KvPreview kv;
     bool preempted = false;
     std::size_t turn = 0;  // of the running requests, the one that is given its tokens
   };
-  // What the step gives a request that runs.
+  // What the step gives to a running request.
   struct Given {
     ReqId id = kNoRequest;
     std::int64_t tokens = 0;
@@ -63,8 +63,8 @@ class VllmV1 final : public Policy {
   Tok max_len_;
   std::deque<ReqId> waiting_;
   std::vector<ReqId> running_;
-  std::vector<Given> given_;    // of the step that is put together
-  std::vector<ReqId> skipped_;  // by admissions of this step
+  std::vector<Given> given_;    // for the step that is being put together
+  std::vector<ReqId> skipped_;  // skipped by the admissions of this step
 };
 
 }  // namespace plimsoll::sched

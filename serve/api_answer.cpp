@@ -11,7 +11,7 @@ namespace plimsoll::serve {
 
 namespace {
 
-// About four characters a token with the space, as in the prompts.
+// With its space, a word has about four characters, as a token of a prompt does.
 constexpr std::array<std::string_view, 16> kWords = {"the",  "sea", "is",   "calm", "and", "our", "ship", "can",
                                                      "take", "on",  "more", "load", "to",  "her", "own",  "mark"};
 
@@ -82,6 +82,7 @@ void completion_events(std::string& out, const AnswerHead& head, const AnswerPar
 
 void chat_events(std::string& out, const AnswerHead& head, const AnswerPart& part) {
   constexpr std::string_view kObject = "chat.completion.chunk";
+  // A chat stream begins with an event that has the role but no text.
   if (part.from == 0) {
     begin_event(out, head, kObject);
     out += R"({"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null})";
@@ -99,7 +100,7 @@ void chat_events(std::string& out, const AnswerHead& head, const AnswerPart& par
 
 std::string_view tgi_finish(Finish finish) { return finish == Finish::length ? "length" : "eos_token"; }
 
-// TGI's stream has an event for each token, and no end of its own.
+// TGI's stream has one event per token and no closing event.
 void tgi_events(std::string& out, const AnswerHead& head, const AnswerPart& part) {
   for (sched::Tok i = part.from; i < part.to; ++i) {
     const bool last = part.last && i + 1 == part.to;

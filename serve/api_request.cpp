@@ -17,11 +17,11 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kLongestName = 256;            // bytes; every event of a stream repeats the model's
-constexpr std::int64_t kMostTokens = (1 << 30) - 1;  // input + output fit 32 bits
-constexpr std::int64_t kChatTokens = 4;              // a message's own, around its text
+constexpr std::size_t kLongestName = 256;            // bytes; every event of a stream repeats the model's name
+constexpr std::int64_t kMostTokens = (1 << 30) - 1;  // input + output must fit 32 bits
+constexpr std::int64_t kChatTokens = 4;              // tokens that a message adds to its text
 
-/// Thrown and caught in this file.
+/// Internal to this file: thrown and caught here.
 struct Refusal {
   ApiError error;
 };
@@ -30,13 +30,13 @@ struct Refusal {
   throw Refusal{{.status = 400, .message = fmt::format("{}: {}", field, text), .param = field, .code = {}}};
 }
 
-/// A JSON object and where it is in the request.
+/// A JSON object and its place in the request.
 class Fields {
  public:
   Fields(const json& object, std::string place) : object_(object), place_(std::move(place)) {}
 
   [[nodiscard]] std::string path(const char* name) const { return place_.empty() ? name : place_ + '.' + name; }
-  /// Null where the field is missing or null.
+  /// Returns null if the field is missing or null.
   [[nodiscard]] const json* find(const char* name) const {
     const auto found = object_.find(name);
     return found == object_.end() || found->is_null() ? nullptr : &*found;
@@ -68,7 +68,7 @@ class Fields {
     if (!value->is_string()) refuse(path(name), "found no string");
     return value->get<std::string>();
   }
-  /// An object; null where it is missing.
+  /// Returns an object; null if it is missing.
   [[nodiscard]] const json* object(const char* name) const {
     const json* const value = find(name);
     if (value != nullptr && !value->is_object()) refuse(path(name), "found no object");
@@ -116,6 +116,7 @@ void add_message(const json& message, const std::string& place, PromptCounter& p
   const std::string role = fields.text("role");
   if (role.empty()) refuse(fields.path("role"), "a message needs a role");
   if (fields.find("tool_calls") != nullptr) refuse(fields.path("tool_calls"), "tools are not served");
+  // A role counts as tokens with their own hash, so that prompts that differ in it share no blocks from there on.
   prompt.add_token(std::hash<std::string>{}(role), kChatTokens);
   const json* const content = fields.find("content");
   if (content == nullptr) {
@@ -145,7 +146,7 @@ void take_prompt(ApiRequest& request, PromptCounter& prompt, const char* field) 
 
 // ---- OpenAI -------------------------------------------------------------------------------------------------
 
-// What would need a model, or several answers.
+// Refuses what would need a real model, or several answers.
 void refuse_unserved(const Fields& fields) {
   for (const char* const name : {"tools", "functions"}) {
     const json* const value = fields.find(name);
@@ -164,7 +165,7 @@ void refuse_unserved(const Fields& fields) {
     if (fields.find(name) != nullptr) refuse(name, "only text is served");
 }
 
-// Fields that change no timing, but that an engine would refuse if they were malformed.
+// Checks fields that do not affect timing, because a real engine refuses them if they are malformed.
 void check_sampling(const Fields& fields) {
   fields.check_number("temperature", 0, 2);
   fields.check_number("top_p", 0, 1);
@@ -210,6 +211,7 @@ ApiRequest read_openai(Api api, const json& body, const PromptRules& rules) {
   read_stream(fields, request);
   read_lengths(fields, api, request);
   const std::string user = fields.text("user");
+  // 0 means no session, so the lowest bit is always set.
   if (!user.empty()) request.session = std::hash<std::string>{}(user) | 1U;
   PromptCounter prompt(rules.chars_per_token, rules.hash_tokens);
   const json* const text = fields.find("prompt");

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests of the APIs that the server speaks: OpenAI's completions and chat completions, and TGI's. What cannot be
-// simulated is refused by the name of its field; fields that change no timing are checked and left; unknown ones are
-// ignored.
+// Parses requests of the served APIs: OpenAI's completions and chat completions, and TGI's. Fields that cannot be
+// simulated are refused by name; fields that do not affect timing are checked and dropped; unknown fields are ignored.
 #pragma once
 
 #include <cstdint>
@@ -16,29 +15,29 @@ namespace plimsoll::serve {
 
 enum class Api : std::uint8_t { completions, chat, tgi };
 
-/// An error as OpenAI's API reports it.
+/// An error in the form of OpenAI's API.
 struct ApiError {
   int status = 400;
   std::string message = {};
-  std::string param = {};  // the field; empty: none
-  std::string code = {};   // empty: none
+  std::string param = {};  // the name of the field; empty if none
+  std::string code = {};   // empty if none
 };
 
 struct ApiRequest {
-  std::string model;  // empty: not stated
+  std::string model;  // empty if not stated
   bool stream = false, include_usage = false, continuous_usage = false;
-  bool details = false;  // TGI
+  bool details = false;  // TGI only
   std::int64_t input = 0;
-  std::vector<std::uint64_t> hashes;  // of the prompt's blocks
-  sched::Tok max_tokens = 0;          // 0: not stated
+  std::vector<std::uint64_t> hashes;  // of the blocks of the prompt
+  sched::Tok max_tokens = 0;          // 0 if not stated
   sched::Tok min_tokens = 0;
   bool ignore_eos = false;
-  std::uint64_t session = 0;  // of the field user; 0: none
+  std::uint64_t session = 0;  // from the field `user`; 0 if none
 };
 
 struct PromptRules {
   double chars_per_token = 4;
-  sched::Tok hash_tokens = 0;  // of a block; 0: no hashes
+  sched::Tok hash_tokens = 0;  // tokens per hashed block; 0 for no hashes
 };
 
 [[nodiscard]] std::variant<ApiRequest, ApiError> read_request(Api api, std::string_view body, const PromptRules& rules);

@@ -104,7 +104,7 @@ void Arrivals::dispatched(ClientId client, std::int32_t replica, std::optional<s
   request.replica = replica;
   if (!id) return;
   request.id = *id;
-  request.call.hashes = {};  // the replica has them
+  request.call.hashes = {};  // the replica has its own copy
   std::vector<ClientId>& handles = handles_[static_cast<std::size_t>(replica)];
   if (*id >= handles.size()) handles.resize(*id + 1);
   handles[*id] = client;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The requests of a served run: they come from outside at any time, pass the engine's front end, and end or are given
-// up. One thread calls.
+// The requests of a served run. They arrive from outside at any time, pass the engine's front end, and end or are
+// abandoned by their client. For one thread.
 #pragma once
 
 #include <cstdint>
@@ -15,28 +15,28 @@ namespace plimsoll::serve {
 
 using load::ClientId;
 
-/// What a request asks of the scheduler.
+/// What the scheduler must know of a request.
 struct NewCall {
   sched::Tok input = 1, output = 1, cap = 1;  // output: the true length, at most cap
   std::uint64_t session = 0;
-  std::vector<std::uint64_t> hashes;  // of the prompt's blocks
+  std::vector<std::uint64_t> hashes;  // of the blocks of the prompt
   sched::Tok hash_tokens = 0;
 };
 
-/// Learns what becomes of requests. `client` may be reused after ended() or failed().
+/// Is notified of the progress of requests. `client` may be reused after ended() or failed().
 class CallListener {
  public:
   virtual ~CallListener() = default;
-  /// The request has `generated` output tokens by now; more will come.
+  /// The request has `generated` output tokens so far; more will follow.
   virtual void produced(ClientId client, sched::Tok generated, Nanos now) = 0;
   virtual void ended(ClientId client, const sched::FinishedAttempt& attempt) = 0;
-  /// Its replica has failed, or none serves.
+  /// The request's replica has failed, or no replica serves.
   virtual void failed(ClientId client, const char* code, Nanos now) = 0;
 };
 
 class Arrivals final : public load::Senders {
  public:
-  /// The listener outlives this.
+  /// The listener must outlive this object.
   Arrivals(std::int32_t replicas, CallListener& listener)
       : front_end_({}, replicas), handles_(static_cast<std::size_t>(replicas)), listener_(listener) {}
   /// Requests that come within `gap` of each other, at most `longest` after the first, may have been sent at one
@@ -50,20 +50,20 @@ class Arrivals final : public load::Senders {
   void told(Nanos now);
   /// When the instant closes, if more requests of it are expected that would be delivered by `time`; -1: none are.
   [[nodiscard]] Nanos awaited_until(Nanos time) const;
-  /// What requests pass before they are delivered. Before the first add().
+  /// Sets the front end that requests pass before they are delivered. Call it before the first add().
   void pass_through(const load::FrontEnd& front_end) {
     front_end_ = {front_end, static_cast<std::int32_t>(handles_.size())};
   }
 
   /// A client sends a request at `now`. Requests are delivered in the order of their adding.
   ClientId add(NewCall call, Nanos now);
-  /// The client has left: nothing more is told of the request.
+  /// The client has left: its request is cancelled and the listener not notified any more.
   void leave(ClientId client, Nanos now);
-  /// The client of the request that has handle `id` in a replica; nothing if it has left.
+  /// Returns the client of the request with handle `id` in a replica; nullopt if it has left.
   [[nodiscard]] std::optional<ClientId> client_of(std::size_t slot, sched::ReqId id, std::uint64_t serial) const;
   [[nodiscard]] const NewCall& call(ClientId client) const { return open_[client].call; }
   [[nodiscard]] Nanos sent(ClientId client) const { return open_[client].sent; }
-  /// Where the request was delivered; -1: nowhere yet.
+  /// Returns the replica to which the request was delivered; -1 if none yet.
   [[nodiscard]] std::int32_t replica(ClientId client) const { return open_[client].replica; }
   [[nodiscard]] std::size_t open() const { return count_; }
 
@@ -76,7 +76,7 @@ class Arrivals final : public load::Senders {
   void lose(std::int32_t replica, Nanos now) override;
   [[nodiscard]] std::optional<load::TimedOut> time_out(Nanos now) override;
   bool ended(const sched::FinishedAttempt& ended, Nanos now) override;
-  /// Never: more may come.
+  /// Never true, since more requests may arrive.
   [[nodiscard]] bool done() const override { return false; }
 
  private:
@@ -107,9 +107,9 @@ class Arrivals final : public load::Senders {
   load::FrontEndQueue front_end_;
   std::vector<Open> open_;
   std::vector<ClientId> free_;
-  std::deque<Queued> queue_;                    // in the front end; the first is open
-  std::deque<Left> left_;                       // clients that gave up on a request in a replica
-  std::vector<std::vector<ClientId>> handles_;  // by replica and handle
+  std::deque<Queued> queue_;                    // requests in the front end; the first one is open
+  std::deque<Left> left_;                       // clients that left while a replica had their request
+  std::vector<std::vector<ClientId>> handles_;  // indexed by replica, then by handle
   CallListener& listener_;
   Nanos gap_ = 0, longest_ = 0;
   Nanos instant_ = -1, closes_ = -1;  // requests until closes_ were sent at instant_, one shortly after the other

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads long request bodies on a thread of its own, so that a long prompt holds up no stream.
+// Parses long request bodies on its own thread, so that a long prompt delays no stream.
 #pragma once
 
 #include <condition_variable>
@@ -18,18 +18,18 @@ namespace plimsoll::serve {
 class BodyReader {
  public:
   using Result = std::variant<ApiRequest, ApiError>;
-  /// Called on the reader's thread.
+  /// Called on the thread of the reader.
   using Done = std::function<void(Result&& result)>;
-  /// Bodies up to this size are read at once by the caller.
+  /// The caller parses bodies up to this size itself.
   static constexpr std::size_t kShort = std::size_t{64} << 10U;
 
   explicit BodyReader(const PromptRules& rules);
-  /// Bodies that wait are not read any more.
+  /// Drops bodies that still wait.
   ~BodyReader();
   BodyReader(const BodyReader&) = delete;
   BodyReader& operator=(const BodyReader&) = delete;
 
-  /// False, and nothing happens, if too much waits already.
+  /// Queues a body. Returns false, and does nothing, if too many bytes wait already.
   [[nodiscard]] bool read(Api api, std::string body, Done done);
 
  private:
@@ -43,10 +43,10 @@ class BodyReader {
   PromptRules rules_;
   std::mutex mutex_;
   std::condition_variable more_;
-  std::deque<Job> jobs_;   // under mutex_, as what follows
-  std::size_t bytes_ = 0;  // of the bodies that wait
+  std::deque<Job> jobs_;   // guarded by mutex_, as are the next two members
+  std::size_t bytes_ = 0;  // total size of the waiting bodies
   bool ends_ = false;
-  std::thread thread_;  // the last member: it sees the others
+  std::thread thread_;  // last, so that it starts after the other members exist
 };
 
 }  // namespace plimsoll::serve

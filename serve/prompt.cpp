@@ -37,7 +37,7 @@ void PromptCounter::add_text(std::string_view text) {
       if (static_cast<double>(characters) >= end) {
         if (tokens > 0) add_token(value);
         end = std::floor(static_cast<double>(++tokens) * chars_per_token_);
-        value = 0x7465787400000000ULL;  // apart from ids of tokens
+        value = 0x7465787400000000ULL;  // "text": keeps hashes of text apart from ids of tokens
       }
       ++characters;
     }

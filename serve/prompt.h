@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A prompt as the scheduler sees it: how many tokens it has, and a hash for each of its whole blocks, so that prompts
-// that begin alike share cached blocks. Nothing of its text is kept.
+// A prompt as the scheduler sees it: its number of tokens, and a hash for each full block, so that prompts with the
+// same beginning share cached blocks. Keeps none of the text.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@ namespace plimsoll::serve {
 
 class PromptCounter {
  public:
-  /// A token of text is `chars_per_token` characters (not bytes), the last one perhaps fewer. `block_tokens`: tokens
-  /// that a hash stands for; 0: none are made.
+  /// A token of text is `chars_per_token` characters (not bytes); the last one may be shorter. `block_tokens` is the
+  /// number of tokens that a hash represents; 0 for no hashes.
   PromptCounter(double chars_per_token, sched::Tok block_tokens)
       : chars_per_token_(chars_per_token), block_tokens_(block_tokens) {}
 
-  /// Adds a text, which begins with a token of its own. `text` is valid UTF-8.
+  /// Adds a text, which starts a new token. `text` must be valid UTF-8.
   void add_text(std::string_view text);
-  /// Adds `count` tokens known by `value` alone.
+  /// Adds `count` tokens that are identified by `value` alone.
   void add_token(std::uint64_t value, std::int64_t count = 1);
 
   [[nodiscard]] std::int64_t tokens() const { return tokens_; }
-  /// Of the whole blocks, each of all tokens up to the block's end.
+  /// Returns the hashes of the full blocks. Each hash covers all tokens up to the end of its block.
   [[nodiscard]] std::vector<std::uint64_t> take_hashes() { return std::move(hashes_); }
 
  private:

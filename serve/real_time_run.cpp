@@ -57,7 +57,7 @@ void RealTimeRun::gather(Nanos now) {
   }
 }
 
-// Times in between belong to what happens next, so that each event is handled at its own time however late it is.
+// Times in between belong to the next event: each event is handled at its own model time, however late it really is.
 Nanos RealTimeRun::wait(Nanos until) {
   if (ends_) return now_;
   const auto look_at = std::chrono::steady_clock::now() + kLookEvery;
@@ -82,7 +82,7 @@ std::optional<sched::ReqId> RealTimeRun::arrive(std::size_t slot, const sched::N
   return SimRun::arrive(slot, request, now);
 }
 
-// A step in flight is finished with the request.
+// A step in flight completes with the request; the request is cancelled after it.
 void RealTimeRun::cancel(std::size_t slot, sched::ReqId id, std::uint64_t serial, Nanos now) {
   if (busy(slot))
     lanes_[slot].cancels.push_back({id, serial});
@@ -136,7 +136,7 @@ void RealTimeRun::advanced(std::size_t slot, Nanos now) {
   ended_.push_back({lane.started, now});
   if (!whole_batches_) {
     tell_produced(slot, replica(slot).policy().batch_order(), now);
-    // A policy that decides ahead has preempted rows of this step already.
+    // A policy that decides ahead may already have preempted requests that this step contained.
     tell_produced(slot, replica(slot).decision().preempted, now);
   }
   for (const Cancel& cancel : lane.cancels) cancel_now(slot, cancel, now);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A simulated run whose clock is the machine's: requests come from a server, and every event happens when its time has
-// come. The run's own time is that of the model, so being late does not add up: an event that is handled late still
-// counts from its own time, and those that follow catch up.
+// A simulated run in real time: requests come from a server, and every event happens when its time has come. The time
+// of the run is that of the model, so delays do not accumulate. An event that is handled late still counts at its own
+// time, and the following ones catch up.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@
 
 namespace plimsoll::serve {
 
-/// The model's time: nanoseconds since the start, `speed` times faster than the machine's.
+/// The model's time: nanoseconds since the start, `speed` times faster than real time.
 class ModelClock {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -26,7 +26,7 @@ class ModelClock {
   void restart() { start_ = std::chrono::steady_clock::now(); }
   [[nodiscard]] Nanos now() const { return time_of(std::chrono::steady_clock::now()); }
   [[nodiscard]] Nanos time_of(Time time) const;
-  /// When the model's time is `time`; Time::max() for sched::kNever.
+  /// Returns the real time at which the model's time is `time`; Time::max() for sched::kNever.
   [[nodiscard]] Time at(Nanos time) const;
   [[nodiscard]] double speed() const { return speed_; }
 
@@ -35,7 +35,7 @@ class ModelClock {
   double speed_;
 };
 
-/// What a run tells and needs; everything outlives it.
+/// The parts that a run uses and notifies. All must outlive it.
 struct RunParts {
   ModelClock& clock;
   net::HttpServer& server;
@@ -48,7 +48,7 @@ struct RunParts {
 
 class RealTimeRun final : public sim::SimRun {
  public:
-  /// The scenario's steps must be simulated one by one (`stepwise`). Both outlive the run.
+  /// The scenario must be `stepwise`: its steps are simulated one by one. Scenario and options must outlive the run.
   RealTimeRun(const load::Scenario& scenario, const sched::RunOptions& options, const RunParts& parts);
 
   void start() override { parts_.clock.restart(); }
@@ -62,11 +62,11 @@ class RealTimeRun final : public sim::SimRun {
   void decide(std::size_t slot, Nanos now) override;
   void replace(std::size_t slot, bool restarts, Nanos now) override;
 
-  /// The replica in the slot has failed and is not replaced yet.
+  /// Returns whether the replica in the slot has failed and is not replaced yet.
   [[nodiscard]] bool is_dead(std::size_t slot) const { return lanes_[slot].dead; }
-  /// Called now and then, with the model's time; true: the run ends.
+  /// Called about every 50 ms with the model's time. Returns true to end the run.
   std::function<bool(Nanos now)> look;
-  /// Prompt tokens of the request that were found in the prefix cache.
+  /// Returns how many prompt tokens of the request were found in the prefix cache.
   [[nodiscard]] sched::Tok cached(ClientId client) const { return client < cached_.size() ? cached_[client] : 0; }
 
  protected:
@@ -78,7 +78,7 @@ class RealTimeRun final : public sim::SimRun {
     std::uint64_t serial;
   };
   struct Lane {
-    Nanos started = 0;  // the step in flight
+    Nanos started = 0;  // when the step in flight started
     bool dead = false;
     std::vector<Cancel> cancels;
   };
@@ -94,10 +94,10 @@ class RealTimeRun final : public sim::SimRun {
   void tell_produced(std::size_t slot, std::span<const sched::ReqId> requests, Nanos now);
 
   RunParts parts_;
-  bool whole_batches_;  // requests return with their batch: no token before
+  bool whole_batches_;  // all answers of a batch return at its end, so no token leaves earlier
   bool caching_;
   std::vector<Lane> lanes_;
-  std::vector<Ended> ended_;  // steps whose tokens have left since the last wait
+  std::vector<Ended> ended_;  // steps whose tokens were sent since the last wait()
   std::vector<sched::Tok> cached_;
   Nanos now_ = 0, look_at_ = 0;
   bool ends_ = false;

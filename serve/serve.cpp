@@ -14,7 +14,7 @@ namespace plimsoll::serve {
 
 namespace {
 
-/// A file that grows while the run lasts.
+/// A file that is written while the run goes on.
 class GrowingFile {
  public:
   explicit GrowingFile(const std::string& path) : path_(path), out_(path, std::ios::binary | std::ios::trunc) {
@@ -38,7 +38,7 @@ class GrowingFile {
   std::ofstream out_;
 };
 
-/// events.jsonl and decisions.txt.
+/// Writes events.jsonl and decisions.txt.
 class Record {
  public:
   explicit Record(const ServeSettings& settings) : log_(!settings.events_file.empty()) {
@@ -68,8 +68,8 @@ class Record {
   std::vector<GrowingFile> decisions_;
 };
 
-// Clients are real: they leave when they like, and a client that leaves is a cancel. Every step is an event, for its
-// tokens leave when it ends.
+// Adapts the scenario to real clients. They leave when they like, which cancels their request, so the limits of the
+// study do not apply. Every step is an event, because its tokens are sent when it ends.
 load::Scenario served(const load::Scenario& scenario) {
   load::Scenario out = scenario;
   out.stepwise = true;
@@ -89,7 +89,7 @@ ServerDescription description(const load::Scenario& scenario, const ServeSetting
           .unusable_blocks = sched::policy_info(scenario.policy.policy).unusable_blocks};
 }
 
-/// A served run: its parts, and how it ends.
+/// A served run: its parts, and the way it ends.
 class Served {
  public:
   Served(const load::Scenario& scenario, const ServeSettings& settings)
@@ -133,7 +133,7 @@ class Served {
   }
 
  private:
-  // Requests that are open when a signal comes get time to end.
+  // After a signal, open requests get `drain` to end; then they are cut.
   bool look(Nanos /*now*/) {
     record_.write(run_);
     const auto now = std::chrono::steady_clock::now();
@@ -173,7 +173,7 @@ class Served {
   ServerMetrics metrics_;
   Lateness lateness_;
   Record record_;
-  net::HttpServer server_;  // after what it tells that a client has left, also when it ends
+  net::HttpServer server_;  // after all that it notifies, also from its destructor
   BodyReader reader_;       // after the server, which it uses
   std::stop_source stop_;
   sched::RunOptions options_;

@@ -18,26 +18,26 @@ namespace plimsoll::serve {
 struct ServeSettings {
   ServiceSettings service;
   std::string host = "127.0.0.1";
-  std::uint16_t port = 8000;  // 0: any free one
-  double speed = 1;           // times faster than the model
-  Seconds drain{5};           // after a signal, until open requests are cut
+  std::uint16_t port = 8000;  // 0 for any free one
+  double speed = 1;           // the model's time runs this many times faster
+  Seconds drain{5};           // from a signal until open requests are cut
   net::HttpLimits limits = {};
   bool watches_signals = true;
-  std::stop_token stop = {};  // the same as a signal
+  std::stop_token stop = {};  // a stop request acts as a signal does
   /// Called with the base URL once requests are accepted.
   std::function<void(const std::string& url)> on_listening = {};
-  /// Files of the run; empty: not written. A decision log for each replica.
+  /// Files of the run, not written if empty. decision_files has one per replica.
   std::string events_file = {};
   std::vector<std::string> decision_files = {};
-  std::size_t point = 0;  // of the study, for the events
+  std::size_t point = 0;  // number of the point in the study, for the events
 };
 
 struct ServeSummary {
   std::int64_t completed = 0, refused = 0, left = 0, output_tokens = 0, cut = 0;
-  double seconds = 0;  // of the machine
+  double seconds = 0;  // real time
   std::int64_t steps = 0;
-  double late_p50 = 0, late_p99 = 0;  // seconds of the machine
-  bool is_late = false;               // the run is flagged: Lateness::is_flagged
+  double late_p50 = 0, late_p99 = 0;  // in seconds of real time
+  bool is_late = false;               // Lateness::is_flagged
 };
 
 /// Serves until a signal or stop, on the calling thread. Throws DeviceError if it cannot listen or write its files.

@@ -22,7 +22,7 @@ const std::vector<double> kIteration = {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2
 const std::vector<double> kLateness = {0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01,
                                        0.02,   0.05,   0.1,    0.2,   0.5,   1,     10};
 
-// 1, 2, 5, 10 … up to `most`.
+// Returns 1, 2, 5, 10 … up to `most`.
 std::vector<double> one_two_five(std::int64_t most) {
   std::vector<double> bounds;
   for (std::int64_t decade = 1; decade <= most; decade *= 10)
@@ -80,7 +80,7 @@ void ServerMetrics::first_token(std::size_t replica, double since_sent, sched::T
   engines_[replica].prompt_tokens += static_cast<std::uint64_t>(input);
 }
 
-// Tokens that come together after one gap are that gap and others of no length.
+// Tokens that arrive together count as one gap since the last token, and gaps of length 0.
 void ServerMetrics::more_tokens(std::size_t replica, double since_last, sched::Tok tokens) {
   net::BucketCounts& gaps = engines_[replica].times[gap];
   gaps.observe(since_last / description_.speed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What /metrics tells: the counters, gauges and histograms of vLLM under its names, one engine a replica, and how late
-// the server itself is. Times are those that clients see: at --speed k, a kth of the model's.
+// The content of /metrics: the counters, gauges and histograms of vLLM under its names, with one engine per replica,
+// and the server's own lateness. Times are those that clients see: with --speed k, 1/k of the model's.
 #pragma once
 
 #include <array>
@@ -20,22 +20,22 @@ enum class Finish : std::uint8_t { stop, length, abort, error };
 inline constexpr std::array<std::string_view, 4> kFinishNames = {"stop", "length", "abort", "error"};
 
 struct ServerDescription {
-  std::string model;         // as /v1/models names it
-  std::int64_t longest = 1;  // tokens of a request, prompt and output
+  std::string model;         // the name in /v1/models
+  std::int64_t longest = 1;  // tokens of the longest request, prompt and output
   double speed = 1;
   std::size_t replicas = 1;
   std::string cache_dtype;
   sched::Blk unusable_blocks = 0;  // of each pool, beyond those of the ledger
 };
 
-/// How late steps were: from when the model says that one ends until its tokens were on their way.
+/// How late steps were: the time from the end of a step in the model until its tokens were sent.
 class Lateness {
  public:
   Lateness();
-  /// Seconds of the server's clock.
+  /// Adds a step; both in seconds of real time.
   void add(double late, double step);
   [[nodiscard]] const net::BucketCounts& counts() const { return counts_; }
-  /// More than one step in a hundred was late by more than 1 ms and by more than 2 % of its length.
+  /// Returns whether more than 1 % of the steps were late by more than 1 ms and by more than 2 % of their length.
   [[nodiscard]] bool is_flagged() const { return late_ * 100 > all_.count(); }
   [[nodiscard]] const sched::LogHistogram& all() const { return all_; }
 
@@ -49,7 +49,7 @@ class ServerMetrics {
  public:
   explicit ServerMetrics(const ServerDescription& description);
 
-  // Times in seconds of the model.
+  // Times are in seconds of the model.
   void first_token(std::size_t replica, double since_sent, sched::Tok input);
   void more_tokens(std::size_t replica, double since_last, sched::Tok tokens);
   void tokens(std::size_t replica, sched::Tok tokens);
@@ -58,7 +58,7 @@ class ServerMetrics {
   void completed(const sched::FinishedAttempt& attempt, std::size_t replica, Finish finish);
   void unfinished(std::size_t replica, Finish finish);
 
-  /// A replica that has failed is null.
+  /// Returns the page. A replica that has failed is null.
   [[nodiscard]] std::string text(std::span<sched::Replica* const> replicas, const Lateness& lateness) const;
 
  private:

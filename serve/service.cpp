@@ -12,10 +12,10 @@ namespace plimsoll::serve {
 
 namespace {
 
-constexpr sched::Tok kPartTokens = 256;  // TGI's events are many: a part of a stream has at most so many tokens
+constexpr sched::Tok kPartTokens = 256;  // most tokens in one part of a stream, because TGI has an event for each
 constexpr std::string_view kEvents = "text/event-stream; charset=utf-8";
 
-// Requests alone: their lengths do not depend on when they come, nor end with the study's own number of requests.
+// Returns the lengths alone: they depend neither on arrival times nor on the study's own number of requests.
 load::WorkloadSpec lengths_of(load::WorkloadSpec spec) {
   if (const auto* replay = std::get_if<load::TraceReplay>(&spec.load))
     if (auto* pairs = std::get_if<load::TracePairs>(&spec.lengths); pairs != nullptr && pairs->trace == nullptr)
@@ -27,7 +27,7 @@ load::WorkloadSpec lengths_of(load::WorkloadSpec spec) {
   return spec;
 }
 
-// Takes as long for any header, so that its time tells nothing of the key.
+// Compares in a time that depends only on the header's length, so that timing reveals nothing about the key.
 bool equal_in_constant_time(std::string_view given, std::string_view wanted) {
   unsigned differ = given.size() == wanted.size() ? 0 : 1;
   for (std::size_t i = 0; i < given.size(); ++i)
@@ -39,7 +39,7 @@ struct Route {
   std::string_view path;
   bool is_post = false, needs_key = true;
   Api api = Api::completions;
-  bool streams = false;  // whatever the request says
+  bool streams = false;  // it always streams, whatever the request says
 };
 constexpr std::array<Route, 9> kRoutes = {{{"/v1/completions", true},
                                            {"/v1/chat/completions", true, true, Api::chat},
@@ -52,7 +52,7 @@ constexpr std::array<Route, 9> kRoutes = {{{"/v1/completions", true},
                                            {"/metrics", false, false}}};
 constexpr std::string_view kOneModel = "/v1/models/";
 
-/// Null: there is no such path.
+/// Returns null if there is no such path.
 const Route* route_of(std::string_view path) {
   if (path.starts_with(kOneModel)) path = "/v1/models";
   const auto* const found =
@@ -155,8 +155,8 @@ void Service::take(const Posted& posted, BodyReader::Result&& read) {
   open(posted, std::move(request));
 }
 
-// A client's cap ends an answer that the workload would draw longer; without one the answer is as long as drawn, within
-// the model's context.
+// A client's cap cuts off an answer for which the workload draws a greater length. Without a cap the answer is as long
+// as drawn, within the model's context.
 NewCall Service::call_of(ApiRequest& request) {
   NewCall call;
   call.input = static_cast<sched::Tok>(request.input);
@@ -203,6 +203,7 @@ void Service::open(const Posted& posted, ApiRequest&& request) {
   if (answer.client >= exchanges_.size()) exchanges_.resize(answer.client + 1);
   exchanges_[answer.client] = posted.id;
   Answer& kept = answers_[posted.id] = std::move(answer);
+  // head.model is a view, so it must refer to the string that was moved into the map.
   kept.head.model = kept.model;
   server_->wake();
 }
@@ -219,7 +220,7 @@ std::string Service::error_body(int status, std::string_view text) {
   return serve::error_body(Api::completions, {.status = status, .message = std::string(text)});
 }
 
-// ---- what the server knows of itself ------------------------------------------------------------------------
+// ---- the server about itself ---------------------------------------------------------------------------------
 
 void Service::get(net::ExchangeId id, const std::string& path) {
   if (path == "/health")
@@ -314,6 +315,7 @@ void Service::ended(ClientId client, const sched::FinishedAttempt& attempt) {
     const Api api = answer.head.api;
     const bool began = answer.began;
     answers_.erase(id);
+    // Once the stream has begun, its status is already sent: the error can only be its last event.
     if (!began) return fail(id, api, error);
     ++refused_;
     return server_->write(id, stream_error(api, error), true);
@@ -343,7 +345,7 @@ void Service::failed(ClientId client, const char* code, Nanos /*now*/) {
   server_->write(id, stream_error(api, error), true);
 }
 
-// Writing may find that the client has left, which removes the answer.
+// Writing may detect that the client has left, which erases the answer: look it up again each time.
 void Service::flush(net::ExchangeId id) {
   while (server_->is_writable(id)) {
     const auto found = answers_.find(id);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server's side of a served run: answers HTTP requests with what the scheduler produces, and with what the server
-// knows of itself. A stream whose client reads slowly gets several tokens in one event, so that no text waits here.
+// Answers the HTTP requests of a served run, with what the scheduler produces and with facts about the server itself. A
+// stream whose client reads slowly gets several tokens in one event, so that no text has to be buffered.
 #pragma once
 
 #include <cstdint>
@@ -22,21 +22,21 @@
 namespace plimsoll::serve {
 
 struct ServiceSettings {
-  std::string model;                      // the study's, where the request states none
-  std::vector<std::string> served_names;  // the only models that are answered; empty: any
-  std::string api_key;                    // empty: none is needed
-  std::string version;                    // of this program
-  std::string engine, hardware;           // of the study
+  std::string model;                      // the study's model, used if a request names none
+  std::vector<std::string> served_names;  // names of models that are accepted; empty for any
+  std::string api_key;                    // empty if no key is required
+  std::string version;                    // the version of this program
+  std::string engine, hardware;           // those of the study
   double chars_per_token = 4;
   std::size_t open_requests = 65'536;
-  std::int64_t longest = 1;  // tokens of a request, prompt and output
+  std::int64_t longest = 1;  // most tokens of a request, prompt and output
 };
 
 class Service final : public net::HttpHandler, public CallListener {
  public:
-  /// Everything outlives the service; `clock` is the run's.
+  /// All arguments must outlive the service. `clock` is that of the run.
   Service(const load::Scenario& scenario, const ServiceSettings& settings, ModelClock& clock);
-  /// Before the first request.
+  /// Connects the parts that are constructed later. Call both before the first request.
   void connect(net::HttpServer& server, Arrivals& arrivals, ServerMetrics& metrics, const Lateness& lateness);
   void connect(RealTimeRun& run, BodyReader& reader) {
     run_ = &run;
@@ -44,7 +44,7 @@ class Service final : public net::HttpHandler, public CallListener {
   }
   [[nodiscard]] const PromptRules& prompt_rules() const { return rules_; }
 
-  /// New requests are refused from now on.
+  /// Refuses new requests from now on.
   void drain() { draining_ = true; }
   /// Closes the connections of all open requests.
   void cut_all();
@@ -72,11 +72,11 @@ class Service final : public net::HttpHandler, public CallListener {
  private:
   struct Answer {
     AnswerHead head;
-    std::string model;  // as a JSON string
+    std::string model;  // a JSON string
     ClientId client = 0;
-    Nanos sent = 0, last = -1;  // of the request and of the last token
+    Nanos sent = 0, last = -1;  // when the request was sent, and when the last token was produced
     sched::Tok produced = 0, written = 0, cap = 0, cached = 0;
-    bool stream = false, began = false, finished = false, capped = false;  // capped: the client stated the cap
+    bool stream = false, began = false, finished = false, capped = false;  // capped: the client stated a cap
     Finish finish = Finish::stop;
   };
 
@@ -113,11 +113,11 @@ class Service final : public net::HttpHandler, public CallListener {
   const Lateness* lateness_ = nullptr;
   RealTimeRun* run_ = nullptr;
   BodyReader* reader_ = nullptr;
-  load::Workload lengths_;  // of answers whose client does not say
+  load::Workload lengths_;  // lengths of answers that the client leaves open
   PromptRules rules_;
   std::unordered_map<net::ExchangeId, Answer> answers_;
-  std::unordered_set<net::ExchangeId> reading_;  // whose bodies the reader has
-  std::vector<net::ExchangeId> exchanges_;       // by client
+  std::unordered_set<net::ExchangeId> reading_;  // requests whose bodies are being parsed
+  std::vector<net::ExchangeId> exchanges_;       // indexed by client
   std::int64_t started_ = 0;                     // seconds since 1970
   std::uint64_t ids_ = 0;
   std::int64_t completed_ = 0, refused_ = 0, left_ = 0, output_tokens_ = 0;

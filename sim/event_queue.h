@@ -14,12 +14,13 @@ namespace plimsoll::sim {
 
 class EventQueue {
  public:
-  /// Replicas 0 … count-1, all without an event.
+  /// Makes a queue for replicas 0 … count-1, all without an event.
   explicit EventQueue(std::size_t count) : leaves_(std::bit_ceil(count)), earliest_(2 * leaves_, sched::kNever) {}
 
-  /// The earliest event; kNever if there is none.
+  /// Returns the time of the earliest event; kNever if there is none.
   [[nodiscard]] Nanos next() const { return earliest_[1]; }
   [[nodiscard]] Nanos at(std::size_t replica) const { return earliest_[leaves_ + replica]; }
+  /// Sets the time of the replica's event; kNever removes it.
   void set(std::size_t replica, Nanos time) {
     std::size_t node = leaves_ + replica;
     earliest_[node] = time;
@@ -29,7 +30,7 @@ class EventQueue {
       earliest_[node] = earliest;
     }
   }
-  /// Replaces `due` by the replicas whose event is at or before `now`, in order of their index.
+  /// Fills `due` with the replicas whose event is at or before `now`, in order of their index.
   void due(Nanos now, std::vector<std::size_t>& due) const {
     due.clear();
     if (earliest_[1] > now) return;

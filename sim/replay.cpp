@@ -18,19 +18,19 @@ namespace {
 using nlohmann::json;
 using sched::ReqId;
 
-constexpr std::size_t kMaxLine = std::size_t{16} << 20U;  // hashes of a prompt of a million tokens take some 1 MB
-constexpr std::int64_t kMaxTokens = 1 << 30;              // input + max_new fits 32 bits
-constexpr std::int64_t kMaxBlock = 1 << 20;               // tokens; the ledger keeps a count for each ...
-constexpr std::int64_t kMaxCounts = 1 << 24;              // ... in every replica
+constexpr std::size_t kMaxLine = std::size_t{16} << 20U;  // the hashes of a prompt of a million tokens take about 1 MB
+constexpr std::int64_t kMaxTokens = 1 << 30;              // so that input + max_new fits 32 bits
+constexpr std::int64_t kMaxBlock = 1 << 20;               // tokens; the ledger keeps one counter for each ...
+constexpr std::int64_t kMaxCounts = 1 << 24;              // ... in every replica: a limit on all of them together
 
-/// The lines of the file as JSON objects.
+/// Reads the lines of the file as JSON objects.
 class Events {
  public:
   explicit Events(const std::string& file) : file_(file), in_(file, std::ios::binary) {
     if (!in_) throw InputError(Where{file, 0, 0}, "cannot open the file");
   }
 
-  /// False at the end of the file.
+  /// Reads the next line. Returns false at the end of the file; throws InputError for a damaged line.
   bool next() {
     std::string text;
     if (in_.peek() == std::ifstream::traits_type::eof()) return false;
@@ -110,7 +110,7 @@ void expect_heading(Events& events) {
   (void)events.whole("v", 1, 1);
 }
 
-/// One replica. Checks that its events come in an order that a run can have.
+/// One replica. Checks that its events come in an order that is possible in a run.
 class Lane {
  public:
   explicit Lane(const sched::Replica::Config& config) : replica_(config) {}
@@ -160,6 +160,7 @@ class Lane {
   void end_step(const Events& event, Nanos now) {
     if (decided_ == 0 || ran_ == plan_) event.fail("a step has ended that nothing decided");
     sched::StepsTime time;
+    // The duration does not affect decisions, so the whole time is booked under one cause.
     const Nanos start = event.whole("start", 0, now);
     time.start = 1e-9 * static_cast<double>(start);
     // A live run measures whole steps; what caused their time is not known.
@@ -184,8 +185,8 @@ class Lane {
 
   sched::Replica replica_;
   std::unordered_map<std::uint64_t, ReqId> ids_;  // by serial; looked up, never iterated
-  std::size_t decided_ = 0;                       // line of the decision whose steps may end; 0: none
-  std::int64_t plan_ = 0, ran_ = 0;               // its steps, and how many of them have ended
+  std::size_t decided_ = 0;                       // line of the decision whose steps are running; 0: none
+  std::int64_t plan_ = 0, ran_ = 0;               // steps of its plan, and how many of them have ended
 };
 
 class Replay {

@@ -47,7 +47,7 @@ SimReplica::SimReplica(const load::Scenario& scenario, std::int32_t index, const
   host_link_ = scenario.accelerator->host_link.value;
 }
 
-// Times beyond the longest run (scenario.h) are all too late, and need not be told apart.
+// Times beyond the longest run (scenario.h) are all too late and need not be told apart.
 Nanos SimReplica::stamp(double seconds) { return seconds < kTooLong ? std::llround(seconds * 1e9) : 2 * load::kMaxRun; }
 
 Nanos SimReplica::next_event() const {
@@ -63,6 +63,7 @@ Nanos SimReplica::next_event() const {
 bool SimReplica::advance(Nanos now) {
   if (remaining_ == 0) return replica_.wake_at() <= now;
   if (piece_end_ > now) return false;
+  // So far the end was only a lower bound: compute it now that it matters.
   if (!piece_exact_) {
     find_piece_end();
     if (piece_end_ > now) return false;
@@ -90,16 +91,17 @@ void SimReplica::end_plan(Nanos now) {
 // an event.
 void SimReplica::settle(Nanos now) {
   if (remaining_ == 0 || !leap_ || piece_ <= 1) return;
-  // Rounded stamps decide whether a step has ended, as they do when every step is an event of its own.
+  // Whether a step has ended is decided by rounded stamps, as when every step is an event of its own.
   double elapsed = 0;
   const double span = (static_cast<double>(now) + 0.5) * 1e-9 - clock_;
   std::int64_t steps = series_.steps_within(span, piece_, elapsed);
-  // The last step of a leap is left to the leap's own event, which may be due at this very time.
+  // The last step of a leap is left to the leap's own event, which may be due at the same time.
   while (steps > 0 && (steps == piece_ || stamp(clock_ + elapsed) > now))
     elapsed -= series_.at(static_cast<double>(--steps));
   if (steps == 0) return;
   const double rest = piece_total_ - elapsed;
   complete(steps, elapsed);
+  // The rest of a leap with a known end keeps that end, so that cutting it does not add rounding errors.
   if (piece_exact_)
     piece_total_ = rest;
   else
@@ -142,7 +144,7 @@ std::optional<sched::ReqId> SimReplica::arrive(const sched::NewRequest& request,
   settle(now);
   unused_ = false;
   const auto id = replica_.arrive(request, now);
-  // A refusal does not change the policy's state, but the log writes it on the line of the next decided step.
+  // A refusal does not change the policy's state, but the decision log writes it on the next step's line.
   const bool breaks = id ? replica_.decision().arrival_breaks : replica_.log().enabled();
   if (remaining_ > 0 && breaks) stop_at_next_boundary(now);
   return id;
@@ -170,6 +172,7 @@ void SimReplica::stop_at_next_boundary(Nanos now) {
     end_plan(now);
     return;
   }
+  // Only the step in flight remains of the piece.
   if (piece_ > 1) {
     piece_ = 1;
     bound_piece();
@@ -185,7 +188,7 @@ void SimReplica::decide(Nanos now) {
   PLIMSOLL_CHECK(step || replica_.wake_at() > now, "a policy that waits wakes up later");
   if (!step) return;
   boundary_ = -1;
-  if (stamp(clock_) < now) clock_ = 1e-9 * static_cast<double>(now);  // it was idle
+  if (stamp(clock_) < now) clock_ = 1e-9 * static_cast<double>(now);  // the replica was idle
   remaining_ = stepwise_ ? 1 : replica_.plan_steps();
   leap_ = is_leapable();
   start_piece();
@@ -213,7 +216,7 @@ void SimReplica::start_piece() {
   }
 }
 
-// A lower bound of the piece's end: no step is shorter than the first. It is exact for a piece of one step.
+// Sets a lower bound of the piece's end: no step is shorter than the first. Exact for a piece of one step.
 void SimReplica::bound_piece() {
   piece_exact_ = piece_ == 1;
   piece_total_ = series_.first() * static_cast<double>(piece_);
@@ -235,10 +238,11 @@ void SimReplica::start_leap(const sched::Forward& forward) {
   const auto windowed_growth = padded ? growth : static_cast<double>(replica_.requests().window_growing());
   series_ = StepSeries(curve, load.context, growth, load.context_windowed, windowed_growth);
   if (series_.first() <= 0)
-    remaining_ = 1;  // steps take no time: events at this instant must come between them, so the policy decides each
+    remaining_ = 1;  // steps take no time: the policy decides each, so that events at this instant come between them
   // A piece ends where the cost stops to be smooth: at the end of a cell, where a row fills the sliding window, and at
   // a knot of the measured curve.
   piece_ = std::min(remaining_, series_.cell());
+  // A piece must not cross a point where the cost changes its form: the window kink, then the kinks of the curve.
   if (!padded) piece_ = std::min(piece_, std::max<std::int64_t>(replica_.requests().steps_to_window_kink(), 1));
   if (piece_ > 1) {
     const double kink = curve.steps_to_kink(load.context, load.context_windowed, growth, windowed_growth);
@@ -290,7 +294,7 @@ model::TimeParts SimReplica::price(const sched::Forward& forward) {
                          .sampled = sampled});
 }
 
-// Swapped blocks cross the host link before the step; the ranks copy their shares at the same time.
+// Swapped blocks cross the host link before the step; the ranks copy their shares in parallel.
 double SimReplica::swap_seconds() const {
   if (host_link_ <= 0) return 0;
   sched::Blk blocks = 0;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A replica in simulated time: the steps that the policy decides take as long as the cost model says.
+// A replica in simulated time: the cost model says how long the steps that the policy decides take.
 //
 // A decision starts a plan: the decided step and the identical steps that the policy would take after it
-// (Replica::plan_steps). The plan runs in pieces. A piece is one event: the steps up to the next point at which their
-// cost changes its form, such as a kink of the cost model. A piece of pure decode steps is a leap: its steps are summed
-// in closed form (step_series.h) and not priced one by one; any other piece is one step. A leap is cut when something
-// happens that must see the counters of its steps: an arrival, a cancellation, a router that compares KV use. The steps
-// that have ended by then are completed, and the rest goes on as a shorter piece or stops at the next step boundary.
+// (Replica::plan_steps). The plan runs in pieces. A piece is one event: the steps up to the next point where their cost
+// changes its form, such as a kink of the cost model. A piece of pure decode steps is a leap: its steps are summed in
+// closed form (step_series.h), not priced one by one. Any other piece is a single step. A leap is cut when an event
+// must see the counters of its steps: an arrival, a cancellation, or a router that compares KV use. Steps that have
+// ended by then are completed; the rest continues as a shorter piece or stops at the next step boundary.
 //
-// The clock is a double and only stamps are rounded to nanoseconds, so that leaping and stepping do not drift apart.
+// The clock is a double, and only stamps are rounded to nanoseconds, so that leaping and stepping do not drift apart.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@
 
 namespace plimsoll::sim {
 
-/// What the cost model needs to know of the deployment. The pointers are the scenario's.
+/// Collects the cost model's inputs from the deployment. The pointers belong to the scenario.
 [[nodiscard]] model::CostInputs cost_inputs(const load::Scenario& scenario);
 
 class SimReplica {
@@ -40,33 +40,34 @@ class SimReplica {
 
   SimReplica(const load::Scenario& scenario, std::int32_t index, const RunOptions& options, const Shared& shared);
 
-  /// The time of the next event: the end of the piece in flight, or the policy's wake-up; kNever if there is neither.
+  /// Returns the time of the next event: the end of the piece in flight, or the policy's wake-up; kNever if neither.
   [[nodiscard]] Nanos next_event() const;
-  /// A step is in flight.
+  /// Returns whether a step is in flight.
   [[nodiscard]] bool busy() const { return remaining_ > 0; }
-  /// No request has arrived yet.
+  /// Returns whether no request has arrived yet.
   [[nodiscard]] bool unused() const { return unused_; }
-  /// Completes the steps that have ended by `now`. True if the replica must decide.
+  /// Completes the steps that have ended by `now`. Returns true if the replica must decide.
   bool advance(Nanos now);
-  /// Completes the steps that have ended by `now`, then delivers a request. Returns its handle, or nothing if it was
+  /// Completes the steps that have ended by `now`, then delivers a request. Returns its handle; nullopt if it was
   /// refused.
   std::optional<sched::ReqId> arrive(const sched::NewRequest& request, Nanos now);
-  /// The engine drops the request, at the next step boundary if a step is in flight.
+  /// Drops the request, at the next step boundary if a step is in flight.
   void cancel(sched::ReqId id, std::uint64_t serial, Nanos now);
+  /// Records that the client gave up, while the engine does not know and continues.
   void abandon(sched::ReqId id, std::uint64_t serial);
-  /// Asks the policy if no step is in flight, and starts what it decides.
+  /// If no step is in flight, asks the policy and starts the steps that it decides.
   void decide(Nanos now);
   /// Completes the steps that have ended by `now`, without deciding.
   void settle(Nanos now);
-  /// The replica fails: steps that have ended by `now` count, the step in flight is lost, and no further event occurs.
+  /// Makes the replica fail: steps ended by `now` count, the step in flight is lost, and no further event occurs.
   void die(Nanos now);
 
   [[nodiscard]] sched::Replica& replica() { return replica_; }
   [[nodiscard]] const sched::Replica& replica() const { return replica_; }
   [[nodiscard]] const std::vector<StepRow>& step_rows() const { return step_rows_; }
-  /// Why some steps so far lie outside the accelerator's measured kernels (model/forward_cost.h).
+  /// Returns why some steps so far lie outside the accelerator's measured kernels (model/forward_cost.h).
   [[nodiscard]] const std::set<std::string>& beyond_measured() const { return cost_->beyond_measured(); }
-  /// For scripts: runs the decided step with the given stamps. Returns its duration by the cost model, in seconds.
+  /// For scripts: runs the decided step with the given stamps. Returns the duration from the cost model, in seconds.
   double run_scripted_step(Nanos start, Nanos end, double real_start);
 
  private:
@@ -98,16 +99,16 @@ class SimReplica {
   double clock_ = 0;            // seconds: end of the last completed step, or when idling ended
   std::int64_t remaining_ = 0;  // steps of the plan in flight
   std::int64_t piece_ = 0;      // steps of the piece in flight
-  double piece_total_ = 0;      // seconds; a leap's is computed only when it is needed (piece_exact_)
+  double piece_total_ = 0;      // seconds; for a leap computed only on demand (piece_exact_)
   bool piece_exact_ = true;
   Nanos piece_end_ = sched::kNever;  // a lower bound while the piece is not exact: most leaps are cut before they end
   bool unused_ = true, dead_ = false;
-  bool leap_ = false;              // the piece is described by series_; else by single_
-  bool stop_after_piece_ = false;  // decide when the piece ends, whatever remains
+  bool leap_ = false;              // series_ describes the piece; if false, single_ does
+  bool stop_after_piece_ = false;  // decide when the piece ends, even if steps of the plan remain
   StepSeries series_;
   model::TimeParts single_;
   Nanos boundary_ = -1;          // stamp of the last step boundary inside a plan
-  std::vector<Cancel> cancels_;  // wait for the step in flight
+  std::vector<Cancel> cancels_;  // to be applied when the step in flight ends
   std::vector<model::PrefillSpan> spans_;
   std::vector<StepRow> step_rows_;
 };

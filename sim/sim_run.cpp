@@ -25,10 +25,10 @@ load::FrontEnd SimRun::front_end() const {
   return {.intake = time.intake, .delay = time.delay, .drift = scenario_.drift};
 }
 
-// Every 1024 passes, since the check costs more than a pass.
+// Only every 1024th pass, since the check costs more than a pass.
 bool SimRun::looks_up(Nanos /*now*/) { return (++looks_ & 1023U) == 0; }
 
-// A replica that is not busy decides at this instant; its timer, if any, is no longer needed.
+// A replica that is not busy decides at this very time, so its timer, if any, is no longer needed.
 void SimRun::update(std::size_t slot) {
   events_.set(slot, slots_[slot]->busy() ? slots_[slot]->next_event() : sched::kNever);
 }
@@ -67,7 +67,7 @@ void SimRun::decide(std::size_t slot, Nanos now) {
   events_.set(slot, slots_[slot]->next_event());
 }
 
-// A replica that no request has reached need not be replaced.
+// A replica that has had no request need not be replaced.
 void SimRun::replace(std::size_t slot, bool restarts, Nanos now) {
   if (slots_[slot]->unused()) return;
   slots_[slot]->die(now);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run in simulated time: the clock jumps from event to event, and the cost model prices the steps. load/run_loop.h
-// has the loop that drives it and the order at equal times.
+// A run in simulated time: the clock jumps from event to event, and the cost model prices the steps. The loop that
+// drives it, and the order at equal times, are in load/run_loop.h.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace plimsoll::sim {
 
 class SimRun : public load::ReplicaRunner {
  public:
-  /// Both outlive the run.
+  /// `scenario` and `options` must outlive the run.
   SimRun(const load::Scenario& scenario, const RunOptions& options);
 
   void start() override {}
@@ -44,8 +44,8 @@ class SimRun : public load::ReplicaRunner {
   void take(RunResult& result, bool logs) override;
 
  protected:
-  /// A busy replica has come to an event of its own at `now`: without leaps, the end of its step. The requests that
-  /// have ended with it are not collected yet.
+  /// Called when a busy replica reaches an event of its own at `now`: without leaps, the end of its step. The requests
+  /// that ended with it are not collected yet.
   virtual void advanced(std::size_t /*slot*/, Nanos /*now*/) {}
 
  private:
@@ -55,9 +55,9 @@ class SimRun : public load::ReplicaRunner {
   const load::Scenario& scenario_;
   const RunOptions& options_;
   const SimReplica::Shared shared_;
-  std::deque<SimReplica> replicas_;   // never moved; failed ones stay, for their measurements
+  std::deque<SimReplica> replicas_;   // never moved; failed ones are kept for their measurements
   std::vector<sched::Replica*> all_;  // the schedulers of replicas_
-  std::vector<SimReplica*> slots_;    // the one in each slot
+  std::vector<SimReplica*> slots_;    // the replica in each slot
   EventQueue events_;                 // next event of each slot
   std::vector<std::size_t> due_;      // slots with an event now
   Nanos now_ = 0;

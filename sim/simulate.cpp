@@ -36,7 +36,8 @@ RunResult simulate_script(const load::Scenario& scenario, const RunOptions& opti
   return result;
 }
 
-// The batch size of an open loop is known only after the run. For a closed loop the number of users was checked before.
+// The batch size of an open loop is known only after the run. For a closed loop, the number of users is checked before
+// it.
 void note_batch(const load::Scenario& scenario, RunResult& result) {
   if (!scenario.engine->calibrated || load::is_closed_loop(scenario.workload.load) ||
       result.metrics.requests_completed == 0)

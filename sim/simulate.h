@@ -16,19 +16,19 @@ using sched::RunOptions;
 using sched::RunResult;
 using sched::StepRow;
 
-/// Deterministic: the same scenario gives the same result, bit for bit. Any number of threads may run scenarios at
-/// once.
+/// Runs the scenario. Deterministic: the same scenario gives the same result, bit for bit. Thread-safe: several threads
+/// may run scenarios at once.
 [[nodiscard]] RunResult simulate(const load::Scenario& scenario, const RunOptions& options = {});
 
 // Feeds the events of a live run (events.jsonl, docs/measure.md) to fresh replicas: the same policy with the same
-// settings takes the same decisions.
+// settings makes the same decisions.
 
-/// The index of the study's point that the file was recorded from. Throws InputError with file and line.
+/// Returns the index of the study's point that the file was recorded from. Throws InputError with file and line.
 [[nodiscard]] std::size_t replayed_point(const std::string& file);
 
-/// Returns the decision log of each replica. The KV pool's size is taken from the file and not from `scenario`, so that
-/// a run can be replayed on a machine with less memory. Throws InputError with file and line if the file is damaged or
-/// records another policy.
+/// Returns the decision log of each replica. The size of the KV pool comes from the file and not from `scenario`, so
+/// that a run can be replayed on a machine with less memory. Throws InputError with file and line if the file is
+/// damaged or records a run of another policy or number of replicas.
 [[nodiscard]] std::vector<std::string> replay(const std::string& file, const load::Scenario& scenario);
 
 }  // namespace plimsoll::sim

@@ -7,11 +7,11 @@
 namespace plimsoll::sim {
 
 namespace {
-constexpr std::int64_t kDirect = 4;  // sums of this many terms are taken term by term
-// A cell of 1/8 of the context: the nearest singularity of the cost in the complex plane lies several cell lengths away
-// even next to a crossover of a p-norm, and the 5-node rule's error falls like the tenth power of that distance.
+constexpr std::int64_t kDirect = 4;  // sums of up to this many terms are added directly
+// A cell is 1/8 of the context long. Even next to a crossover of a p-norm, the nearest singularity of the cost in the
+// complex plane is then several cell lengths away. The 5-node rule's error falls like the tenth power of that distance.
 constexpr double kCellFraction = 8;
-constexpr double kShortFraction = 64;  // from here on three nodes are enough
+constexpr double kShortFraction = 64;  // for cells at most this fraction of the context three nodes are enough
 }  // namespace
 
 std::int64_t StepSeries::cell() const {
@@ -19,8 +19,9 @@ std::int64_t StepSeries::cell() const {
   return std::max(kDirect, static_cast<std::int64_t>(context_ / (kCellFraction * growth_)));
 }
 
-// Calls visit(j, weight) so that the weighted sum of g(j) is the sum of g over 0 … n-1 for polynomials up to the rule's
-// degree. Nodes and weights follow from the even central moments m2, m4, m6, m8 (per point) of n equidistant points.
+// Calls visit(j, weight) such that the weighted sum of g(j) equals the sum of g over 0 … n-1 for polynomials up to the
+// rule's degree. Nodes and weights follow from the even central moments m2, m4, m6, m8 (per point) of n equidistant
+// points.
 template <class Visit>
 void StepSeries::each_node(std::int64_t n, Visit&& visit) const {
   const auto count = static_cast<double>(n);
@@ -36,6 +37,7 @@ void StepSeries::each_node(std::int64_t n, Visit&& visit) const {
   const double m2 = (q - 1) / 12, m4 = m2 * (3 * q - 7) / 20;
   // Short pieces: three nodes that are exact for polynomials up to the fifth degree. The weight of the outer nodes
   // follows from the second and fourth moment.
+  // A cell that is short against the context needs only the 3-node rule.
   if (growth_ * count * kShortFraction <= context_) {
     const double s = std::sqrt(m4 / m2), w = 0.5 * count * m2 / (s * s);
     visit(middle - s, w);
@@ -43,7 +45,7 @@ void StepSeries::each_node(std::int64_t n, Visit&& visit) const {
     visit(middle + s, w);
     return;
   }
-  // Orthogonal polynomials in u = x^2: the outer nodes are the roots of u^2 + b u + c with moments up to m8.
+  // The 5-node rule. In u = x^2, its outer nodes are the roots of the orthogonal polynomial u^2 + b u + c.
   const double m6 = m2 * (3 * q * q - 18 * q + 31) / 112;
   const double m8 = m2 * (5 * q * q * q - 55 * q * q + 239 * q - 381) / 960;
   const double det = m2 * m6 - m4 * m4;
@@ -78,7 +80,7 @@ const StepSeries::Sums& StepSeries::sums(std::int64_t n) const {
 std::int64_t StepSeries::steps_within(double span, std::int64_t n, double& elapsed) const {
   elapsed = 0;
   if (n <= 0 || span < first_) return 0;
-  // Step times grow slowly: guess with the time at half way, then correct by single steps.
+  // Step times grow slowly: estimate from the time of the middle step, then correct step by step.
   const auto most = static_cast<double>(n);
   const double upper = first_ > 0 ? std::min(span / first_, most) : most;
   const double middle = at(upper / 2);
@@ -125,6 +127,7 @@ void StepSeries::add_gaps(std::int64_t n, std::int64_t weight, double total, sch
 
 void StepSeries::add_bins(std::int64_t low, std::int32_t low_bin, std::int64_t high, std::int32_t high_bin,
                           std::int64_t weight, sched::HistogramShare& histogram) const {
+  // Times are monotone: if both ends fall into the same bin, so do all steps between them.
   if (low_bin == high_bin) {
     histogram.add_to_bin(low_bin, weight * (high - low + 1), 0);
     return;

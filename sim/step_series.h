@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The times of consecutive identical decode steps, and sums over them without visiting each.
+// The times of consecutive identical decode steps, and sums over them without visiting each step.
 //
 // Step j of the series attends to context + growth * j tokens, so its time f(j) is a smooth, nondecreasing function of
-// j. Sums over j = 0 … n-1 use the Gauss rule of the discrete measure (exact for polynomials of degree 5 or 9 on
-// integer points, so no end corrections are needed), on cells short against the context, where the rule's error is
-// below 1e-11.
+// j. Sums over j = 0 … n-1 use the Gauss rule of the discrete measure. It is exact for polynomials of degree 5 or 9 on
+// integer points, so no end corrections are needed. It is applied to cells that are short compared with the context,
+// where its error is below 1e-11.
 #pragma once
 
 #include <cstdint>
@@ -18,29 +18,29 @@ namespace plimsoll::sim {
 class StepSeries {
  public:
   StepSeries() = default;
-  /// `curve` outlives the series. `context` is that of the first step, `growth` what every step adds.
+  /// `curve` must outlive the series. `context` is that of the first step; every further step adds `growth`.
   StepSeries(const model::DecodeCurve& curve, double context, double growth, double windowed, double windowed_growth)
       : curve_(&curve), context_(context), growth_(growth), windowed_(windowed), windowed_growth_(windowed_growth) {
     first_ = at(0);
   }
 
-  /// Seconds of step j.
+  /// Returns the time of step j, seconds.
   [[nodiscard]] double at(double j) const {
     return curve_->time(context_ + growth_ * j, windowed_ + windowed_growth_ * j);
   }
-  /// at(0): no step of the series is shorter.
+  /// Returns at(0), the shortest time of the series.
   [[nodiscard]] double first() const { return first_; }
-  /// Sum of at(0) … at(n-1); n <= cell().
+  /// Returns the sum of at(0) … at(n-1), n <= cell().
   [[nodiscard]] double sum(std::int64_t n) const { return sums(n).total; }
-  /// The most steps one call may sum.
+  /// Returns the most steps that one call may sum.
   [[nodiscard]] std::int64_t cell() const;
-  /// How many of the first `n` steps end at or before `span` seconds. Sets `elapsed` to their sum.
+  /// Returns how many of the first `n` steps end within `span` seconds. Sets `elapsed` to the sum of their times.
   [[nodiscard]] std::int64_t steps_within(double span, std::int64_t n, double& elapsed) const;
-  /// Fills steps, first, total, moments and parts of the first n steps.
+  /// Sets steps, first, total, moments and parts of `time` for the first n steps.
   void measure(std::int64_t n, sched::StepsTime& time) const;
-  /// Adds at(1) … at(n-1), each `weight` times, exactly as adding them one by one would.
+  /// Adds at(1) … at(n-1) to the histogram, each `weight` times, exactly as if they were added one by one.
   void add_gaps(std::int64_t n, std::int64_t weight, double total, sched::HistogramShare& histogram) const;
-  /// Drops the first n steps.
+  /// Removes the first n steps.
   void advance(std::int64_t n) {
     context_ += growth_ * static_cast<double>(n);
     windowed_ += windowed_growth_ * static_cast<double>(n);
@@ -49,7 +49,7 @@ class StepSeries {
   }
 
  private:
-  struct Sums {  // over j = 0 … steps-1
+  struct Sums {  // sums over j = 0 … steps-1
     std::int64_t steps = 0;
     double total = 0, moment1 = 0, moment2 = 0;
     model::TimeParts parts;
@@ -62,7 +62,7 @@ class StepSeries {
 
   const model::DecodeCurve* curve_ = nullptr;
   double context_ = 0, growth_ = 0, windowed_ = 0, windowed_growth_ = 0, first_ = 0;
-  mutable Sums sums_;  // the latest result: most sums are asked for twice
+  mutable Sums sums_;  // the latest result: most sums are requested twice
 };
 
 }  // namespace plimsoll::sim

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder of a test's own, and the message of the InputError that something throws.
+// A test's own folder, and the message of an InputError that an action throws.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace plimsoll {
 
-/// Removed with everything in it at the end.
+/// A folder that is removed with its contents at the end of the test.
 class Scratch {
  public:
   Scratch() {
@@ -29,7 +29,7 @@ class Scratch {
     std::filesystem::remove_all(root_, error);
   }
 
-  /// Writes a file (and its folders); returns its path.
+  /// Writes a file, creating its folders if needed, and returns its path.
   std::string write(const std::string& name, const std::string& text) const {
     const std::filesystem::path path = root_ / name;
     std::filesystem::create_directories(path.parent_path());
@@ -44,7 +44,7 @@ class Scratch {
   std::filesystem::path root_;
 };
 
-/// what() of the InputError, "no error" without one. Other exceptions end the test.
+/// Returns what() of the InputError that the action throws, or "no error". Other exceptions fail the test.
 template <class Action>
 std::string problem_of(Action&& action) {
   try {

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kPiece = std::size_t{1} << 17;
 
-// The text of an errno value, without the locale and thread traps of strerror.
+// Returns the text of an errno value. strerror would depend on the locale and is not thread-safe.
 std::string why(int error) {
   switch (error) {
     case ENOENT:
@@ -68,7 +68,7 @@ struct ByteSource::State {
   int descriptor = -1;
   bool gzip = false, ended = false;
   std::vector<char> piece = std::vector<char>(kPiece);
-  std::size_t begin = 0, end = 0;  // what of the piece is not used yet
+  std::size_t begin = 0, end = 0;  // the part of the piece that is not used yet
   z_stream stream{};
   std::uint64_t bytes_in = 0, bytes_out = 0;
 };
@@ -85,7 +85,7 @@ void ByteSource::State::open() {
   if (descriptor < 0) fail("cannot-open", why(errno));
 }
 
-// Reads the next piece behind what is unused; 0 at the end of the file.
+// Reads more bytes behind the unused ones. Returns their number; 0 at the end of the file.
 std::size_t ByteSource::State::refill() {
   if (begin == end) begin = end = 0;
   for (;;) {
@@ -104,7 +104,7 @@ void ByteSource::State::start_gzip() {
   gzip = true;
 }
 
-// One gzip file may hold several members; zero padding behind the last one is legal, anything else is not.
+// A gzip file may contain several members. Zero padding after the last one is allowed, anything else is not.
 void ByteSource::State::next_member() {
   while (end - begin < 2 && refill() != 0) {}
   if (begin == end) {
@@ -141,7 +141,7 @@ std::size_t ByteSource::State::inflate_into(std::span<char> out) {
     bytes_out += made;
     if (result == Z_DATA_ERROR) {
       const std::string_view text = stream.msg != nullptr ? stream.msg : "";
-      // zlib tells a wrong check sum from other damage only by its text.
+      // zlib distinguishes a wrong checksum from other damage only by its message.
       const bool checksum = text == "incorrect data check" || text == "incorrect length check";
       if (checksum) fail("gzip-crc", "gzip checksum mismatch: the file is damaged; nothing was used");
       fail("gzip-corrupt", fmt::format("damaged gzip data ({}); nothing was used", text));
@@ -150,7 +150,7 @@ std::size_t ByteSource::State::inflate_into(std::span<char> out) {
     if (result == Z_NEED_DICT) fail("gzip-corrupt", "gzip data needs a dictionary; nothing was used");
     check_expansion();
     if (result == Z_STREAM_END) next_member();
-    // A piece of input may end without output. To return nothing would look like the end of the file.
+    // A piece of input may produce no output. Returning 0 would look like the end of the file.
     if (made != 0) return made;
   }
   return 0;

@@ -32,7 +32,7 @@ std::vector<std::string> header_names(std::string_view line, char delimiter) {
   return names;
 }
 
-// Where the quoted field that starts at `open` ends: the closing quote, or npos.
+// Returns the position of the quote that closes the field opened at `open`, or npos.
 std::size_t closing_quote(std::string_view line, std::size_t open) {
   for (std::size_t at = open + 1; at < line.size(); ++at) {
     if (line[at] != '"') continue;
@@ -76,7 +76,7 @@ void CsvReader::read_header() {
   choose_columns();
 }
 
-// If no column is known, the file is something else. The message names the likely cause instead of a missing column.
+// If no column is known, the file is something else. The message states the likely cause instead of a missing column.
 void CsvReader::check_header(std::string_view line) const {
   if (trimmed(line).starts_with('{')) fail("", 1, "not-this-format", "looks like JSON lines, expected CSV");
   const auto known = [&](const std::string& name) {
@@ -115,13 +115,13 @@ void CsvReader::choose_columns() {
     used_.push_back({static_cast<std::size_t>(it - names_.begin()), column.role});
     if (column.role == Role::total) total_index_ = used_.back().index;
   }
-  // Fields are parsed from left to right, so that the first fault in a line is the one reported.
+  // Parse fields from left to right, so that the first fault in a line is the one that is reported.
   std::sort(used_.begin(), used_.end(), [](const Used& a, const Used& b) { return a.index < b.index; });
 }
 
 FieldPlace CsvReader::place_of(std::size_t index) const { return {lines_.number(), starts_[index] + 1, names_[index]}; }
 
-// Fills fields_ and starts_ up to one field more than the header has.
+// Splits the line into fields_ and starts_.
 void CsvReader::split(std::string_view line) {
   fields_.clear();
   starts_.clear();
@@ -146,11 +146,12 @@ void CsvReader::split(std::string_view line) {
   }
 }
 
-// Most lines are plain ASCII, which is checked many bytes at a time; the others are looked at byte by byte.
+// Most lines are plain ASCII, which is checked many bytes at a time; only the others are checked byte by byte.
 void CsvReader::check_bytes(std::string_view line) const {
   if (is_plain_ascii(line)) return;
   const BadByte bad = find_bad_byte(line);
   if (bad.offset == std::string_view::npos) return;
+  // The line is not split yet, so the commas before the bad byte tell the column; quoted commas may shift it.
   const auto commas =
       static_cast<std::size_t>(std::count(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(bad.offset), ','));
   fail(commas < names_.size() ? names_[commas] : "", bad.offset + 1, bad.code, bad.text);
@@ -205,6 +206,7 @@ Fault CsvReader::parse_arrival(std::string_view text) {
   if (Fault fault = parse_date_time(text, date)) return fault;
   // Times with and without an offset cannot be ordered, so a file has one kind.
   if (!zoned_.has_value()) zoned_ = date.has_zone;
+  // Without offsets, the times are in an unknown zone, and mixing the two would shift some rows by hours.
   if (*zoned_ != date.has_zone) {
     return {"bad-timestamp", date.has_zone ? "a UTC offset here, but none in the first row"
                                            : "no UTC offset here, but one in the first row"};
@@ -213,7 +215,7 @@ Fault CsvReader::parse_arrival(std::string_view text) {
   return {};
 }
 
-// An empty field is a request without a session. 0 means none, so identities move up by one.
+// An empty field means a request without a session. Because 0 stands for that, identities are stored plus one.
 Fault CsvReader::parse_session(std::string_view text) {
   std::uint64_t id = 0;
   if (text.empty()) return {};

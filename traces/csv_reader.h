@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of a CSV trace into a TraceBuilder. Internal to traces/.
+// Passes the rows of a CSV trace to a TraceBuilder. Internal to traces/.
 //
-// RFC 4180 with comma, header names in any order, unknown columns ignored; a quoted field may not span lines, so that
-// a stray quote cannot swallow the rest of a file.
+// The format is RFC 4180 with commas; header names may be in any order, and unknown columns are ignored. A quoted field
+// must not span lines, so that a stray quote cannot swallow the rest of a file.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@ class CsvReader {
  public:
   CsvReader(const TraceFormat& format, LineReader& lines, std::string file, TraceBuilder& builder);
 
-  /// Reads everything; returns the line of the header. Throws TraceError.
+  /// Reads all rows and returns the line number of the header. Throws TraceError.
   [[nodiscard]] std::size_t read_all();
 
  private:
-  // A column that is used, in file order.
+  // A column that is used; listed in file order.
   struct Used {
     std::size_t index = 0;
     Role role = Role::other;
@@ -57,13 +57,13 @@ class CsvReader {
   std::string header_;
   std::vector<std::string> names_;
   std::vector<Used> used_;
-  std::vector<std::string_view> fields_;  // of the present row, quotes removed
+  std::vector<std::string_view> fields_;  // of the current row, quotes removed
   std::vector<std::size_t> starts_;       // byte offsets of the fields, quotes included
   ParsedRow row_;
   std::int32_t total_ = -1;
   std::size_t total_index_ = 0;
   std::vector<std::uint64_t> hashes_;
-  std::optional<bool> zoned_;  // whether the first row's date names its zone
+  std::optional<bool> zoned_;  // whether the date in the first row states a zone
 };
 
 }  // namespace plimsoll::traces

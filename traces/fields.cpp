@@ -18,7 +18,7 @@ constexpr std::string_view kDateForm = "expected YYYY-MM-DD HH:MM:SS[.fraction][
 
 bool all_digits(std::string_view text) { return !text.empty() && std::all_of(text.begin(), text.end(), is_digit); }
 
-// Why the text is no unsigned integer; `noun` is what the column holds.
+// Returns why the text is not an unsigned integer; `noun` describes the content of the column.
 Fault why_not_integer(std::string_view text, std::string_view noun) {
   const std::string shown = quoted(text);
   if (text.empty()) return {"empty-field", "empty value"};
@@ -33,7 +33,7 @@ Fault why_not_integer(std::string_view text, std::string_view noun) {
   return {"not-a-number", fmt::format("{} is {}", noun, shown)};
 }
 
-// Two digits at `at`, or -1.
+// Returns the number that the two digits at `at` form, or -1.
 int two_digits(std::string_view text, std::size_t at) {
   if (!is_digit(text[at]) || !is_digit(text[at + 1])) return -1;
   return (text[at] - '0') * 10 + (text[at + 1] - '0');
@@ -46,7 +46,7 @@ int days_in_month(int year, int month) {
   return month == 2 && is_leap(year) ? 29 : kDays[static_cast<std::size_t>(month - 1)];
 }
 
-// Days since 1970-01-01 in the Gregorian calendar, for years 1970 to 2261 (what int64 ns can hold).
+// Returns the days since 1970-01-01 in the Gregorian calendar, for years 1970 to 2261 (the range of int64 ns).
 std::int64_t days_since_1970(int year, int month, int day) {
   constexpr std::array<int, 12> kBefore = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334};
   const int past = year - 1;
@@ -74,7 +74,7 @@ Fault check_ranges(const Clock& c) {
   return {};
 }
 
-// Takes ".fraction" off the front of the rest and gives its nanoseconds.
+// Removes ".fraction" from the beginning of `rest` and returns its nanoseconds.
 Fault take_fraction(std::string_view& rest, Nanos& nanos) {
   if (!rest.starts_with('.')) return {};
   std::size_t digits = 1;
@@ -86,7 +86,7 @@ Fault take_fraction(std::string_view& rest, Nanos& nanos) {
   return {};
 }
 
-// Takes the zone; offsets in use reach from -12:00 to +14:00.
+// Parses the zone; offsets in use range from -12:00 to +14:00.
 Fault take_zone(std::string_view rest, DateTime& out) {
   if (rest.empty()) return {};
   out.has_zone = true;
@@ -98,6 +98,7 @@ Fault take_zone(std::string_view rest, DateTime& out) {
     return {"bad-timestamp", fmt::format("UTC offset {} is not valid", quoted(rest))};
   }
   const Nanos offset = (hours * Nanos{60} + minutes) * 60'000'000'000;
+  // East of Greenwich, local time is ahead of UTC, so a positive offset is subtracted.
   out.nanos += rest[0] == '+' ? -offset : offset;
   return {};
 }
@@ -139,7 +140,7 @@ Fault parse_id(std::string_view text, std::uint64_t& out) {
 }
 
 Fault nanos_of(double value, double unit, Nanos& out) {
-  // 2^63 as a double; what is below it converts without overflow.
+  // 2^63 as a double; smaller values convert without overflow.
   constexpr double kLimit = 9223372036854775808.0;
   if (value < 0) return {"negative", "negative arrival time"};
   if (!(value * unit < kLimit)) return {"out-of-range", "arrival time beyond the representable range (2^63 ns)"};
@@ -151,6 +152,7 @@ Fault parse_time(std::string_view text, double unit, Nanos& out) {
   if (text.empty()) return {"bad-timestamp", "empty timestamp"};
   const char* end = text.data() + text.size();
   // Nanoseconds since 1970 need 61 bits, more than a double holds exactly.
+  // Read nanoseconds as integers: a double holds them exactly only up to 2^53, which is 104 days.
   if (unit == 1.0) {
     const auto [stop, error] = std::from_chars(text.data(), end, out);
     if (error == std::errc{} && stop == end) return out < 0 ? Fault{"negative", "negative arrival time"} : Fault{};

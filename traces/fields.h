@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The values inside a row: token counts, times, dates. One strict grammar for every format. Internal to traces/.
+// Parses the values in a row: token counts, times, dates. One strict grammar for all formats. Internal to traces/.
 //
-// Each function returns Fault{} when the text is good. No locale, no allocation on the good path.
+// Each function returns Fault{} if the text is valid. They use no locale, and allocate only on errors.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +12,27 @@
 
 namespace plimsoll::traces {
 
-/// Empty code: no fault.
+/// Why a value is invalid; an empty code means that it is valid.
 struct Fault {
-  std::string_view code;  // a literal
+  std::string_view code;  // a string literal
   std::string text;
   explicit operator bool() const { return !code.empty(); }
 };
 
-/// Digits only, 0 … 2^31-1. Codes empty-field, negative, out-of-range, not-an-integer, not-a-number.
+/// Parses digits only, 0 … 2^31-1. Codes: empty-field, negative, out-of-range, not-an-integer, not-a-number.
 [[nodiscard]] Fault parse_tokens(std::string_view text, std::int32_t& out);
 /// An integer, -2^31 … 2^31-1. Codes empty-field, out-of-range, not-an-integer, not-a-number.
 [[nodiscard]] Fault parse_priority(std::string_view text, std::int32_t& out);
-/// Digits only, 0 … 2^63-1, of a block id or a session.
+/// Parses a block id or a session: digits only, 0 … 2^63-1.
 [[nodiscard]] Fault parse_id(std::string_view text, std::uint64_t& out);
-/// A decimal number of `unit` nanoseconds, rounded to whole nanoseconds (integers of ns are exact). Codes
-/// bad-timestamp, negative, out-of-range.
+/// Parses a decimal number in units of `unit` nanoseconds and rounds it to whole nanoseconds; integers of ns are exact.
+/// Codes: bad-timestamp, negative, out-of-range.
 [[nodiscard]] Fault parse_time(std::string_view text, double unit, Nanos& out);
-/// A number that parse_time could not take exactly as an integer: rounded to ns. Codes negative, out-of-range.
+/// Converts a number that parse_time cannot read exactly as an integer; rounds to ns. Codes: negative, out-of-range.
 [[nodiscard]] Fault nanos_of(double value, double unit, Nanos& out);
 
-/// YYYY-MM-DD, a blank or T, HH:MM:SS, up to nine digits of fraction, then nothing, Z or an offset ±HH:MM that is
-/// applied: ns since 1970-01-01 UTC. Without a zone the time is taken as UTC.
+/// YYYY-MM-DD, a blank or T, HH:MM:SS, and up to nine digits of fraction. Then nothing, Z, or an offset ±HH:MM, which
+/// is applied. The result is in ns since 1970-01-01 UTC; without a zone the time counts as UTC.
 struct DateTime {
   Nanos nanos = 0;
   bool has_zone = false;

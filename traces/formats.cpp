@@ -86,7 +86,7 @@ constexpr std::array kFormats = {
     TraceFormat{"servegen_offline", Syntax::jsonl, TimeUnit::none, 16, kServeGenOffline},
 };
 
-// The next line that is not blank, taken off the front of the text.
+// Removes the next line that is not blank from the beginning of the text and returns it.
 std::string_view take_line(std::string_view& text) {
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
@@ -118,7 +118,7 @@ bool has_key(std::string_view text, std::string_view name) {
   return false;
 }
 
-// Azure 2023 and 2024 have the same header; only the newer one states the zone.
+// The formats of Azure 2023 and 2024 have the same header; only the newer one states the zone.
 bool first_row_has_zone(std::string_view row) {
   const std::string_view stamp = row.substr(0, row.find(','));
   return stamp.ends_with('Z') || (stamp.size() > 19 && stamp.find_first_of("+-", 19) != std::string_view::npos);
@@ -170,7 +170,7 @@ const TraceFormat* recognise(std::string_view beginning) {
     int score = 0;
     for (const Column& column : format.columns) {
       const bool found = json ? has_key(whole, column.name) : header_has(header, column.name);
-      // A column found speaks for the format more than an absent one speaks against it.
+      // A column that is found counts more for a format than a missing one counts against it.
       if (found) score += 3;
       if (!found && column.need == Need::required) score -= 2;
     }

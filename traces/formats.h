@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The known trace formats as tables, so that a new CSV dialect is a new entry and no code. Internal to traces/.
+// The known trace formats as tables, so that another CSV dialect needs an entry but no code. Internal to traces/.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@ enum class Role : std::uint8_t { other, arrival, input, output, total, session, 
 enum class TimeUnit : std::uint8_t { none, date, seconds, milliseconds, nanoseconds };
 enum class Need : std::uint8_t {
   required,
-  expected,  // a row without it is used, and said to lack it
+  expected,  // rows without it are used, with a warning
   optional
 };
 enum class Syntax : std::uint8_t { csv, jsonl };
 
-/// One column of a CSV file or one key of a JSON record.
+/// A column of a CSV file, or a key of a JSON record.
 struct Column {
   std::string_view name;
   Role role = Role::other;
@@ -29,20 +29,20 @@ struct TraceFormat {
   std::string_view name;
   Syntax syntax = Syntax::csv;
   TimeUnit time = TimeUnit::none;
-  std::int32_t hash_block_tokens = 0;  // the publisher's block size; 0: no prefixes
+  std::int32_t hash_block_tokens = 0;  // the publisher's block size; 0 if the format has no prefixes
   std::span<const Column> columns;
 };
 
-/// Every format, in the order in which recognition prefers them.
+/// Returns all formats, those preferred in recognition first.
 [[nodiscard]] std::span<const TraceFormat> all_formats();
-/// By name, `-` and `_` alike; null when there is none.
+/// Returns the format of this name; `-` and `_` are equivalent. Null if there is none.
 [[nodiscard]] const TraceFormat* find_format(std::string_view name);
-/// Nanoseconds of one unit (date: 1).
+/// Returns the nanoseconds in one unit (1 for dates).
 [[nodiscard]] double nanos_per(TimeUnit unit);
-/// "a,b,c": the columns a file of this format is expected to have.
+/// Returns the columns that a file of this format should have: "a,b,c".
 [[nodiscard]] std::string column_list(const TraceFormat& format);
 
-/// Recognises a file by its beginning (up to a few thousand bytes, byte-order mark removed). Null when nothing fits.
+/// Recognises a file by its beginning (a few thousand bytes, without byte-order mark). Null if no format fits.
 [[nodiscard]] const TraceFormat* recognise(std::string_view beginning);
 
 }  // namespace plimsoll::traces

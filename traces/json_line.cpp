@@ -85,7 +85,7 @@ Fault JsonLine::string(std::string_view& out) {
   return syntax("unexpected end of line in a string");
 }
 
-// At a backslash; leaves the cursor on the last byte of the escape.
+// Called at a backslash; leaves the cursor on the last byte of the escape.
 Fault JsonLine::escape() {
   const char kind = at_ + 1 < text_.size() ? text_[at_ + 1] : '\0';
   if (std::string_view("\"\\/bfnrt").find(kind) != std::string_view::npos && kind != '\0') {
@@ -100,8 +100,8 @@ Fault JsonLine::escape() {
   return {};
 }
 
-// Checks the grammar and leaves the conversion to the reader. Conversions of the library also accept what JSON does
-// not, such as inf and nan.
+// Checks the grammar only; the caller converts the text. The library's conversions would also accept inf and nan, which
+// JSON does not allow.
 Fault JsonLine::number(std::string_view& out) {
   blanks();
   const std::size_t begin = at_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cursor over one line of JSON lines: strict RFC 8259, nothing allocated, nesting bounded. Internal to traces/.
+// A cursor over one line of JSON: strict RFC 8259, no allocation, bounded nesting. Internal to traces/.
 //
-// A general JSON library would build a tree for each of the many lines and loses the key and the byte of a fault,
-// which the messages need.
+// A general JSON library would build a tree for each of the many lines. It would also lose the key and the position of
+// a fault, which messages need.
 #pragma once
 
 #include <cstddef>
@@ -20,28 +20,28 @@ enum class JsonKind : std::uint8_t { object, array, string, number, boolean, nul
 
 class JsonLine {
  public:
-  /// Deeper values are refused (code json-depth): the parser calls itself once a level.
+  /// Deeper values are refused (code json-depth), because the parser recurses once per level.
   static constexpr int kMaxDepth = 64;
 
   explicit JsonLine(std::string_view text) : text_(text) {}
 
-  /// Kind of the value at the cursor by its first byte; none at the end or where no value can start. Skips blanks.
+  /// Skips blanks and returns the kind of the value at the cursor, by its first byte; `none` if no value begins there.
   [[nodiscard]] JsonKind kind();
-  /// Takes `c` if it comes next.
+  /// Consumes `c` if it is next; returns whether it was.
   [[nodiscard]] bool take(char c);
-  /// The raw inside of a string, escapes checked but kept.
+  /// Reads a string. Returns its raw content: escapes are checked but not resolved.
   [[nodiscard]] Fault string(std::string_view& out);
-  /// The text of a number, checked against the grammar.
+  /// Reads a number. Returns its text, checked against the grammar.
   [[nodiscard]] Fault number(std::string_view& out);
-  /// Passes over a value of any kind.
+  /// Skips a value of any kind.
   [[nodiscard]] Fault skip(int depth = 0);
-  /// Whether only blanks are left.
+  /// Returns whether only blanks remain.
   [[nodiscard]] bool done();
-  /// json-syntax with what was found at the cursor.
+  /// Returns the fault json-syntax, which states what was expected and what was found at the cursor.
   [[nodiscard]] Fault expected(std::string_view what);
-  /// Whether the cursor is at the end of the line.
+  /// Returns whether the cursor is at the end of the line.
   [[nodiscard]] bool at_end();
-  /// Byte column of the cursor, from 1.
+  /// Returns the byte column of the cursor, from 1.
   [[nodiscard]] std::size_t column() const { return at_ + 1; }
 
  private:

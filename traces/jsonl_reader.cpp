@@ -29,7 +29,7 @@ void JsonlReader::refuse_other_syntax(std::string_view line) const {
   const auto refuse = [&](std::string_view code, std::string what) {
     reject({file_, lines_.number(), 1, "", std::move(what), std::string(code)});
   };
-  // A first line that opens an array and does not close it on the same line; 20,000 '[' are left to the parser.
+  // Refuse a line that opens an array. One that begins with "[[" is left to the parser, which limits the depth.
   if (text[0] == '[' && !text.starts_with("[["))
     refuse("json-array", "file is one JSON array, expected one object per line");
   const bool other = std::string_view("{[\"'-0123456789").find(text[0]) == std::string_view::npos;
@@ -41,7 +41,7 @@ void JsonlReader::refuse_other_syntax(std::string_view line) const {
 void JsonlReader::refuse_line(JsonLine& json, std::string_view column, Fault fault) {
   const std::size_t byte = json.column();
   const bool cut = fault.text.starts_with("unexpected end of line");
-  // at_end() may move the text of the line: nothing of it is used after.
+  // Copy the name first: at_end() may move the text of the line.
   std::string name(column);
   if (cut)
     fault.text += lines_.unterminated() || lines_.at_end()
@@ -63,6 +63,7 @@ void JsonlReader::read_record(std::string_view line) {
   JsonLine json(line);
   if (json.kind() != JsonKind::object) {
     const JsonKind kind = json.kind();
+    // Bad syntax anywhere in the value is reported instead of its type.
     if (Fault fault = json.skip()) refuse_line(json, "", std::move(fault));
     reject({file_, lines_.number(), 1, "", fmt::format("expected object, got {}", name_of(kind)), "wrong-type"});
   }
@@ -124,7 +125,7 @@ Fault JsonlReader::read_value(JsonLine& json, const Column& column) {
   return {};
 }
 
-// A JSON number is well-formed already; what remains is to tell a fraction from a number that is too large.
+// A JSON number is already well-formed; only a fraction and a number that is too large must be distinguished.
 Fault JsonlReader::read_tokens(std::string_view text, std::int32_t& out) const {
   if (text.find_first_of("eE") == std::string_view::npos) return parse_tokens(text, out);
   double value = 0;
@@ -174,7 +175,7 @@ void JsonlReader::check_keys() {
   }
 }
 
-// A conversation is named after its first turn; a turn whose parent was cut off the trace after that parent.
+// A conversation is named after its first turn, or, if a turn's parent is missing from the trace, after that parent.
 void JsonlReader::find_session() {
   if (chat_ < 0) return;
   std::int64_t root = chat_;
@@ -183,6 +184,7 @@ void JsonlReader::find_session() {
     root = parent_;
     if (const auto it = session_of_chat_.find(parent_); it != session_of_chat_.end()) session = it->second;
   }
+  // A chat id may be 0, but session 0 means none.
   if (session == 0) session = static_cast<std::uint64_t>(root) + 1;
   session_of_chat_[chat_] = session;
   row_.record.session = session;

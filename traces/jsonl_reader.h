@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records of a JSON-lines trace into a TraceBuilder: one object a line, keys in any order, unknown keys passed over.
-// Internal to traces/.
+// Passes the records of a JSON-lines trace to a TraceBuilder. Each line is an object; keys may be in any order, and
+// unknown keys are skipped. Internal to traces/.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class JsonlReader {
  public:
   JsonlReader(const TraceFormat& format, LineReader& lines, std::string file, TraceBuilder& builder);
 
-  /// Throws TraceError.
+  /// Reads all records. Throws TraceError.
   void read_all();
 
  private:
@@ -45,10 +45,10 @@ class JsonlReader {
   double unit_;
   ParsedRow row_;
   std::vector<std::uint64_t> hashes_;
-  std::string_view key_;    // the known key being read, for the message
-  std::uint32_t seen_ = 0;  // bit i: format_.columns[i] was given
+  std::string_view key_;    // the key being read, for messages
+  std::uint32_t seen_ = 0;  // bit i is set if format_.columns[i] was present
   std::int64_t chat_ = -1, parent_ = -1;
-  std::unordered_map<std::int64_t, std::uint64_t> session_of_chat_;  // only looked up, never iterated
+  std::unordered_map<std::int64_t, std::uint64_t> session_of_chat_;  // for look-ups only, never iterated
 };
 
 }  // namespace plimsoll::traces

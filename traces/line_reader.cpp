@@ -19,7 +19,7 @@ constexpr std::size_t kStart = std::size_t{1} << 18;
 LineReader::LineReader(ByteSource& source, std::string file)
     : source_(source), file_(std::move(file)), buffer_(kStart) {}
 
-// Moves the unread rest to the front, doubles a full buffer, and reads on; false at the end of the file.
+// Moves the unread rest to the front, doubles a full buffer, and reads more. Returns false at the end of the file.
 bool LineReader::refill() {
   if (ended_) return false;
   if (begin_ > 0) {
@@ -40,7 +40,7 @@ std::string_view LineReader::peek(std::size_t wanted) {
 }
 
 bool LineReader::next(std::string_view& line) {
-  std::size_t searched = 0;  // so that a long line is not searched again after each refill
+  std::size_t searched = 0;  // avoids searching a long line again after each refill
   for (;;) {
     const char* start = buffer_.data() + begin_;
     const std::size_t have = end_ - begin_;

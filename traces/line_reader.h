@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Physical lines of a ByteSource without copying them twice.
+// Returns the physical lines of a ByteSource, without an additional copy.
 #pragma once
 
 #include <cstddef>
@@ -13,23 +13,23 @@ namespace plimsoll::traces {
 
 class LineReader {
  public:
-  /// A longer line is no record of any format (a Mooncake row of a million tokens has some 20 kB).
+  /// Longer lines are refused: no format has such records (a Mooncake row of a million tokens has about 20 kB).
   static constexpr std::size_t kMaxLine = std::size_t{16} << 20;
 
   LineReader(ByteSource& source, std::string file);
 
-  /// The start of what is not yet read (at least `wanted` bytes unless the file ends before), for recognition.
+  /// Returns the beginning of the unread text for recognition: at least `wanted` bytes unless the file ends before.
   [[nodiscard]] std::string_view peek(std::size_t wanted);
-  /// Drops bytes at the very start (a byte-order mark).
+  /// Skips bytes at the beginning of the file (a byte-order mark).
   void skip(std::size_t bytes) { begin_ += bytes; }
-  /// The next line without its end (LF or CRLF), valid until the next call; false at the end of the file.
-  /// Throws TraceError line-too-long and whatever the source throws.
+  /// Returns the next line without its end (LF or CRLF), which is valid until the next call. Returns false at the end
+  /// of the file. Throws TraceError line-too-long, and the errors of the source.
   [[nodiscard]] bool next(std::string_view& line);
-  /// Number of the line that next() gave last, from 1.
+  /// Returns the number of the line that next() returned last, from 1.
   [[nodiscard]] std::size_t number() const { return number_; }
-  /// Whether that line was the last and had no line end.
+  /// Returns whether that line was the last one and had no line end.
   [[nodiscard]] bool unterminated() const { return unterminated_; }
-  /// Whether nothing but blanks and line ends follows; looks ahead only within the present piece and the next.
+  /// Returns whether only blanks and line ends follow. Looks no further than the current piece and the next.
   [[nodiscard]] bool at_end();
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a path to a Trace: what kind of file it is, which format, and which of two faults to tell.
+// Reads a Trace from a path: determines the kind of file and its format, and which of two faults to report.
 #include "traces/reader.h"
 
 #include <cctype>
@@ -19,7 +19,7 @@
 namespace plimsoll::traces {
 namespace {
 
-constexpr std::size_t kPeek = 16384;  // enough for the first Mooncake row, whose keys come before the ids
+constexpr std::size_t kPeek = 16384;  // reaches into the first Mooncake row, whose keys precede the ids
 
 bool starts_with_ignoring_case(std::string_view text, std::string_view lower) {
   if (text.size() < lower.size()) return false;
@@ -29,7 +29,7 @@ bool starts_with_ignoring_case(std::string_view text, std::string_view lower) {
   return true;
 }
 
-// Bytes that a Git LFS pointer says are elsewhere ("size 142376815"), 0 when it does not say.
+// Returns the size that a Git LFS pointer states ("size 142376815"), with its unit; "data" if it states none.
 std::string lfs_size(std::string_view text) {
   const std::size_t at = text.find("\nsize ");
   if (at == std::string_view::npos) return "data";
@@ -37,7 +37,7 @@ std::string lfs_size(std::string_view text) {
   return fmt::format("{} bytes", digits.substr(0, 20));
 }
 
-// Files that are no trace of any format.
+// Refuses files that are not a trace of any format.
 void refuse_other_kinds(const std::string& file, std::string_view start) {
   const auto refuse = [&](std::size_t column, std::string_view code, std::string text) {
     reject({file, 1, column, "", std::move(text), std::string(code)});
@@ -59,7 +59,7 @@ void refuse_other_kinds(const std::string& file, std::string_view start) {
   }
 }
 
-// The content decides what a file is, but not against its own name: such a file was renamed or is the wrong download.
+// The content determines the format. But a file whose name contradicts it was renamed or is the wrong download.
 void refuse_csv_named_jsonl(const std::string& file, std::string_view start) {
   if (!file.ends_with(".jsonl") && !file.ends_with(".jsonl.gz")) return;
   const TraceFormat* found = recognise(start);
@@ -119,7 +119,7 @@ ReadResult read_trace(const std::string& file, const ReadOptions& options) {
   try {
     return read_lines(file, lines, options);
   } catch (const TraceError&) {
-    // A damaged archive is the cause, the odd text in it the symptom.
+    // If the archive is damaged, that is the cause of the invalid text, so report it instead.
     if (source.is_gzip()) source.drain();
     throw;
   }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr Nanos kSecond = 1'000'000'000;
 
-// Mean and variance in one pass (Welford, Technometrics 4(3), 1962): no cancellation for nanosecond stamps.
+// Mean and variance in one pass (Welford, Technometrics 4(3), 1962), without cancellation for times in nanoseconds.
 struct Moments {
   std::int64_t count = 0;
   double mean = 0, squares = 0;
@@ -51,7 +51,7 @@ LengthSummary summarise_lengths(std::vector<std::int32_t> values) {
   return out;
 }
 
-// Most rows that fall into one window; rows are in order, so that one counter is enough.
+// Returns the largest number of rows in one window. Rows are sorted, so one counter is enough.
 std::int64_t busiest(const Trace& trace, Nanos window) {
   std::int64_t best = 0, count = 0;
   Nanos present = -1;
@@ -63,7 +63,7 @@ std::int64_t busiest(const Trace& trace, Nanos window) {
   return best;
 }
 
-// Variance over mean of the counts in the whole seconds of the trace; the last, cut one would bias it.
+// Returns variance over mean of the counts in the whole seconds of the trace; the incomplete last one would bias it.
 double dispersion_per_second(const Trace& trace) {
   const Nanos seconds = trace.records.back().arrival / kSecond;
   if (seconds < 2) return 0;
@@ -117,8 +117,8 @@ double correlation(const Trace& trace, const LengthSummary& input, const LengthS
   return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : 0;
 }
 
-// An unlimited cache would hit a block if an earlier row had it. Only an unbroken beginning of a prompt can be reused,
-// so a row's hits end at its first new block.
+// An unlimited cache hits a block if an earlier row had it. Only an unbroken beginning of a prompt can be reused, so
+// the hits of a row end at its first new block.
 void summarise_prefixes(const Trace& trace, TraceSummary& out) {
   std::unordered_set<std::uint64_t> seen;
   std::int64_t hit_tokens = 0;

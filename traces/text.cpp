@@ -35,7 +35,7 @@ std::string quoted(std::string_view text) {
 }
 
 bool is_plain_ascii(std::string_view text) {
-  // Without branches, so that the compiler makes vector code of it.
+  // No branches, so that the compiler can vectorise the loop.
   unsigned bad = 0;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);

@@ -51,15 +51,15 @@ void TraceBuilder::add(const ParsedRow& row) {
     trace_->priorities.back() = row.priority;
   }
   add_hashes(row);
-  // Rows before the first one with hashes have none.
+  // Rows before the first row with hashes have an empty range.
   if (!trace_->hashes.empty()) {
     trace_->hash_ends.resize(trace_->records.size());
     trace_->hash_ends.back() = static_cast<std::uint32_t>(trace_->hashes.size());
   }
 }
 
-// A request without prompt or without answer did no work that a server could be asked to repeat (failed requests
-// are logged so), and no formula of this program holds for it.
+// A request without a prompt or without an answer did no work that a replay could repeat; failed requests are logged
+// like this. Nor does any formula of this program apply to it.
 bool TraceBuilder::skip_zero(const ParsedRow& row) {
   if (row.record.input_tokens == 0) warn(row.input_place, "zero-tokens", "0 input tokens");
   if (row.record.output_tokens == 0) warn(row.output_place, "zero-tokens", "0 output tokens");
@@ -70,7 +70,7 @@ bool TraceBuilder::hashes_consistent(const ParsedRow& row) {
   const std::int64_t block = trace_->hash_block_tokens;
   // The last block of a prompt may be part of one; published traces give it an identity too.
   const auto expected = static_cast<std::size_t>((row.record.input_tokens + block - 1) / block);
-  // Our own format may name the shared beginning only; the published ones name every block.
+  // Our own format may list only the shared beginning; the published formats list every block.
   const bool leading_only = trace_->format == "plimsoll";
   const std::size_t count = row.hashes.size();
   if (leading_only ? count > expected : count != expected) {
@@ -99,7 +99,7 @@ void TraceBuilder::add_hashes(const ParsedRow& row) {
 
 ReadResult TraceBuilder::finish(std::size_t header_line) {
   ReadResult result;
-  // A fault that many rows share is one warning: its count and its first place.
+  // A fault in many rows is reported as one warning, with their number and the first place.
   for (RowWarning& odd : oddities_) {
     const bool skipped = odd.code == "zero-tokens";
     const bool hashes = odd.code == "inconsistent" && odd.column != "Total tokens" && odd.column != "num_total_tokens";
@@ -117,7 +117,7 @@ ReadResult TraceBuilder::finish(std::size_t header_line) {
     reject({file_, header_line, 0, "", none ? "no data rows" : "no usable rows: all have 0 input or output tokens",
             "no-rows"});
   }
-  // Replays begin at 0, whatever the clock of the recording.
+  // Replays start at time 0, whatever the clock of the recording was.
   if (trace_->has_arrivals()) {
     trace_->first_arrival = trace_->records.front().arrival;
     for (TraceRecord& record : trace_->records) record.arrival -= trace_->first_arrival;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collects the rows of any format: keeps them in order, leaves out what cannot be used, counts what is odd.
+// Collects the rows of any format: keeps them in order, leaves out rows that cannot be used, and counts peculiarities.
 // Internal to traces/.
 #pragma once
 
@@ -14,17 +14,17 @@
 
 namespace plimsoll::traces {
 
-/// Where a value stands, for messages. `column` views the format's table or the header.
+/// The position of a value, for messages. `column` points into the format's table or the header.
 struct FieldPlace {
   std::size_t line = 0, byte_column = 0;
   std::string_view column;
 };
 
-/// A row as the readers parse it, with the places that later checks need.
+/// A row as parsed, with the positions that later checks need for messages.
 struct ParsedRow {
-  TraceRecord record;  // arrival as written, -1 where the format has none
+  TraceRecord record;  // arrival as in the file; -1 if the format has none
   FieldPlace arrival_place, input_place, output_place, hashes_place;
-  std::span<const std::uint64_t> hashes;  // the row's block ids
+  std::span<const std::uint64_t> hashes;  // block ids of the row
   std::int32_t priority = 0;
 };
 
@@ -32,14 +32,14 @@ class TraceBuilder {
  public:
   TraceBuilder(std::string file, std::string format, std::int32_t hash_block_tokens);
 
-  /// Throws TraceError unsorted or too-large.
+  /// Adds a row. Throws TraceError unsorted or too-large.
   void add(const ParsedRow& row);
-  /// Counts one odd row under (code, column); the first one's place is kept. `text` says what the row has.
+  /// Counts a peculiar row under (code, column) and keeps the position of the first one. `text` describes the row.
   void warn(const FieldPlace& place, std::string_view code, std::string text);
-  /// The next row has no block ids, which its format expects: it shares nothing.
+  /// Notes that the next row has no block ids although its format has them: it shares nothing.
   void lacks(const FieldPlace& place);
-  /// The finished trace, times counted from its first row. `header_line` is blamed where there are no rows.
-  /// Throws TraceError no-rows.
+  /// Returns the trace with times relative to its first row. If there are no rows, throws TraceError no-rows, which
+  /// refers to `header_line`.
   [[nodiscard]] ReadResult finish(std::size_t header_line);
 
  private:
@@ -56,7 +56,7 @@ class TraceBuilder {
   std::string file_;
   std::shared_ptr<Trace> trace_;
   std::vector<RowWarning> oddities_;
-  std::vector<std::uint64_t> sorted_;  // scratch for the search of repeated ids
+  std::vector<std::uint64_t> sorted_;  // memory for the search of repeated ids
   Nanos last_arrival_ = -1;
   std::size_t rows_ = 0;
 };

@@ -21,7 +21,7 @@ std::string cache_text(const MeasuredPoint& p) {
   return p.prefix_caching ? fmt::format("prefix_caching: {}", *p.prefix_caching) : std::string();
 }
 
-// The values that rows of one study share; the rows differ only in the load's value.
+// Returns the values that the rows of one study share; such rows differ only in the value of the load.
 std::string configuration(const MeasuredPoint& p) {
   return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", p.model, p.hardware, p.engine, p.dtype, p.kv_dtype, p.tp,
                      p.replicas, p.policy, p.max_running, p.step_token_budget, p.input_tokens, p.output_tokens,
@@ -38,7 +38,7 @@ std::string hardware_text(const MeasuredPoint& p) {
   return fmt::format("{{accelerator: {}, count: {}}}", p.hardware.substr(0, times), p.hardware.substr(times + 3));
 }
 
-// The load with a placeholder value, and the key that a sweep varies.
+// A load with a placeholder value, and the key that a sweep varies.
 struct Load {
   std::string text, key, unit;
 };
@@ -84,7 +84,7 @@ struct Metric {
   const char* name;
   std::optional<double> MeasuredPoint::*measured;
   std::optional<double> (*predicted)(const Metrics&);
-  Metrics::Band Metrics::*band;  // null: no band
+  Metrics::Band Metrics::*band;  // null if there is no band
 };
 
 constexpr Metric kMetrics[] = {
@@ -101,7 +101,7 @@ constexpr Metric kMetrics[] = {
      &Metrics::tpot_mean_band},
 };
 
-// A user's points that cannot be simulated are reported with the reason; in a published table it is an error.
+// A user's point that cannot be simulated gets a reason instead of a prediction; in a published table it is an error.
 std::vector<study::PointResult> without_prediction(const Rows& rows, const std::string& reason) {
   std::vector<study::PointResult> points(rows.size());
   for (std::size_t i = 0; i < points.size(); ++i) {
@@ -123,6 +123,7 @@ std::vector<study::PointResult> simulate_rows(const Rows& rows,
     run.control = settings.control;
     return study::run_study(study, run).points;
   } catch (const InputError& error) {
+    // An error in the measured table has its place already. One in the generated study gets the place of the row.
     if (error.where().file == first.where.file) throw;
     if (first.imported && error.where().file == "study") return without_prediction(rows, error.text());
     throw InputError(first.where, error.where().file == "study" ? error.text() : error.what());
@@ -154,6 +155,7 @@ void set_prediction(const study::PointResult& point, Comparison& c) {
   c.time_parts = {};
   if (!point.metrics) return;
   const Metrics& m = *point.metrics;
+  // Without a completed request there is nothing to compare.
   if (m.requests_completed == 0) {
     c.reason =
         m.rejections.empty() ? "nothing was completed" : "all requests were rejected: " + m.rejections.begin()->first;
@@ -198,7 +200,7 @@ std::string study_text(const std::vector<const MeasuredPoint*>& rows) {
   if (!p.dtype.empty()) text += "dtype: " + p.dtype + "\n";
   if (!p.kv_dtype.empty()) text += "kv_dtype: " + p.kv_dtype + "\n";
   if (!p.front_end.empty()) text += "engine_front_end: " + p.front_end + "\n";
-  // The endpoints of the JumpStart post: docs/validation.md.
+  // The limits of the endpoints in the JumpStart post (docs/validation.md).
   if (p.load_kind == "jumpstart")
     text += "scheduler: {max_concurrent: 512, max_total: 4096, max_input: 4095, max_batch_prefill_tokens: 4096}\n";
   else

@@ -15,7 +15,7 @@ namespace plimsoll::validation {
 namespace {
 
 using Group = std::vector<const Comparison*>;
-using Name = std::pair<double, std::string>;  // in the order of the number, then of the text
+using Name = std::pair<double, std::string>;  // sorted by the number, then by the text
 using Key = std::function<Name(const Comparison&)>;
 
 std::vector<std::string> metrics_of(const std::vector<Comparison>& comparisons) {
@@ -25,11 +25,11 @@ std::vector<std::string> metrics_of(const std::vector<Comparison>& comparisons) 
   return names;
 }
 
-// Both sides of a picture in the units that people use.
+// Converts a value of either axis to the unit that readers expect.
 double shown(double value, const std::string& metric) { return metric == "output_tokens_per_s" ? value : 1e3 * value; }
 std::string shown_unit(const std::string& metric) { return metric == "output_tokens_per_s" ? "tokens/s" : "ms"; }
 
-// Predicted over measured, one colour a TP degree; lines at equality and 10 % to each side.
+// Draws predicted over measured values, with one colour per TP degree and lines at equality and 10 % to either side.
 std::string parity(const std::string& metric, const std::vector<Comparison>& comparisons) {
   study::Chart chart;
   chart.title = metric + ": predicted over measured";
@@ -74,7 +74,7 @@ std::string error_row(const std::string& name, const std::string& metric, const 
       s.missing > 0 ? fmt::format("{}", s.missing) : "");
 }
 
-// Groups in the order of their names; the whole last where there are several.
+// Returns rows for the groups in the order of their names, followed by the total if there are several groups.
 std::string errors_by(const std::string& what, const std::vector<Comparison>& comparisons, const Key& key) {
   std::string rows;
   for (const std::string& metric : metrics_of(comparisons)) {
@@ -112,7 +112,7 @@ Name pool_band(const Comparison& c) {
   return c.predicted ? band_of(100 * c.kv_used, {10, 30, 60, 90}, "%") : Name{1000, "not predicted"};
 }
 
-// One bar a row: shares of the mean latency.
+// Returns a bar of the parts of a row's mean latency.
 std::string time_bar(const Comparison& c) {
   static constexpr const char* kColours[] = {"#0072b2", "#56b4e9", "#009e73", "#cc79a7",
                                              "#e69f00", "#999999", "#d55e00", "#dddddd"};

@@ -21,7 +21,7 @@ const char* state_of(const LivePoint& point) {
   return point.fitted ? "fitted" : "";
 }
 
-// The lower of the rates before and after, and the higher, as parts of the reference.
+// Returns the lower and the higher one of the rates before and after a point, as fractions of the reference.
 std::string probes_of(const LivePoint& point, const exec::SteadyRates& reference) {
   const QuietRecord& q = point.quiet;
   if (!(reference.read_bandwidth > 0)) return {};

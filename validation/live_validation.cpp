@@ -10,7 +10,7 @@ namespace plimsoll::validation {
 
 namespace {
 
-// Every n-th point, from the middle of the first n on: the parts are spread over the sweep, and the same in every run.
+// Chooses the fraction `part` of the points, spread evenly over the sweep and the same in every run.
 std::vector<bool> points_to_fit(std::size_t points, double part) {
   std::vector<bool> chosen(points, false);
   double due = part / 2;
@@ -35,7 +35,7 @@ void put_simulated(LiveValidation& validation, const std::vector<study::PointRes
       if (s.index == point.measured.index) point.simulated = s;
 }
 
-// Mean log of measured over predicted time a token, over the fitted points.
+// Returns the mean of log(measured / predicted) time per token over the fitted points.
 double mean_log_ratio(const LiveValidation& validation) {
   double sum = 0;
   std::size_t count = 0;
@@ -48,7 +48,7 @@ double mean_log_ratio(const LiveValidation& validation) {
   return sum / static_cast<double>(count);
 }
 
-// Finds the factor that removes the mean error. Host time is not scaled, so this iterates.
+// Finds the device-time factor that removes the mean error. It iterates, because host time is not scaled.
 void fit_device_time(LiveValidation& validation, const LiveSettings& settings) {
   PLIMSOLL_CHECK(settings.with_device_time, "a fit needs studies on slower machines");
   constexpr int kRounds = 6;
@@ -96,7 +96,7 @@ configs::ThisMachine slowed(const configs::ThisMachine& machine, double factor) 
 LiveValidation validate_live(const study::Study& study, const LiveSettings& settings) {
   QuietRuns runs(settings.quiet, settings.measure);
   study::RunSettings run;
-  // One point at a time: others beside it would change what is measured.
+  // Measure one point at a time, because others running beside it would change the result.
   run.jobs = 1;
   run.control = settings.control;
   run.on_progress = settings.progress;
@@ -119,7 +119,7 @@ LiveValidation validate_live(const study::Study& study, const LiveSettings& sett
       if (record.point == point.index) live.quiet = record;
   }
   if (validation.cancelled || validation.points.empty()) return validation;
-  // The prediction comes last, so that it does not warm or load the machine while it is measured.
+  // Predict after measuring, so that the simulation neither warms nor loads the machine during a measurement.
   put_simulated(validation, simulate(study, settings.control));
   if (std::find(fitted.begin(), fitted.end(), true) != fitted.end()) fit_device_time(validation, settings);
   const study::PointSpec spec = study.point(0);

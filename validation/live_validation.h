@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `validate --live`: every point of a study measured on this machine between probes of its quiet, beside its
-// simulation.
+// `validate --live`: measures every point of a study on this machine, between probes that show whether the machine is
+// quiet, and simulates it.
 #pragma once
 
 #include <functional>
@@ -18,22 +18,22 @@
 namespace plimsoll::validation {
 
 struct LiveSettings {
-  study::RunPoint measure;  // runs a point for real
+  study::RunPoint measure;  // executes a point on the machine
   QuietSettings quiet;
-  /// The part of the points that one factor on the device's time is fitted to, in [0, 1); 0: nothing is fitted. Those
-  /// points are in no error.
+  /// Fraction of the points, in [0, 1), to which one factor for the device's time is fitted; 0 for no fit. These points
+  /// do not count in the errors.
   double fit_part = 0;
   study::RunControl* control = nullptr;
   std::function<void(double points_done)> progress = {};
-  /// The study on a machine whose device is slower by this factor; needed to fit.
+  /// Returns the study on a machine whose device is slower by the factor. Needed for a fit.
   std::function<study::Study(double factor)> with_device_time = {};
 };
 
-/// One point, simulated and measured. Metrics are absent for points that cannot exist.
+/// One point, simulated and measured. Metrics are empty if the point cannot run.
 struct LivePoint {
   study::PointResult simulated, measured;
   QuietRecord quiet;
-  bool fitted = false;  // one of those that the factor was fitted to
+  bool fitted = false;  // the factor was fitted to this point
   [[nodiscard]] bool counts() const { return simulated.metrics && measured.metrics && quiet.quiet && !fitted; }
 };
 
@@ -41,30 +41,30 @@ struct LivePoint {
 struct LiveValidation {
   std::vector<std::string> swept_keys;
   std::vector<LivePoint> points;
-  exec::SteadyRates reference;  // probes that count as quiet
-  double device_factor = 1;     // fitted; 1 where nothing was
+  exec::SteadyRates reference;  // rates that count as quiet
+  double device_factor = 1;     // the fitted factor; 1 without a fit
   bool cancelled = false;
   std::string basis;  // basis of the predictions
 };
 
-/// Measures and simulates every point. Throws InputError and DeviceError.
+/// Measures every point, then simulates it. Throws InputError and DeviceError.
 [[nodiscard]] LiveValidation validate_live(const study::Study& study, const LiveSettings& settings);
 
-/// A compared figure: its name and its field in the metrics.
+/// A figure to compare: its name and how to get it from the metrics.
 struct LiveMetric {
   const char* name;
   std::optional<double> (*of)(const sched::PointMetrics&);
 };
-/// Output tokens a second and mean TPOT.
+/// Returns output tokens per second and mean TPOT.
 [[nodiscard]] const std::vector<LiveMetric>& live_metrics();
-/// Over the points that count.
+/// Returns the errors over the points that count (LivePoint::counts).
 [[nodiscard]] ErrorSummary live_errors(const LiveValidation& validation, const LiveMetric& metric);
 
-/// The table, one row a point, and the errors; the same rows as CSV.
+/// Return the table with one row per point and the errors, and the same rows as CSV.
 [[nodiscard]] std::string live_text(const LiveValidation& validation);
 [[nodiscard]] std::string live_csv(const LiveValidation& validation);
 
-/// A machine whose device takes `factor` times as long: peaks, bandwidths, fixed costs and all-reduces.
+/// Returns a machine whose device takes `factor` times as long: peaks, bandwidths, fixed costs and all-reduces.
 [[nodiscard]] configs::ThisMachine slowed(const configs::ThisMachine& machine, double factor);
 
 }  // namespace plimsoll::validation

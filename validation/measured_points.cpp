@@ -52,7 +52,7 @@ constexpr std::array<std::string_view, 28> kColumns = {"model",
 // Those that every table has: of model, hardware, engine, lengths and load.
 constexpr std::array<std::size_t, 7> kNeeded = {0, 1, 2, 7, 8, 9, 10};
 
-// A column that only points.csv has.
+// A column that occurs only in points.csv.
 constexpr std::string_view kPointsOnly = "requests_completed";
 
 bool is_points_csv(const std::vector<study::CsvField>& header) {
@@ -82,11 +82,11 @@ class Row {
       fail(column, fmt::format("found '{}', expected a number above {}", value.substr(0, 40), above));
     return parsed;
   }
-  /// Of points.csv: a mean over requests, rounded.
+  /// Reads a mean over requests, as points.csv has it, and rounds it.
   [[nodiscard]] std::int64_t mean_tokens(std::size_t column) const {
     return static_cast<std::int64_t>(std::llround(number(column, 0).value_or(0)));
   }
-  /// At most 1.
+  /// Reads a fraction of at most 1; 0 if blank.
   [[nodiscard]] double share(std::size_t column) const {
     const std::optional<double> value = number(column, 0);
     if (value && *value > 1) fail(column, fmt::format("found '{}', expected a share of at most 1", text(column)));
@@ -101,7 +101,7 @@ class Row {
   }
   [[nodiscard]] std::int64_t whole(std::size_t column, std::int64_t fallback) const {
     const std::optional<double> value = number(column, 0);
-    constexpr double kMaxCount = 1e9;  // tokens, requests and GPUs alike
+    constexpr double kMaxCount = 1e9;  // for tokens, requests and GPUs
     if (value && (*value != std::floor(*value) || *value > kMaxCount))
       fail(column, fmt::format("found '{}', expected a whole number of at most 1e9", text(column)));
     return value ? static_cast<std::int64_t>(*value) : fallback;
@@ -117,10 +117,10 @@ class Row {
   const Where& where_;
 };
 
-// The spread of a gamma load's gaps, if it is swept. Older files have no other column of it.
+// The column for the spread of a gamma load's gaps in older files, which have it only if it was swept.
 constexpr std::string_view kSweptSpread = "workload.load.gamma.cv";
 
-// Columns of measured points that have another name in points.csv.
+// Returns a points.csv column's name in tables of measured points.
 std::string_view measured_name(std::string_view column) {
   if (column == "input_tokens_mean") return "input_tokens";
   if (column == "output_tokens_mean") return "output_tokens";
@@ -134,11 +134,11 @@ std::vector<std::size_t> read_header(const std::vector<study::CsvField>& header,
       std::any_of(header.begin(), header.end(), [](const study::CsvField& f) { return f.text == "arrival_cv"; });
   std::vector<std::size_t> places(kColumns.size(), static_cast<std::size_t>(-1));
   for (std::size_t i = 0; i < header.size(); ++i) {
-    if (points && has_spread && header[i].text == kSweptSpread) continue;  // a swept key, with its value at the end
+    if (points && has_spread && header[i].text == kSweptSpread) continue;  // a swept key; it repeats arrival_cv
     const auto* const found =
         std::find(kColumns.begin(), kColumns.end(), points ? measured_name(header[i].text) : header[i].text);
     if (found == kColumns.end()) {
-      if (points) continue;  // figures that are not compared
+      if (points) continue;  // points.csv has figures that are not compared
       const std::string_view near = configs::nearest(header[i].text, std::span<const std::string_view>(kColumns));
       throw InputError(Where{where.file, where.line, header[i].column},
                        fmt::format("unknown column '{}'{}", header[i].text.substr(0, 40),

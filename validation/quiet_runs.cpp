@@ -37,7 +37,7 @@ sim::RunResult QuietRuns::run(const study::PointResult& point, const load::Scena
   sim::RunResult result;
   do {
     ++record.attempts;
-    if (!is_quiet(last_, settings_.reference, settings_.tolerance)) last_ = probe();  // the noise may have ended
+    if (!is_quiet(last_, settings_.reference, settings_.tolerance)) last_ = probe();  // the noise may be over
     record.before = last_;
     result = measure_(point, scenario, options);
     record.after = last_ = probe();

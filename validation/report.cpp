@@ -48,7 +48,7 @@ std::vector<Cell> cells(const Comparison& c) {
 bool is_rate(const std::string& metric) { return metric == "output_tokens_per_s"; }
 bool is_per_token(const std::string& metric) { return metric == "latency_per_token_p90_s" || metric == "tpot_mean_s"; }
 
-// Per-token times in milliseconds, other times in seconds, rates as they are.
+// Formats times per token in milliseconds, other times in seconds, and rates unchanged.
 std::string figure(double value, const std::string& metric) {
   if (is_rate(metric)) return fmt::format("{:.0f}", value);
   return is_per_token(metric) ? fmt::format("{:.1f}", 1e3 * value) : fmt::format("{:.3g}", value);
@@ -86,7 +86,7 @@ std::vector<std::string> metrics_of(const std::vector<const Comparison*>& group)
   return names;
 }
 
-// Predicted, measured and error of one row and metric; blanks where the table has no figure.
+// Appends the prediction, measurement and error of one row and metric; blanks if the table does not have the figure.
 void add_cells(const std::vector<const Comparison*>& group, const MeasuredPoint* row, const std::string& metric,
                std::vector<std::string>& out) {
   for (const Comparison* c : group) {
@@ -167,7 +167,7 @@ std::string group_of(const Comparison& c) {
   return p.dtype.empty() ? name : name + " " + p.dtype;
 }
 
-// In the order of their first figure.
+// Returns the names in the order of their first figure.
 std::vector<std::string> names_by(const Figures& figures, NameOf name_of) {
   std::vector<std::string> names;
   for (const Comparison* c : figures)
@@ -191,7 +191,7 @@ void add_summary_rows(const std::string& name, const Figures& figures, study::Te
   }
 }
 
-// Mean latencies of rows that state only the means of TTFT and TPOT, by the same sum on both sides.
+// For rows that state only the means of TTFT and TPOT, computes measured and predicted mean latencies by the same sum.
 std::vector<Comparison> latencies(const Figures& figures) {
   std::vector<Comparison> out;
   for (std::size_t i = 0; i + 1 < figures.size(); ++i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of plimsoll that is linked with MPI: a module, loaded under mpirun only. MPI starts the ranks and introduces
-// them to each other; the work then travels on sockets (study/run/rank_crew.h, exec/group/), since a communicator does
-// not survive the death of a rank and a socket merely closes.
+// The part of plimsoll that is linked with MPI: a module, loaded only under mpirun. MPI starts the ranks and introduces
+// them to each other. All further work uses sockets (study/run/rank_crew.h, exec/group/), because a communicator does
+// not survive the death of a rank, while a socket is merely closed.
 #include <mpi.h>
 
 #include <cstdlib>
@@ -9,8 +9,8 @@
 
 namespace {
 
-// On one host MPI needs no network: without this its TCP transport listens on all interfaces. What the user says goes
-// first.
+// On one host MPI needs no network, but by default its TCP transport listens on all interfaces. The user's own settings
+// take precedence.
 void stay_on_one_host() {
   const char* const all = std::getenv("OMPI_COMM_WORLD_SIZE");
   const char* const here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
@@ -26,7 +26,8 @@ void stay_on_one_host() {
 
 extern "C" {
 
-/// Which rank this is, of how many, the same on its host, and whether all are on one host. Returns 0 when MPI began.
+/// Gives this rank and the number of ranks, the same on its host, and whether all are on one host. Returns 0 if MPI
+/// began.
 int plimsoll_mpi_begin(int* rank, int* size, int* local, int* locals, int* one_host) {
   stay_on_one_host();
   if (MPI_Init(nullptr, nullptr) != MPI_SUCCESS) return 1;
@@ -47,10 +48,10 @@ int plimsoll_mpi_begin(int* rank, int* size, int* local, int* locals, int* one_h
   return 0;
 }
 
-/// Rank 0's text for everybody.
+/// Sends rank 0's text to all ranks.
 int plimsoll_mpi_share(char* text, int size) { return MPI_Bcast(text, size, MPI_CHAR, 0, MPI_COMM_WORLD); }
 
-/// Everybody's text of `size` bytes, in the order of ranks.
+/// Collects the texts of all ranks, `size` bytes each, in the order of ranks.
 int plimsoll_mpi_gather(char* mine, char* all, int size) {
   return MPI_Allgather(mine, size, MPI_CHAR, all, size, MPI_CHAR, MPI_COMM_WORLD);
 }

@@ -11,10 +11,10 @@ namespace plimsoll::exec {
 
 namespace {
 
-// Query rows that share one pass over the keys: enough that reading the keys costs little beside the products.
+// Query rows that share one pass over the keys: enough that reading the keys costs little compared with the products.
 constexpr std::int64_t kTaskRows = 64;
 
-// Cached tokens that the blocks of a sequence actually hold.
+// Returns the number of cached tokens that the blocks of a sequence actually hold.
 std::int64_t tokens_there(const SequenceRows& sequence, std::int64_t block_tokens) {
   return std::min(sequence.context + sequence.tokens, sequence.block_count * block_tokens);
 }
@@ -53,7 +53,7 @@ void CpuBackend::rope_append(const RopeSpec& spec, std::int32_t layer) {
   key.norm = data(spec.k_norm);
   rope_.fill(spec.rope, table_->position, pool_);
   const std::int64_t heads = config_.rank.heads, kv_heads = config_.rank.kv_heads, d = shape_.head_dim;
-  // Up to this many rows take less time on one thread than waking the team.
+  // Up to this many rows take less time on one thread than waking the team would.
   const std::int64_t alone = 16'384 / qkv_width_ + 1;
   const auto do_rows = [&](int, std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
@@ -103,6 +103,7 @@ AttentionTask CpuBackend::attention_task(const SequenceRows& sequence, std::int3
   task.block_stride = cache_.block_stride();
   task.blocks = sequence.block_count > 0 ? table_->blocks.data() + sequence.first_block : &kBlockZero;
   task.block_tokens = config_.block_tokens;
+  // Padding reads existing tokens again, so it takes its time without needing blocks of its own.
   task.wrap = std::max<std::int64_t>(1, tokens_there(sequence, config_.block_tokens));
   task.bf16 = cache_.bf16();
   task.zeros = zeros_.data();
@@ -143,7 +144,7 @@ void CpuBackend::prefill_attention(std::int32_t layer, std::size_t index, std::i
 CpuBackend::DecodeParts CpuBackend::decode_parts(std::int64_t rows) const {
   DecodeParts parts;
   if (pool_.threads() == 1) return parts;
-  // Four tasks per thread, because contexts differ in length and a thread that is done takes another task.
+  // Four tasks per thread, because contexts differ in length and a thread that finishes early takes another task.
   const std::int64_t wanted = 4 * std::int64_t{pool_.threads()}, heads = config_.rank.kv_heads;
   parts.heads = std::min(heads, (wanted + rows - 1) / rows);
   if (rows * heads < pool_.threads()) parts.queries = std::min(group_, pool_.threads() / (rows * heads));

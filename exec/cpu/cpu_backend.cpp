@@ -108,7 +108,7 @@ void CpuBackend::embed(const Linear& embedding, std::int64_t vocab_begin, const 
   const auto& rows = static_cast<const PackedLinear&>(embedding);
   const auto* places = static_cast<const PackedLinear*>(positions);
   const std::int64_t width = shape_.hidden;
-  over_rows(table_->rows, 16 * width, [&](std::int64_t begin, std::int64_t end) {  // a cache line an element
+  over_rows(table_->rows, 16 * width, [&](std::int64_t begin, std::int64_t end) {  // every element takes a cache line
     std::vector<float> place(places == nullptr ? 0 : static_cast<std::size_t>(width));
     for (std::int64_t row = begin; row < end; ++row) {
       const auto i = static_cast<std::size_t>(row);

@@ -63,7 +63,7 @@ class CpuBackend final : public Backend {
   void write_block(std::int32_t block, const void* host) override { cache_.write_block(block, host); }
 
  private:
-  // The best token of a row: what the ranks exchange.
+  // The best token of a row, which the ranks exchange.
   struct Best {
     float value = 0;
     std::int32_t token = 0;
@@ -74,7 +74,7 @@ class CpuBackend final : public Backend {
   void over_rows(std::int64_t rows, std::int64_t elements_per_row, const Body& body);
   void append(const float* qkv, std::int64_t row, std::int32_t layer);
   [[nodiscard]] AttentionTask attention_task(const SequenceRows& sequence, std::int32_t layer, std::int64_t head) const;
-  // Into how many parts a decode row is cut: by KV heads, and by the queries of one KV head.
+  // The number of parts that a decode row is divided into: by KV heads, and by the queries of one KV head.
   struct DecodeParts {
     std::int64_t heads = 1, queries = 1;
   };
@@ -95,12 +95,12 @@ class CpuBackend final : public Backend {
   RopeTable rope_;
   ExpertRouting routing_;
   const RowTable* table_ = nullptr;  // of the forward in progress
-  std::int64_t group_ = 1;           // query heads of one KV head
+  std::int64_t group_ = 1;           // query heads per KV head
   std::int64_t qkv_width_ = 0;
 
   std::vector<std::int64_t> first_, last_;  // attended tokens of each row of a prefill span or of the decodes
   std::vector<HostMemory> scratch_;         // [thread], for attention
-  std::vector<float> zeros_;                // keys and values of tokens that do not exist
+  std::vector<float> zeros_;                // keys and values of missing tokens
   std::vector<Best> best_, gathered_;
   std::vector<std::int32_t> remembered_;  // [sequence slots]
   std::int64_t sampled_ = 0;

@@ -16,6 +16,7 @@ CpuBackend::Best CpuBackend::best_token(std::size_t index, std::int64_t vocab_be
     best.token += static_cast<std::int32_t>(kernels_.argmax(logits, valid, &best.value));
     return best;
   }
+  // The noise depends only on the seed, request, position and token, so the sharding does not change what is sampled.
   const std::uint64_t key = gumbel_key(sampling.seed, table_->sample_request[index], table_->sample_position[index]);
   for (std::int64_t i = 0; i < valid; ++i) {
     const auto token = static_cast<std::int32_t>(vocab_begin + i);
@@ -42,7 +43,7 @@ void CpuBackend::exchange_samples() {
                               nullptr);
     for (std::size_t i = 0; i < best_.size(); ++i) {
       best_[i] = gathered_[i];
-      for (std::size_t at = i + best_.size(); at < gathered_.size(); at += best_.size()) {  // ranks hold rising ids
+      for (std::size_t at = i + best_.size(); at < gathered_.size(); at += best_.size()) {  // ids rise with the rank
         if (gathered_[at].value > best_[i].value) best_[i] = gathered_[at];
       }
     }

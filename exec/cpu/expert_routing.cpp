@@ -26,7 +26,7 @@ void ExpertRouting::choose(const float* logits, std::int64_t tokens, std::int32_
   weight.resize(row.size());
   first_row.assign(static_cast<std::size_t>(experts) + 1, 0);
   for (std::int64_t token = 0; token < tokens; ++token, logits += experts) {
-    std::int64_t* chosen = row.data() + token * count;  // experts first, rows below
+    std::int64_t* chosen = row.data() + token * count;  // holds experts here, and rows once they are sorted
     float* w = weight.data() + token * count;
     float sum = 0;
     for (std::int32_t j = 0; j < count; ++j) {

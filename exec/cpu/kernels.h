@@ -12,7 +12,7 @@
 
 namespace plimsoll::exec {
 
-/// Weights are [panels][k][panel], panel = KernelSet::panel columns; missing columns of the last panel are zero. bf16
+/// Weights are [panels][k][panel], panel = KernelSet::panel columns. Missing columns of the last panel are zero. bf16
 /// panels interleave their two halves: columns c and c + panel / 2 share a 32-bit word.
 struct GemmTask {
   const float* x = nullptr;  // rows packed by pack_rows
@@ -33,8 +33,8 @@ struct AttentionTask {
   float scale = 1;
   const std::int64_t* first = nullptr;  // [positions]: the position attends to tokens [first, last)
   const std::int64_t* last = nullptr;
-  const void* keys = nullptr;     // of this layer and the first head in block 0
-  std::int64_t head_stride = 0;   // elements from a head to the next in a block
+  const void* keys = nullptr;     // those of this layer and the first head, in block 0
+  std::int64_t head_stride = 0;   // elements from one head to the next in a block
   std::int64_t value_offset = 0;  // elements from a token's key to its value
   std::int64_t block_stride = 0;  // elements from one block to the next
   const std::int32_t* blocks = nullptr;
@@ -42,7 +42,7 @@ struct AttentionTask {
   std::int64_t wrap = 1;  // token t is stored at t % wrap
   bool bf16 = false;
   const void* zeros = nullptr;  // attention_padding() bytes that replace missing tokens
-  float* out = nullptr;         // as q
+  float* out = nullptr;         // laid out as q
   std::int64_t out_stride = 0;
   float* scratch = nullptr;  // attention_scratch() floats
 };
@@ -55,7 +55,7 @@ struct NormRow {
 };
 
 struct HeadRope {
-  const float* norm = nullptr;  // RMS norm with this weight first; null: none
+  const float* norm = nullptr;  // weight of an RMS norm to apply first; null for none
   float epsilon = 0;
   std::int32_t rotary_dim = 0;
   bool interleaved = false;
@@ -67,11 +67,11 @@ enum class Pointwise : std::uint8_t { silu, gelu, gelu_tanh, relu };
 struct KernelSet {
   const char* name = "";
   int panel = 0;  // columns of a weight panel
-  int rows = 0;   // most rows of a tile
+  int rows = 0;   // most rows in a tile
 
-  /// Packs x, `rows` rows that are `stride` apart, into the form that GemmTask expects: rows * k floats in tiles of at
-  /// most `rows` rows and nearly equal height, each [k][height]. Packs the tiles [tile_begin, tile_end) of
-  /// tile_count(rows).
+  /// Packs x, `rows` rows that are `stride` apart, into the form that GemmTask expects: rows * k floats in tiles
+  /// [k][height]. The tiles have at most `rows` rows and nearly equal heights. Packs the tiles [tile_begin, tile_end)
+  /// of tile_count(rows).
   void (*pack_rows)(const float* x, std::int64_t stride, std::int64_t rows, std::int64_t k, std::int64_t tile_begin,
                     std::int64_t tile_end, float* packed) = nullptr;
   void (*gemm)(const GemmTask& task) = nullptr;
@@ -81,12 +81,12 @@ struct KernelSet {
   void (*add_scaled)(const float* x, float scale, std::int64_t n, float* y) = nullptr;  // y += scale x
   void (*activate)(Pointwise kind, const float* x, std::int64_t n, float* y) = nullptr;
   void (*activate_gated)(Pointwise kind, const float* gate, const float* up, std::int64_t n, float* y) = nullptr;
-  /// Normalises and rotates one head in place. `cosines` and `sines` are those of the position, rotary_dim / 2 each.
+  /// Normalises and rotates one head in place. `cosines` and `sines` belong to the position, rotary_dim / 2 each.
   void (*rope)(const HeadRope& spec, const float* cosines, const float* sines, std::int64_t head_dim,
                float* head) = nullptr;
   void (*to_bf16)(const float* x, std::int64_t n, std::uint16_t* y) = nullptr;
-  /// Returns the index of the largest of n values; the first among equals. NaN never wins; returns 0 if there is no
-  /// number.
+  /// Returns the index of the largest of n values, the first one if several are equal. NaN never wins; returns 0 if all
+  /// values are NaN.
   std::int64_t (*argmax)(const float* x, std::int64_t n, float* value) = nullptr;
 
   // For probes.h: independent multiply-adds (returns the flops executed), and the sum of a buffer's 4-byte words.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of the queries of one KV head with online softmax (Milakov and Gimelshein 2018): each row keeps a running
+// Attention of the queries of one KV head with online softmax (Milakov and Gimelshein 2018). Each row keeps a running
 // maximum, a sum and an unnormalised output, which are rescaled when the maximum rises.
 //
 // Tokens are visited in tiles of kTile that begin at multiples of kTile in the sequence, regardless of pages. A row's
@@ -20,7 +20,7 @@ template <class Element>
 struct TokenRows {
   const void* key[kTile];
   const void* value[kTile];
-  std::int64_t step[kTile];  // elements from a head to the next, by token
+  std::int64_t step[kTile];  // elements from one head to the next, by token
 
   void set(std::int64_t i, const Element* at, std::int64_t value_offset, std::int64_t head_stride) {
     key[i] = at;
@@ -58,8 +58,8 @@ class Attention {
 
   void run() {
     load_queries();
-    // Tiles begin at multiples of kTile of the sequence, not at the first visible token, so that results do not depend
-    // on the window or chunk.
+    // Tiles begin at multiples of kTile of the sequence, not at the first visible token. Results therefore do not
+    // depend on the window or the chunk.
     const std::int64_t start = begin_ / kTile * kTile;
     find_tokens(start, *now_);
     for (std::int64_t token = start; token < end_; token += kTile) {
@@ -121,7 +121,7 @@ class Attention {
     for (; i < kTile; ++i) rows.set(i, zeros, 0, 0);
   }
 
-  // Within the tile from `token` on, the positions together see [low, high).
+  // Returns the range [low, high) of the tile at `token`: the tokens that at least one position attends to.
   std::int64_t low_of(std::int64_t token) const { return begin_ > token ? begin_ - token : 0; }
   std::int64_t high_of(std::int64_t token) const { return end_ - token < kTile ? end_ - token : kTile; }
 

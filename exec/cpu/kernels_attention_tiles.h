@@ -81,7 +81,7 @@ void score_tile(const float* q, const float* keys, std::int64_t head_dim, float*
   }
 }
 
-// The source of a panel's keys (2 width tokens), and the lines to prefetch meanwhile.
+// The source of a panel's keys (2 width tokens), and the addresses to prefetch at the same time.
 struct KeyPanel {
   const void* const* key;
   const void* const* keys_ahead;
@@ -163,6 +163,7 @@ void score_few(const float* q, const KeyPanel& panel, std::int64_t head_dim, flo
       add_scores<V, Rows, Element>(r, q + i * Rows, sums[half]);
     }
   }
+  // The last head dimensions, which do not fill a vector, go through memory.
   for (int half = 0; whole < head_dim && half < 2; ++half) {
     float rest[kElements * V::kWidth];
     read_keys<V, Element>(panel, half, whole, r);
@@ -212,7 +213,7 @@ struct AttentionTiles {
   static Score score(int rows) {
     return rows == Rows ? Score{score_tile<V, Rows>} : AttentionTiles<V, Values, Rows - 1>::score(rows);
   }
-  // Pairs pairs of vectors at once, if they fit the registers.
+  // Processes `Pairs` pairs of vectors at once if they fit the registers.
   template <int Pairs>
   static Value value(int rows) {
     if (rows != Rows) return AttentionTiles<V, Values, Rows - 1>::template value<Pairs>(rows);
@@ -270,7 +271,7 @@ template <class V, bool Masked>
 
 template <class V>
 void softmax_row(float* scores, std::int64_t begin, std::int64_t end, float& highest, float* sum, float& rescale) {
-  if (begin >= end) {  // sees no token of this tile
+  if (begin >= end) {  // the row sees no token of this tile
     for (std::int64_t i = 0; i < kTile; ++i) scores[i] = 0;
     rescale = 1;
   } else if (begin == 0 && end == kTile) {

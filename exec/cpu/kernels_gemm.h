@@ -26,7 +26,7 @@ template <class Element>
 template <class V>
 struct F32Panels {
   const float* at;
-  std::int64_t stride;  // elements from a panel to the next
+  std::int64_t stride;  // elements from one panel to the next
   void load(std::int64_t k, int pair, typename V::F& a, typename V::F& b) const {
     const float* p = at + pair * stride + k * (2 * V::kWidth);
     a = V::load(p);
@@ -73,7 +73,7 @@ template <class V, int Rows, int Pairs, int RowStride, int KStride, class Weight
   }
 }
 
-// Pairs of vectors that a tile of that many rows processes at once.
+// Returns how many pairs of vectors a tile with this number of rows processes at once.
 template <class V>
 constexpr int pairs_for(int rows) {
   const int fit = V::kRows / rows;
@@ -86,9 +86,9 @@ constexpr int pairs_for(int rows) {
 struct TileOutput {
   float* y;
   std::int64_t stride;
-  std::int64_t columns;  // valid ones, from y on
-  const float* bias;     // from y's first column on; null: none
-  bool add;              // the sums start from y
+  std::int64_t columns;  // valid columns, from y on
+  const float* bias;     // bias of y's first column; null if none
+  bool add;              // whether sums start from y
 };
 
 template <class V>
@@ -133,7 +133,7 @@ void gemm_tile(const float* x, const Weights& weights, std::int64_t k, const Til
 template <class V, class Weights>
 using GemmTile = void (*)(const float*, const Weights&, std::int64_t, const TileOutput&);
 
-// one(rows) processes one panel, many(rows) as many as pairs_for(rows) says.
+// one(rows) processes one panel; many(rows) processes as many panels as pairs_for(rows) returns.
 template <class V, class Weights, int Rows = V::kRows>
 struct GemmTiles {
   static GemmTile<V, Weights> one(int rows) {
@@ -182,7 +182,7 @@ class Gemm {
   }
 
  private:
-  // Every weight is used once: process panels in parallel.
+  // With a single tile every weight is used once, so panels are processed in parallel.
   void run_one_tile() const {
     const int rows = tiles_.height(0), pairs = pairs_for<V>(rows);
     const auto many = GemmTiles<V, Weights>::many(rows), one = GemmTiles<V, Weights>::one(rows);
@@ -192,7 +192,7 @@ class Gemm {
   }
 
   void run_block(std::int64_t first, std::int64_t last, std::int64_t k) const {
-    // Panels outside, tiles inside: a panel comes from memory once and serves all tiles of the block.
+    // Loop over panels outside and tiles inside: a panel is read from memory once and serves all tiles of the block.
     const std::int64_t depth = t_.k - k < kBlockK ? t_.k - k : kBlockK;
     for (std::int64_t panel = t_.panel_begin; panel < t_.panel_end; ++panel) {
       for (std::int64_t tile = first; tile < last; ++tile) {

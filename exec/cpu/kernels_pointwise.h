@@ -150,6 +150,7 @@ void rope(const HeadRope& spec, const float* cosines, const float* sines, std::i
   if (spec.norm != nullptr)
     norm<V>({.mean = false, .epsilon = spec.epsilon, .weight = spec.norm, .bias = nullptr}, head, head_dim, head);
   const std::int64_t half = spec.rotary_dim / 2;
+  // Interleaved: a pair is two adjacent elements. Otherwise, a pair has one element in each half.
   if (spec.interleaved) {
     for (std::int64_t i = 0; i < half; ++i) {
       const float a = head[2 * i], b = head[2 * i + 1];

@@ -84,12 +84,12 @@ void Multiplier::pack(std::span<const ProductRows> products, std::int64_t k) {
                          last = std::clamp<std::int64_t>(end, 0, count);
       if (first < last) kernels_.pack_rows(product.x, k, product.rows, k, first, last, to);
       to += product.rows * k;
-      // The range counts the tiles of all products; from here on it is seen from the first tile of the next one.
+      // The range counts tiles of all products. From here on, it is relative to the first tile of the next product.
       begin -= count;
       end -= count;
     }
   };
-  // To wake the other threads takes longer than to pack a few rows.
+  // Waking the other threads takes longer than packing a few rows.
   if (rows * k <= kPackAlone)
     pack_tiles(0, tiles);
   else
@@ -114,7 +114,7 @@ void Multiplier::run(const PackedLinear& weights, std::span<const ProductRows> p
     task.accumulate = accumulate;
     task.panel_begin = begin;
     task.panel_end = end;
-    // The products' packed rows lie one after the other; task.x advances below.
+    // The packed rows of the products are stored one after the other; task.x advances below.
     task.x = packed_.as<float>();
     for (const ProductRows& product : products) {
       if (as_it_stands) task.x = product.x;

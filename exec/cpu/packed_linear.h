@@ -51,7 +51,7 @@ struct ProductRows {
 class Multiplier {
  public:
   Multiplier(const KernelSet& kernels, ThreadPool& pool) : kernels_(kernels), pool_(pool) {}
-  /// Adds `bias` [n] to every row unless it is null. With `accumulate`, y += instead of y =.
+  /// Runs all products. Adds `bias` [n] to every row unless it is null. With `accumulate`, y += instead of y =.
   void run(const PackedLinear& weights, std::span<const ProductRows> products, const float* bias, bool accumulate);
 
  private:

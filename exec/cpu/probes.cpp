@@ -65,7 +65,7 @@ void Probe::multiply_add(std::int64_t rounds, std::atomic<double>& flops) {
   use(values[2]);
 }
 
-// About 100 us of work in pieces: the other threads wake before the caller has done all of it.
+// Does about 100 us of work in pieces, which is long enough for the other threads to wake and take part.
 void Probe::rouse() {
   std::atomic<double> flops = 0;
   pool_.for_each(pool_.threads() * kPiecesPerThread,

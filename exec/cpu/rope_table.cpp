@@ -8,7 +8,7 @@ namespace plimsoll::exec {
 
 namespace {
 
-// Stretches long wavelengths, keeps short ones, and interpolates smoothly between them.
+// Scaling of Llama 3: stretches long wavelengths, keeps short ones, and interpolates smoothly between them.
 double llama3(const model::Rope& rope, double frequency) {
   const double length = 2 * std::numbers::pi / frequency, original = rope.original_max_position;
   if (length > original / rope.low_freq_factor) return frequency / rope.factor;
@@ -38,7 +38,7 @@ void RopeTable::fill(const model::Rope& rope, std::span<const std::int32_t> posi
     frequencies_ = rope_frequencies(rope);
     filled_ = false;
   }
-  // All layers of a forward turn by the same angles, so only the first of them computes them.
+  // All layers of a forward rotate by the same angles, so only the first layer computes them.
   if (filled_) return;
   filled_ = true;
   const std::size_t values = positions.size() * frequencies_.size();
@@ -57,7 +57,7 @@ void RopeTable::fill(const model::Rope& rope, std::span<const std::int32_t> posi
     }
   };
   const auto rows = static_cast<std::int64_t>(positions.size());
-  // To wake the other threads takes longer than a few rows.
+  // Waking the other threads takes longer than computing a few rows.
   if (rows < 8)
     fill_rows(0, 0, rows);
   else

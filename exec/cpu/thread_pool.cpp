@@ -45,7 +45,7 @@ void ThreadPool::run_erased(Piece piece, void* object, std::int64_t units, Claim
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
-// How sleeping and waking synchronise: a worker counts itself as a sleeper and then reads the round again; the driver
+// How sleeping and waking synchronise: a worker counts itself as a sleeper and then reads the round again. The driver
 // raises the round and then reads the number of sleepers. Both use one total order, so at least one sees the other's
 // write.
 void ThreadPool::publish(Piece piece, void* object, std::int64_t units, Claim claim) {

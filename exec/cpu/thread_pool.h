@@ -31,9 +31,9 @@ class ThreadPool {
 
   [[nodiscard]] int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  /// Calls body(thread, begin, end) over pieces of [0, count) that begin at multiples of `grain`, with `thread` in [0,
-  /// threads()); concurrent calls have different threads. Returns when all are done. Rethrows an exception of one of
-  /// them.
+  /// Calls body(thread, begin, end) over pieces of [0, count) that begin at multiples of `grain`. `thread` is in [0,
+  /// threads()), and concurrent calls have different values. Returns when all pieces are done. If calls throw, rethrows
+  /// one of the exceptions.
   template <class Body>
   void parallel_for(std::int64_t count, std::int64_t grain, Body&& body) {
     const std::int64_t units = (count + grain - 1) / grain;
@@ -51,8 +51,8 @@ class ThreadPool {
     parallel_for(count, 1, body);
   }
 
-  /// Calls body(thread, item) for every item of [0, count). Free threads take the items in rising order: for items of
-  /// unequal cost.
+  /// Calls body(thread, item) for every item of [0, count). Free threads take the items in rising order, which suits
+  /// items of unequal cost.
   template <class Body>
   void for_each(std::int64_t count, Body&& body) {
     auto piece = [&](int thread, std::int64_t begin, std::int64_t end) {

@@ -9,8 +9,8 @@
 
 namespace plimsoll::exec::cuda {
 
-/// Elements between the rows of a tile in shared memory: an odd number of 16-byte pieces, so that the 8 rows of an
-/// ldmatrix lie in different banks.
+/// Elements between the rows of a tile in shared memory: an odd number of 16-byte units, so that the 8 rows of an
+/// ldmatrix are in different banks.
 template <int D>
 constexpr int kPitch = D + 8;
 static_assert(kPitch<64> / 8 % 2 == 1 && kPitch<80> / 8 % 2 == 1 && kPitch<96> / 8 % 2 == 1);
@@ -61,10 +61,10 @@ __device__ __forceinline__ void weigh(OnlineSoftmax<D>& state, float (&s)[Tiles]
     float top = -INFINITY;
 #pragma unroll
     for (int t = 0; t < Tiles; ++t) top = fmaxf(top, fmaxf(s[t][2 * half], s[t][2 * half + 1]));
-    top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 1));  // the four lanes of a row
+    top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 1));  // over the four lanes of a row
     top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 2));
     const float maximum = fmaxf(state.maximum[half], top * c);
-    const float base = maximum == -INFINITY ? 0.0F : maximum;  // a row that has seen no key yet
+    const float base = maximum == -INFINITY ? 0.0F : maximum;  // 0 for a row that has seen no key yet
     const float scale = exp2f(state.maximum[half] - base);
     state.maximum[half] = maximum;
     state.sum[half] *= scale;
@@ -100,7 +100,7 @@ __device__ __forceinline__ void add_16_values(OnlineSoftmax<D>& state, const flo
   }
 }
 
-/// Completes the sums: from this lane's columns to whole rows.
+/// Completes the sums: adds up the columns of all lanes, so that the sums are those of whole rows.
 template <int D>
 __device__ __forceinline__ void finish(OnlineSoftmax<D>& state) {
 #pragma unroll

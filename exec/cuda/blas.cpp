@@ -17,7 +17,7 @@ namespace {
 
 static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(MatmulAlgorithm));
 
-// The functions of the library that this file calls.
+// The functions of the library that this file uses.
 struct Table {
   Table()
       : library("cuBLASLt (libcublasLt)", {"libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR), "libcublasLt.so"}) {
@@ -58,7 +58,7 @@ void check(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   throw DeviceError(fmt::format("cuBLASLt: {} failed with status {}", what, static_cast<int>(status)));
 }
-// "... a product of bf16 [8, 4096] and [6144, 4096] into f32, with a bias, added: ..."
+// The message is "... a product of bf16 [8, 4096] and [6144, 4096] into f32, with a bias, added: ..."
 void check(cublasStatus_t status, const char* what, const MatmulShape& s) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   const auto name = [](Element element) { return element == Element::f32 ? "f32" : "bf16"; };
@@ -170,7 +170,7 @@ std::vector<MatmulAlgorithm> Blas::ways(const MatmulShape& shape, int most) {
                                             problem.y(), preference, most, found.data(), &count);
   static_cast<void>(t.preference_destroy(preference));
   std::vector<MatmulAlgorithm> result;
-  if (status != CUBLAS_STATUS_SUCCESS) return result;  // "not supported" is an answer
+  if (status != CUBLAS_STATUS_SUCCESS) return result;  // "not supported" is a valid result
   for (int i = 0; i < count; ++i) {
     const auto& way = found[static_cast<std::size_t>(i)];
     if (way.state != CUBLAS_STATUS_SUCCESS) continue;

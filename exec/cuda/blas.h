@@ -30,7 +30,7 @@ struct MatmulOperands {
 /// A cuBLASLt algorithm: opaque, and valid only for the same GPU and library version.
 using MatmulAlgorithm = std::array<std::uint64_t, 8>;
 
-/// NVIDIA recommends 32 MiB for Hopper; older GPUs use less of it.
+/// NVIDIA recommends 32 MiB for Hopper; older GPUs need less.
 constexpr std::size_t kBlasWorkspaceBytes = std::size_t{32} << 20;
 
 class Blas {

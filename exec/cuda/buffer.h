@@ -18,7 +18,7 @@ struct Destroyer {
   using pointer = Handle;
   void operator()(Handle handle) const {
     static_cast<void>(Destroy(handle));
-  }  // ignore errors: at exit the driver may already be unloaded
+  }  // ignores errors: at exit the driver may already be unloaded
 };
 template <auto Destroy, class Handle>
 using Owner = std::unique_ptr<Handle, Destroyer<Destroy, Handle>>;
@@ -75,8 +75,8 @@ class DeviceBuffer {
   std::size_t bytes_ = 0;
 };
 
-/// Both return when the transfer is complete and visible to every stream. cudaMemset and cudaMemcpy alone may return
-/// earlier, and the streams of make_stream() do not wait for them.
+/// fill() and the copy return only when the transfer is complete and visible to every stream. cudaMemset and cudaMemcpy
+/// alone may return earlier, and the streams of make_stream() do not wait for them.
 inline void fill(const DeviceBuffer& buffer, int byte, const char* what) {
   if (buffer.bytes() == 0) return;
   check(cudaMemset(buffer.get(), byte, buffer.bytes()), what);

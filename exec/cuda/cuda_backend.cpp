@@ -41,7 +41,7 @@ StreamOwner stream_on(int device) {
   return make_stream();
 }
 
-constexpr std::size_t kMinInputs = std::size_t{512} << 10;  // inputs of a forward; enough for most
+constexpr std::size_t kMinInputs = std::size_t{512} << 10;  // initial size of a forward's inputs; enough for most
 constexpr std::size_t kGraphs = std::size_t{256} << 20;     // reserved for graphs and kernel code
 
 int ranks_of(const Communicator* communicator) { return communicator == nullptr ? 1 : communicator->size(); }
@@ -63,7 +63,7 @@ CudaBackend::CudaBackend(const BackendConfig& config, Communicator* communicator
       gemm_({}),
       workspace_(config_, properties_.multiProcessorCount, ranks_of(communicator)) {
   check_config();
-  // Before anything large is allocated, so that an error states the whole need.
+  // Check before anything large is allocated, so that an error states the whole requirement.
   check_memory();
   if (runs_alone()) {
     int driver = 0;
@@ -89,7 +89,7 @@ CudaBackend::~CudaBackend() {
     static_cast<void>(cudaStreamSynchronize(stream_.get()));  // no kernel may run on memory that is about to be freed
 }
 
-// Timings from a GPU that ranks share, or with poisoned inputs, are of no use to other runs.
+// Timings from a GPU that several ranks share, or with poisoned inputs, must not be stored for other runs.
 bool CudaBackend::runs_alone() const {
   return !config_.poison && (communicator_ == nullptr || (group_ != nullptr && group_->own_gpu()));
 }
@@ -134,7 +134,7 @@ std::string CudaBackend::description() const {
 std::unique_ptr<Linear> CudaBackend::make_linear(const LinearSpec& spec, const FillRows& fill) {
   set_device();
   return std::make_unique<CudaLinear>(spec, element_,
-                                      fill);  // also for routers: on a GPU activations have the weights' type
+                                      fill);  // routers too: on a GPU all activations have the weights' type
 }
 
 std::unique_ptr<Vector> CudaBackend::make_vector(std::span<const float> values) {
@@ -142,7 +142,7 @@ std::unique_ptr<Vector> CudaBackend::make_vector(std::span<const float> values) 
   return std::make_unique<CudaVector>(values, element_);
 }
 
-// Kernels that wait for a failed rank end without a result.
+// Throws after abort(): kernels that waited for a failed rank have then ended without a valid result.
 void CudaBackend::check_alive() const {
   if (group_ != nullptr) group_->check_alive();
 }
@@ -174,6 +174,7 @@ bool CudaBackend::begin(const RowTable& table) {
   }
   // The first run of a shape loads kernels and chooses algorithms, which a capture does not allow; so the second is
   // captured.
+  // The second run is recorded: by then, everything that a first run allocates or loads is in place.
   if (graph.warm) {
     check(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal), "capturing a graph");
     capturing_ = true;

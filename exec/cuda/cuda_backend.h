@@ -62,7 +62,7 @@ class CudaBackend final : public Backend {
     std::size_t sampled = 0;
   };
   struct Graph {
-    bool warm = false;  // has run op by op once
+    bool warm = false;  // has already run once op by op
     GraphExecOwner executable;
   };
 
@@ -86,7 +86,7 @@ class CudaBackend final : public Backend {
   const BackendConfig config_;
   const model::LlmShape& shape_;
   Communicator* communicator_;
-  const CudaCommunicator* group_;  // communicator_ itself if it connects GPUs, else null
+  const CudaCommunicator* group_;  // communicator_ if it connects GPUs, else null
   int device_;
   cudaDeviceProp properties_{};
   bool graphs_enabled_;
@@ -96,7 +96,7 @@ class CudaBackend final : public Backend {
   Gemm gemm_;
   Workspace workspace_;
   DeviceBuffer cache_, slots_, step_memory_, frequencies_;
-  model::Rope rope_{.rotary_dim = -1};  // the one that frequencies_ were computed for
+  model::Rope rope_{.rotary_dim = -1};  // the rotation for which frequencies_ were computed
   bool rope_table_filled_ = false;
 
   const RowTable* table_ = nullptr;  // set between begin() and end()

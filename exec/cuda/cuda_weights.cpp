@@ -19,7 +19,7 @@ namespace {
 constexpr std::int64_t kPieceElements = std::int64_t{1} << 20;  // 4 MB of f32: large enough to copy at full speed
 constexpr unsigned kMaxThreads = 16;
 
-// Uploads a matrix in pieces of whole rows. Threads take the pieces one after the other.
+// Uploads a matrix in pieces of whole rows. Each thread takes the next piece when it is free.
 class Upload {
  public:
   Upload(const LinearSpec& spec, Element element, const FillRows& fill, void* to)
@@ -41,7 +41,7 @@ class Upload {
       try {
         for (unsigned i = 1; i < std::min(pieces, wanted); ++i) threads.emplace_back([this] { work(); });
       } catch (const std::system_error&) {
-        // The threads that did start do all the work.
+        // If threads cannot be started, those that did start do all the work.
       }
       work();
     }
@@ -60,7 +60,7 @@ class Upload {
         upload(piece, values, staging, stream.get());
       }
     } catch (...) {
-      // Leaves no pieces, so the other threads stop after the one they are uploading.
+      // Takes away the remaining pieces, so that the other threads stop after their current one.
       next_ = spec_.copies * pieces_a_copy_;
       const std::lock_guard lock(mutex_);
       if (!failure_) failure_ = std::current_exception();
@@ -77,7 +77,7 @@ class Upload {
     check(cudaMemcpyAsync(to_ + place, staging.get(), elements * static_cast<std::size_t>(bytes_of(element_)),
                           cudaMemcpyHostToDevice, stream),
           "copying weights");
-    // The staging buffer is used again for the next piece. Other threads convert theirs meanwhile.
+    // The staging buffer is reused for the next piece. Other threads convert their pieces meanwhile.
     check(cudaStreamSynchronize(stream), "copying weights");
   }
 

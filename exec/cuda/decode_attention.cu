@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decode attention in one kernel. A block handles one sequence, one KV head with up to 16 of the query heads that share
-// it (the rows of tensor-core products), and one part of the keys. Its warps take tiles of 16 keys in turn, each with
-// its own copies in flight, and synchronise only at the end. The last block of a sequence and head to finish adds up
-// the parts, always in the same order.
+// Decode attention in one kernel. A block handles one sequence, one part of the keys, and one KV head. Up to 16 of the
+// query heads that share the KV head are the rows of its tensor-core products. Its warps take turns at tiles of 16
+// keys, each with its own copies in flight, and synchronise only at the end. Of the blocks of one sequence and head,
+// the last to finish adds up the parts, always in the same order.
 #include <algorithm>
 
 #include "exec/cuda/attention.cuh"
@@ -36,7 +36,7 @@ __host__ __device__ constexpr int query_tiles(int group) { return (group + kQuer
 
 struct BlockWork {  // the work of one block
   int kv_head, first_head, heads, part;
-  std::int64_t index;  // of the sequence and tile of query heads
+  std::int64_t index;  // number of the sequence and tile of query heads
 };
 
 __device__ __forceinline__ BlockWork work_of_block(const AttentionArguments& a, const KvGeometry& kv) {
@@ -60,6 +60,7 @@ __device__ __forceinline__ void fetch(Bf16* stage, int first, const KeyRange& ke
   const bool own_present = key < keys.last;
   std::int64_t own_offset = 0;
   if (own_present) {
+    // For charged keys beyond those in the cache, read present keys again: the row then takes the charged time.
     const int source = key < keys.seen ? key : key % keys.seen;
     own_offset = key_offset(blocks[source / kv.block_tokens], source % kv.block_tokens, kv.kv_heads, kv_head,
                             kv.block_tokens, D);
@@ -153,6 +154,7 @@ __device__ __forceinline__ void merge_warps(const OnlineSoftmax<D>& state, float
     const int row = i / D;
     float most = -INFINITY;
     for (int w = 0; w < kWarps<D>; ++w) most = fmaxf(most, maxima[w * kQueries + row]);
+    // Without keys, all maxima are -inf, and subtracting them would give NaN.
     const float base = most == -INFINITY ? 0.0F : most;
     float sum = 0, weight = 0;
     for (int w = 0; w < kWarps<D>; ++w) {
@@ -214,6 +216,7 @@ __global__ void __launch_bounds__(kThreads<D>)
   const KeyRange keys = decode_keys(sequence.length, sequence.charged, a.window);
   // Long contexts are split over several blocks, or few sequences would leave most multiprocessors idle.
   const SplitPlan plan = plan_splits(keys.last - keys.first, kWarps<D> * kTileKeys, kMinPart, scratch.max_splits);
+  // The grid has max_splits parts for any length, because a recorded graph cannot change its grid.
   if (p.part >= plan.parts) return;
   const std::int64_t row = sequence.first_row;
 

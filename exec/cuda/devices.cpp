@@ -14,16 +14,16 @@ namespace cuda {
 
 namespace {
 
-constexpr int kOldestMajor = 8;  // bf16 products and asynchronous copies need it
+constexpr int kOldestMajor = 8;  // compute capability 8: bf16 products and asynchronous copies need it
 
 std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
-// Throws DeviceError with the meaning of cudaGetDeviceCount's error for the user.
+// Throws a DeviceError that explains an error of cudaGetDeviceCount to the user.
 [[noreturn]] void explain(cudaError_t error) {
   int driver = 0, runtime = 0;
   static_cast<void>(cudaDriverGetVersion(&driver));
   static_cast<void>(cudaRuntimeGetVersion(&runtime));
-  // Clears the error, which later calls would report as theirs.
+  // Clear the error, which later calls would otherwise report as their own.
   static_cast<void>(cudaGetLastError());
   if (driver == 0)
     throw DeviceError("no CUDA driver: this machine has none loaded (libcuda.so.1); run with --device cpu");

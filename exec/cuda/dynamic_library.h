@@ -9,9 +9,9 @@ namespace plimsoll::exec::cuda {
 
 class DynamicLibrary {
  public:
-  /// Opens the first of `files` that can be opened: through the loader's search path, then in the folder of the toolkit
-  /// that the program was built with. Throws DeviceError "<what> is missing: ...". The library stays open until the
-  /// program ends.
+  /// Opens the first of `files` that can be opened. Looks in the loader's search path, then in the folder of the
+  /// toolkit that the program was built with. Throws DeviceError "<what> is missing: ...". The library stays open until
+  /// the program ends.
   DynamicLibrary(const std::string& what, const std::vector<std::string>& files);
 
   /// Sets `function` to the symbol. Throws DeviceError if the library does not have it.

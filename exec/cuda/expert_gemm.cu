@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The grouped product of the experts. The grid has blocks for the largest possible number of row tiles. Each block
-// finds out on the device which expert's rows it has, if any.
+// determines on the device which expert's rows it has, if any.
 #include "exec/cuda/device.cuh"
 #include "exec/cuda/kernels.h"
 #include "exec/cuda/launch.cuh"
@@ -22,7 +22,7 @@ __device__ __forceinline__ RowTile find_tile(const std::int32_t* offsets, int ex
     const int expert = base + lane;
     const int first = expert < experts ? offsets[expert] : 0, end = expert < experts ? offsets[expert + 1] : 0;
     const int own = (end - first + rows - 1) / rows;
-    int up_to = own;  // tiles of this round's experts up to and including this one
+    int up_to = own;  // tiles of this round up to and including this expert
 #pragma unroll
     for (int distance = 1; distance < kWarpSize; distance *= 2) {
       const int lower = __shfl_up_sync(kAllLanes, up_to, static_cast<unsigned>(distance));
@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(256) expert_kernel_plain(const T* weight, cons
   }
 }
 
-// Returns the most tiles of `tile` rows that `rows` rows of that many experts can make.
+// Returns the largest number of tiles of `tile` rows that `rows` rows of `experts` experts can need.
 unsigned most_tiles(std::int64_t rows, std::int64_t experts, std::int64_t tile) {
   return static_cast<unsigned>(rows / tile + min(rows, experts));
 }

@@ -46,10 +46,12 @@ __global__ void choose_experts(const float* logits, std::int64_t tokens, int exp
                             __shfl_xor_sync(kAllLanes, best.expert, distance)};
       best = better(best, other);
     }
+    // Expert e belongs to lane e % 32, which marks it here so that the next round skips it.
     if (best.expert % kWarpSize == lane) taken |= 1U << (best.expert / kWarpSize);
     if (lane == j) own = best;
     if (j == 0) highest = best.logit;
   }
+  // A softmax over the chosen experts only. Subtracting the highest logit keeps expf() from overflowing.
   const bool mine = lane < per_token;
   const float weight = mine ? expf(own.logit - highest) : 0.0F;
   const float sum = warp_sum(weight);

@@ -44,7 +44,7 @@ Gemm::~Gemm() {
   try {
     if (!file_.empty() && !fresh_.empty()) save_choices(file_, fresh_);
   } catch (const std::exception&) {
-    // The choices are measured again next time.
+    // Unsaved choices are only measured again next time.
   }
 }
 
@@ -52,7 +52,7 @@ void Gemm::reserve(std::size_t result_bytes) {
   result_bytes = std::min(result_bytes, kMaxScratch);
   if (flush_.bytes() == 0) flush_ = DeviceBuffer(flush_bytes(), "measuring products");
   if (result_bytes <= scratch_.bytes()) return;
-  scratch_ = {};  // free the old memory before taking the new
+  scratch_ = {};  // free the old memory before allocating the new
   scratch_ = DeviceBuffer(result_bytes, "measuring products");
 }
 
@@ -115,7 +115,7 @@ GemmChoice Gemm::choose(const MatmulShape& shape, const GemmOperands& operands, 
 
   check(cudaMemsetAsync(scratch_.get(), 0, scratch_.bytes(), stream), "measuring products");
   GemmOperands harmless = operands;
-  harmless.y = scratch_.get();  // y may be a sum that the product is added to, so it must not be overwritten
+  harmless.y = scratch_.get();  // y may be an operand of `y +=`, so measurements must not overwrite it
   GemmChoice best = candidates.front();
   double least = std::numeric_limits<double>::infinity();
   for (const GemmChoice& way : candidates) {

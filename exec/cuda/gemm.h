@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers on one GPU. The fastest way to compute a shape is either our own kernel for few rows or one of
-// cuBLASLt's algorithms. It is measured the first time the shape occurs and stored in a file, because cuBLASLt's
-// heuristics miss the best by up to 10 %.
+// Linear layers on one GPU. The fastest way to compute a shape is either our own kernel, for few rows, or one of
+// cuBLASLt's algorithms. cuBLASLt's heuristics miss the best one by up to 10 %. Candidates are therefore measured when
+// a shape first occurs, and the choice is stored in a file.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -44,7 +44,7 @@ void save_choices(const std::filesystem::path& file, const GemmChoices& choices)
 struct GemmOperands {
   const void* w = nullptr;
   const void* x = nullptr;
-  const float* bias_f32 = nullptr;  // null: none
+  const float* bias_f32 = nullptr;  // null if none
   const void* bias = nullptr;       // the same in y's type
   void* y = nullptr;
 };

@@ -14,7 +14,7 @@ namespace plimsoll::exec::cuda {
 
 namespace {
 
-constexpr const char* kHeader = "plimsoll gemm 1";  // with the version of the format
+constexpr const char* kHeader = "plimsoll gemm 1";  // includes the version of the format
 
 void write(std::ostream& out, const GemmKey& key, const GemmChoice& choice) {
   const MatmulShape& s = key.shape;
@@ -76,11 +76,11 @@ GemmChoices load_choices(const std::filesystem::path& file) {
 }
 
 void save_choices(const std::filesystem::path& file, const GemmChoices& choices) {
-  GemmChoices all = load_choices(file);  // other ranks and programs add theirs too
+  GemmChoices all = load_choices(file);  // other ranks and programs add choices too
   for (const auto& [key, choice] : choices) all[key] = choice;
   std::error_code ignored;
   std::filesystem::create_directories(file.parent_path(), ignored);
-  // A name that no other process or thread uses, then a rename: readers never see half a file.
+  // Write under a name that no other process or thread uses, then rename: readers never see half a file.
   const std::filesystem::path fresh =
       file.string() + "." + std::to_string(getpid()) + "-" + std::to_string(reinterpret_cast<std::uintptr_t>(&all));
   {

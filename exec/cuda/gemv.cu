@@ -131,6 +131,7 @@ void start_all(GemvArguments a, cudaStream_t stream) {
   const std::int64_t all = a.m;
   for (std::int64_t done = 0; done < all; done += kGemvRows) {
     a.m = min(all - done, kGemvRows);
+    // Rows whose length is not a multiple of 16 bytes are unaligned, so elements are loaded one by one.
     if (a.k % N != 0)
       start<T, Y, 8, 1>(a, stream);
     else if (a.m == 1)

@@ -83,7 +83,7 @@ struct AttentionArguments {
   void* attended = nullptr;     // [rows, heads head_dim]
   std::int64_t row_stride = 0;  // elements
   std::int32_t heads = 0;
-  std::int64_t window = 0;  // 0: none
+  std::int64_t window = 0;  // 0 if none
   float scale = 0;
 };
 
@@ -139,8 +139,8 @@ struct Routing {                    // the routing of one layer
   std::int32_t* offsets = nullptr;  // [experts + 1]: first sorted row of each expert
 };
 /// Computes `routing` from router logits [tokens, experts], and to = rows of `from` [tokens, width] sorted by expert.
-/// Ties go to the lower expert; the rows of an expert keep the order of tokens. width must be a multiple of 8; at most
-/// 1024 experts and 32 per token.
+/// Ties go to the lower expert; the rows of an expert keep the order of tokens. width must be a multiple of 8. There
+/// may be at most 1024 experts and 32 per token.
 void route(Element element, const float* logits, std::int64_t tokens, std::int32_t experts, std::int32_t per_token,
            const void* from, std::int64_t width, void* to, const Routing& routing, cudaStream_t stream);
 constexpr std::int32_t kMaxExperts = 1024, kMaxExpertsPerToken = 32;

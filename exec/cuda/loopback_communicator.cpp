@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks that share a GPU. The last rank to arrive makes its stream wait for the streams of all others and enqueues the
-// work for everyone; the other streams then wait for that work.
+// work for all ranks. The other streams then wait for that work.
 #include <vector>
 
 #include "exec/cuda/buffer.h"

@@ -59,8 +59,8 @@ struct Table {
   decltype(ncclGroupEnd)* group_end = nullptr;
 };
 
-// Loads NCCL. By default NCCL connects ranks inside the first collective of each kind, where a call waits for ranks
-// that may have failed. Connected from the start, calls only enqueue, so abort() can take the lock.
+// Loads NCCL. By default NCCL connects the ranks during the first collective of each kind, and that call waits for
+// ranks that may have failed. If it connects them at the start, calls only enqueue, so abort() can take the lock.
 std::shared_ptr<const Table> load_nccl() {
   ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);
   return std::make_shared<const Table>();
@@ -154,7 +154,7 @@ class NcclCommunicator final : public CudaCommunicator {
   }
 
  private:
-  // Allows one call at a time, and none after abort(), which frees what calls use.
+  // Runs one call at a time, and none after abort(), because abort() frees what calls use.
   template <class Call>
   void enqueue(const char* what, const Call& call) {
     const std::lock_guard lock(calls_);
@@ -172,7 +172,7 @@ class NcclCommunicator final : public CudaCommunicator {
   std::unique_ptr<Communicator> peers_;
 };
 
-// Returns true if all GPUs differ, are no more than peer memory supports, and can access each other's memory.
+// Returns true if all GPUs differ, are not too many for peer memory, and can access each other's memory.
 bool can_be_peers(std::span<const int> devices) {
   if (devices.size() < 2 || devices.size() > static_cast<std::size_t>(kMaxRanks) || !all_different(devices))
     return false;
@@ -192,7 +192,7 @@ ncclUniqueId make_id(const Table& table) {
   return id;
 }
 
-// Creates a CUDA context on each device. Errors show here, before any other rank waits.
+// Creates a CUDA context on each device, so that errors appear before any other rank waits.
 void open_devices(std::span<const int> devices) {
   for (const int device : devices) check(cudaSetDevice(device), "selecting the device");
 }

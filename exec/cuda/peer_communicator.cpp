@@ -34,7 +34,7 @@ struct PeerGroup {
   Rendezvous rendezvous;
   bool own_gpus = false;
   std::vector<RankMemory> ranks;
-  PinnedBuffer aborted{sizeof(std::uint32_t)};  // every GPU sees pinned memory at the host's address
+  PinnedBuffer aborted{sizeof(std::uint32_t)};  // every GPU sees pinned memory at its host address
 };
 
 class PeerCommunicator final : public CudaCommunicator {
@@ -82,6 +82,7 @@ void let_see_each_other(std::span<const int> devices) {
     for (const int peer : devices) {
       if (peer == device) continue;
       const cudaError_t error = cudaDeviceEnablePeerAccess(peer, 0);
+      // Another group of this process enabled access already. Clear the error, or a later check would report it.
       if (error == cudaErrorPeerAccessAlreadyEnabled)
         static_cast<void>(cudaGetLastError());
       else

@@ -40,7 +40,7 @@ __device__ __forceinline__ void take_32_keys(Softmax& state, const float* query,
   float score = -INFINITY;
   std::int64_t offset = 0;
   if (key < keys.last) {
-    // A padded row pays for keys that it does not have: it reads its own again and gives them no weight.
+    // A row padded by static batching pays for keys that it lacks: read its own keys again, with weight 0.
     const int source = key < keys.seen ? key : key % keys.seen;
     offset = key_offset(blocks[source / kv.block_tokens], source % kv.block_tokens, kv.kv_heads, kv_head,
                         kv.block_tokens, d);
@@ -48,7 +48,7 @@ __device__ __forceinline__ void take_32_keys(Softmax& state, const float* query,
     if (key < keys.seen) score = product * a.scale;
   }
   const float maximum = fmaxf(state.maximum, warp_max(score));
-  // So far all keys may be padding: the difference of two infinities would not be a number.
+  // All keys so far may be padding; then the difference of two infinities would be NaN.
   const float base = maximum == -INFINITY ? 0.0F : maximum;
   const float scale = expf(state.maximum - base), weight = expf(score - base);
   state.maximum = maximum;

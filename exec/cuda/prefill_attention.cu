@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prefill attention over the pages of the cache. A block has a tile of query rows of one sequence and one head. A warp
-// has 16 of these rows, whose queries stay in registers. Keys and values come in tiles that all warps share; the next
-// tile is loaded while the current one is used.
+// Prefill attention over the pages of the cache. A block has a tile of query rows of one sequence and one head. Each
+// warp has 16 of these rows and keeps their queries in registers. All warps share the tiles of keys and values; the
+// next tile is loaded while the current one is used.
 #include "exec/cuda/attention.cuh"
 #include "exec/cuda/launch.cuh"
 #include "exec/cuda/split_plan.h"
@@ -30,7 +30,7 @@ struct Work {
   int first = 0, rows = 0, begin = 0, end = 0;
 };
 
-// Returns the last key that row `row` of the sequence sees; -1: none. Padding rows have the position of the last token.
+// Returns the last key that row `row` sees; -1 if none. Padding rows have the position of the last token.
 __device__ __forceinline__ int position_of(const DeviceSequence& sequence, int row) {
   return min(sequence.context + row, sequence.length - 1);
 }

@@ -45,15 +45,15 @@ __device__ __forceinline__ std::uint32_t shared_address(const void* shared) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
 }
 
-/// Four 8 x 8 matrices of 16-bit numbers; lane 8 i + r gives the address of row r of matrix i, and register i of lane
-/// 4 r + c gets elements [r][2c] and [r][2c + 1] of matrix i.
+/// Loads four 8 x 8 matrices of 16-bit numbers. Lane 8 i + r gives the address of row r of matrix i. Register i of lane
+/// 4 r + c receives elements [r][2c] and [r][2c + 1] of matrix i.
 __device__ __forceinline__ void ldmatrix_x4(std::uint32_t (&r)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(shared_address(row))
                : "memory");
 }
-/// The same transposed: register i of lane 4 r + c gets [2c][r] and [2c + 1][r].
+/// The same, transposed: register i of lane 4 r + c receives [2c][r] and [2c + 1][r].
 __device__ __forceinline__ void ldmatrix_x4_trans(std::uint32_t (&r)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -97,7 +97,7 @@ __device__ __forceinline__ void store_16(void* global, const uint4& v) {
                : "memory");
 }
 
-/// Flags between GPUs: everything written before a release is visible after an acquire that reads its value.
+/// Flags between GPUs: everything written before a release is visible after an acquire that reads the released value.
 __device__ __forceinline__ void store_release_system(std::uint32_t* flag, std::uint32_t value) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
 }

@@ -83,9 +83,9 @@ void start_sum(const RankPointers& buffers, int ranks, std::int64_t elements, cu
 // Block b of every rank sums the same slice. It copies its rank's slice to the staging memory, sets a flag for block b
 // of all ranks, waits for their flags, and adds the slices.
 //
-// The staging memory has two halves that alternate. A half is written again two calls later. A rank that has come that
-// far has seen every rank's flag of the call in between, and that rank's kernel of the call before had ended by then.
-// Every call has kPeerBlocks blocks, so that all slices alternate together.
+// The staging memory has two halves that alternate, so a half is written again two calls later. By then, the rank has
+// seen every rank's flag of the call in between, which each rank set after its kernel of the earlier call had ended.
+// Every call has kPeerBlocks blocks, so all slices alternate together.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     peer_kernel(const __grid_constant__ PeerPart part, T* data, std::int64_t elements) {
@@ -96,6 +96,7 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t half = call % 2 * part.capacity;
   auto* own = static_cast<unsigned char*>(part.staging.of[part.rank]) + half;
   for (std::int64_t p = begin + threadIdx.x; p < end; p += kThreads) store_16(own + p * 16, load_16(data + p * N));
+  // The peers must be able to see the staged data before they see the flag.
   __threadfence_system();
   __syncthreads();
   if (threadIdx.x < static_cast<unsigned>(part.ranks)) {

@@ -22,6 +22,7 @@ class Rendezvous {
     if (++arrived_ < size_) {
       const unsigned turn = turn_;
       all_here_.wait(lock, [&] { return turn_ != turn || aborted_; });
+      // An unchanged turn means that abort() woke this rank, not the arrival of the last one.
       if (turn_ == turn) fail();
       return;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// (value, token) as one number: larger values are larger, the lower token wins among equal values, and 0 is below all.
+// (value, token) as one number: rises with the value; the lower token wins among equal values; 0 is below all.
 #pragma once
 
 #include <cstdint>

@@ -9,8 +9,8 @@
 
 namespace plimsoll::exec::cuda {
 
-/// Keys [first, last) are loaded. Those from `seen` on are padding of a static batch: other keys of the sequence are
-/// loaded in their place, and their scores are discarded.
+/// The keys [first, last) are loaded. Those from `seen` on are padding of a static batch: other keys of the sequence
+/// are loaded in their place, and their scores are discarded.
 struct KeyRange {
   std::int32_t first = 0, seen = 0, last = 0;
 };
@@ -24,7 +24,7 @@ PLIMSOLL_CUDA_BOTH inline KeyRange decode_keys(std::int32_t length, std::int32_t
   const std::int32_t most = window > 0 && charged > window ? static_cast<std::int32_t>(window) : charged;
   const std::int32_t end = keys.first + most;
   keys.last = length > end ? length : end;
-  if (length == 0) keys.last = 0;  // there is no key to load in place of padding
+  if (length == 0) keys.last = 0;  // no key exists that could replace padding
   return keys;
 }
 

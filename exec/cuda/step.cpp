@@ -46,7 +46,7 @@ StepView lay_out(const StepLayout& layout, Offsets& offsets) {
   return view;
 }
 
-// The destination is the caller's own memory, which views show as const.
+// Copies to the caller's own memory, although views show it as const.
 template <class T>
 void copy(const std::vector<T>& from, const T* to) {
   if (!from.empty()) std::memcpy(const_cast<T*>(to), from.data(), from.size() * sizeof(T));
@@ -57,7 +57,7 @@ std::int32_t narrow(std::int64_t value) {
   return static_cast<std::int32_t>(value);
 }
 
-// Dead rows may claim more context than they have blocks for.
+// The context that dead rows state may exceed their blocks.
 DeviceSequence device_sequence(const SequenceRows& s, std::int64_t block_tokens) {
   const std::int64_t length = std::min(s.context + s.tokens, s.block_count * block_tokens);
   return {.first_row = narrow(s.first_row),
@@ -75,7 +75,7 @@ void copy_sequences(const std::vector<SequenceRows>& from, std::int64_t block_to
 
 }  // namespace
 
-// Lays out with a null base, which counts bytes and forms no pointers.
+// A layout with a null base only counts bytes and forms no pointers.
 std::size_t StepLayout::bytes() const {
   Offsets offsets(nullptr);
   static_cast<void>(lay_out(*this, offsets));
@@ -129,7 +129,7 @@ void pack(const RowTable& table, const std::vector<PrefillTile>& tiles, const St
   copy(table.blocks, to.blocks);
 }
 
-// Few buckets mean few graphs to capture; narrow buckets mean few padding rows.
+// Few buckets need few graphs; narrow buckets waste few padding rows. This is the compromise.
 std::int64_t decode_bucket(std::int64_t rows) {
   for (const std::int64_t small : {1, 2, 4, 8}) {
     if (rows <= small) return small;

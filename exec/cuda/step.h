@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The inputs of a forward in one piece of memory: a row table (exec/row_table.h) is packed into pinned memory and
-// copied to the device at once. The offset of an array depends only on the counts, and block tables come last. A decode
-// forward of a given number of rows therefore always has its arrays at the same addresses, so that a graph can be
-// replayed.
+// copied to the device in one transfer. The offset of an array depends only on the counts, and block tables come last.
+// A decode forward of a given number of rows therefore always has its arrays at the same addresses, and its graph can
+// be replayed.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace plimsoll::exec::cuda {
 
 /// A sequence of the table in the form that kernels read.
 struct alignas(16) DeviceSequence {
-  std::int32_t first_row, rows, context;  // rows: with padding
+  std::int32_t first_row, rows, context;  // rows: includes padding
   std::int32_t first_block;
   std::int32_t length;   // keys in the cache: context + tokens
   std::int32_t charged;  // decode: visit at least this many keys

@@ -59,7 +59,7 @@ std::array<Buffer, kBuffers> all_buffers() {
 Workspace::Workspace(const BackendConfig& config, int multiprocessors, int ranks)
     : config_(config), element_(element_of(config.weight_dtype)), multiprocessors_(multiprocessors), ranks_(ranks) {
   const model::LlmShape& shape = config.architecture.shape;
-  // With fewer tiles than two per multiprocessor, decode_max_splits() keeps the number of parts below four per
+  // If there are fewer than two tiles per multiprocessor, decode_max_splits() keeps the number of parts below four per
   // multiprocessor.
   const std::int64_t part = decode_partial_floats(1, 1, 1, shape.head_dim, 2) / 2;
   partial_ = DeviceBuffer(static_cast<std::size_t>(4 * multiprocessors * part) * sizeof(float), "attention scratch");
@@ -81,11 +81,11 @@ void Workspace::reserve(std::int64_t rows, std::int64_t sampled) {
 }
 
 void Workspace::reserve_rows(std::int64_t rows) {
-  rows_ = 0;  // if an allocation throws, nothing is reserved
+  rows_ = 0;  // nothing counts as reserved if an allocation throws
   for (const Buffer buffer : all_buffers()) {
     if (buffer == Buffer::logits) continue;
     DeviceBuffer& memory = buffers_[static_cast<std::size_t>(buffer)];
-    memory = {};  // free the old memory before taking the new
+    memory = {};  // free the old memory before allocating the new
     memory = make(buffer_bytes(config_, buffer, rows));
   }
   const auto count = static_cast<std::size_t>(rows);

@@ -23,10 +23,10 @@ namespace plimsoll::exec::group {
 
 namespace {
 
-constexpr std::size_t kInFlight = 2;  // as many as the leader has
+constexpr std::size_t kInFlight = 2;  // the same number as on the leader
 constexpr std::size_t kHeading = 64;  // bytes; upper bound for everything but the logits in an answer
-// Longest wait for a forward while the next message may arrive; waiting longer would start the next forward late. After
-// this time the follower looks for a failure.
+// The longest wait for a forward while the next message may arrive; a longer wait would start the next forward late.
+// Each time it has passed, the follower looks for a failure.
 constexpr std::chrono::milliseconds kUnwatched{50};
 constexpr std::chrono::milliseconds kBeat{1000};
 
@@ -34,7 +34,7 @@ constexpr std::chrono::milliseconds kBeat{1000};
 class FollowerRanks final : public MemberRanks {
  public:
   using MemberRanks::MemberRanks;
-  // A follower that waits for a GPU reads no messages. This watch tells it that the leader has gone.
+  // A follower that waits for a GPU reads no messages. This watch detects that the leader is gone.
   void watch(std::function<void()> abort) override {
     watch_.reset();
     if (abort) watch_.emplace(links_.steps.front(), std::move(abort));
@@ -66,14 +66,14 @@ class FollowerPart final : public GroupPart {
   std::vector<std::unique_ptr<FollowerRanks>> ranks_;
 };
 
-// Executes the leader's messages about one engine.
+// Executes the leader's messages for one engine.
 class Steps {
  public:
   Steps(const net::Link& leader, Engine& engine, RankShare share) : leader_(leader), engine_(engine), share_(share) {}
 
   bool serve() {
     while (true) {
-      // While no message is waiting, complete a forward; otherwise read the message first, so that the next forward
+      // Complete a forward only while no message is waiting. Otherwise read the message first, so that the next forward
       // starts early.
       while (in_flight_.size() > 0 && !leader_.wait(net::within(kUnwatched))) finish();
       const std::optional<net::Bytes> message = leader_.receive();
@@ -84,7 +84,7 @@ class Steps {
         continue;
       }
       while (!in_flight_.empty()) finish();
-      // Forwards are complete here: every other message applies to the state after them.
+      // All forwards are complete here, because every other message applies to the state after them.
       if (in.kind() == Kind::end) return true;
       between_forwards(in);
     }
@@ -96,7 +96,7 @@ class Steps {
     const ForwardInput& input = decoder_.decode(in);
     engine_.start(input);
     in_flight_.push_back(input.all_logits);
-    // The leader waits for the logits at once, so they are answered before the next message.
+    // The leader waits for the logits, so answer before reading the next message.
     while (input.all_logits && !in_flight_.empty()) finish();
   }
 
@@ -116,7 +116,7 @@ class Steps {
     }
   }
 
-  // Answers with this process's columns of the vocabulary, for every row.
+  // Answers with this process's columns of the vocabulary, for all rows.
   void answer_logits() {
     const auto vocabulary = static_cast<std::size_t>(engine_.config().architecture.shape.vocab);
     const auto part = static_cast<std::size_t>(
@@ -143,13 +143,14 @@ class Steps {
     std::vector<OpTrace>& traces = engine_.traces();
     Writer out(Kind::times);
     out.number(share_.first);
+    // Only the times: the leader ran the same ops in the same order.
     out.number(share_.count);
     for (const OpTrace& trace : traces) out.f64(trace.measured_s);
     traces.clear();
     tell(out);
   }
 
-  // The block data of this process's ranks, concatenated in order of rank.
+  // Returns the block data of this process's ranks, concatenated in order of rank.
   [[nodiscard]] std::span<std::byte> own_part() {
     block_.resize(static_cast<std::size_t>(engine_.bytes_per_block()));
     const std::size_t each = block_.size() / static_cast<std::size_t>(engine_.config().tp);
@@ -181,12 +182,12 @@ class Steps {
   Engine& engine_;
   RankShare share_;
   ForwardDecoder decoder_;
-  std::deque<bool> in_flight_;  // true: the forward returns all logits
+  std::deque<bool> in_flight_;  // whether the forward returns all logits
   ForwardOutput output_;
   net::Bytes block_;
 };
 
-// Ends this process's part of a group: reports the reason to the leader and closes all connections. Until then it sends
+// Ends this process's part of a group: reports the reason to the leader and closes all connections. Until then, sends
 // signs of life.
 class FailureNotice {
  public:
@@ -198,7 +199,7 @@ class FailureNotice {
             static_cast<void>(control().send(plain(Kind::alive)));
         }) {}
 
-  /// Sends on the connection that also carries the signs of life.
+  /// Sends on the connection that is also used for the signs of life.
   bool tell(const net::Bytes& message) {
     const std::lock_guard lock(mutex_);
     return control().send(message);
@@ -228,7 +229,7 @@ class FailureNotice {
     out.text(text);
     return out.bytes();
   }
-  // Sends the reason before closing, because the leader sees a closed mesh connection at once.
+  // Send the reason before closing, because the leader notices a closed mesh connection immediately.
   void leave(const net::Link& link, const net::Bytes& message) {
     const std::lock_guard lock(mutex_);
     static_cast<void>(link.send(message));
@@ -241,7 +242,7 @@ class FailureNotice {
   Member& member_;
   std::mutex mutex_;  // serialises sends
   std::condition_variable_any wake_;
-  std::jthread beating_;  // last member: the thread uses those above
+  std::jthread beating_;  // last member, because the thread uses those above
 };
 
 }  // namespace
@@ -273,7 +274,7 @@ bool follow(Member& member, const OpenOrder& open) {
     std::vector<std::jthread> threads;
     const bool served = farewell.guard(control, [&] {  // std::jthread throws if the system has no threads left
       for (std::size_t i = 0; i < engines->size(); ++i) {
-        // A thread per replica, as on the leader. Failures are reported on that replica's connection.
+        // One thread per replica, as on the leader. Failures are reported on that replica's connection.
         threads.emplace_back([&, i] {
           const net::Link& leader = member.replicas[i].steps.front();
           farewell.guard(leader,

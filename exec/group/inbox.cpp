@@ -32,7 +32,7 @@ net::Bytes Inbox::take(Kind kind) {
   return message;
 }
 
-// Calls back at once if the peer has failed already, so that no failure is missed.
+// Calls back immediately if the peer has already failed, so that no failure is missed.
 void Inbox::watch(std::function<void()> on_failure) {
   const std::lock_guard lock(watching_);
   on_failure_ = std::move(on_failure);
@@ -57,7 +57,7 @@ void Inbox::read() {
       }
       if (!message) break;
       Reader in(*message);
-      // Any message restarts the time of silence, so a sign of life needs no other handling.
+      // Any message restarts the silence timer, so a sign of life needs no other handling.
       if (in.kind() == Kind::alive) continue;
       const std::lock_guard lock(mutex_);
       if (in.kind() == Kind::peer_failed) {
@@ -78,7 +78,7 @@ void Inbox::read() {
       const std::lock_guard lock(mutex_);
       fate_.failure = "out of memory";
     }
-    break;  // the peer sends nothing further
+    break;  // the peer sends nothing more
   }
   fail();
 }

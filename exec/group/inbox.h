@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Receives a follower's answers on a thread of its own, so that the leader learns at once that a follower failed or
+// Receives a follower's answers on its own thread, so that the leader learns immediately that a follower failed or
 // died.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace plimsoll::exec::group {
 
-/// What one connection tells about the state of its peer.
+/// What a connection reveals about the state of its peer.
 struct PeerFailure {
   bool ended = false;                  // the connection has ended
   bool peer_failed = false;            // the peer reported that it ends because another process failed
@@ -43,7 +43,7 @@ class Inbox {
   /// Calls `on_failure` when the peer fails or dies, immediately if that has already happened. An empty function
   /// removes the watch and waits for a call in progress. Any thread.
   void watch(std::function<void()> on_failure);
-  /// Any thread.
+  /// Returns what is known about the peer so far. Any thread.
   [[nodiscard]] PeerFailure fate() const;
 
  private:

@@ -29,7 +29,7 @@ class LeaderRanks final : public MemberRanks {
     for (std::size_t p = 1; p < links_.steps.size(); ++p)
       if (!links_.steps[p].send(message)) throw PeerFailed();
   }
-  /// The followers make new decoders for every order, which remember no tables.
+  /// The followers make a new decoder for every order, so forget what the tables of the last order were.
   void begin() { encoder_ = {}; }
 
   void watch(std::function<void()> abort) override {
@@ -106,8 +106,8 @@ Leader::Leader(Member& member, std::chrono::milliseconds silence) : member_(memb
   for (std::size_t p = 1; p < member_.control.size(); ++p)
     control_.push_back(std::make_unique<Inbox>(member_.control[p], silence));
   for (ReplicaLinks& links : member_.replicas) ranks_.push_back(std::make_unique<LeaderRanks>(*this, member_, links));
-  // A stopped process keeps its connections open. Shut them once it counts as failed, so that calls waiting for its
-  // step return.
+  // A stopped process keeps its connections open. Shut them once it counts as failed, so that calls that wait for it
+  // return.
   for (std::size_t p = 1; p < member_.control.size(); ++p) {
     control_[p - 1]->watch([this, p] {
       if (!control_[p - 1]->fate().silent) return;
@@ -171,9 +171,9 @@ std::vector<PeerFailure> Leader::fates(std::size_t process) const {
   return all;
 }
 
-// Throws the reported reason if there is one. Returns true if a process has begun to end but has not given a reason
-// yet. A failing process reports the reason on one connection and then closes all; a process that closes without a
-// reason has died.
+// Throws the reported reason, if there is one. Returns true if a process has begun to end but not given a reason yet. A
+// failing process reports the reason on one connection and then closes all. A process that closes without a reason has
+// died.
 bool Leader::look() const {
   bool ending = false;
   for (std::size_t p = 1; p < member_.control.size(); ++p) {

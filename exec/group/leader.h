@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process that decides. It holds the policy, the clients, the outputs and a share of every replica's ranks. It
-// sends each engine command to the followers before executing it; only collectives wait for an answer.
+// The process that decides. It has the policy, the clients, the outputs and a share of the ranks of every replica. It
+// sends each engine command to the followers before it executes the command; only collectives wait for a reply.
 #pragma once
 
 #include <chrono>
@@ -41,10 +41,10 @@ class Leader final : public GroupPart {
   void load(const EngineOrder& order);
   [[nodiscard]] std::vector<std::string> wait();
 
-  /// Throws InputError or RankFailed, with rank and host, if a follower failed or died. The reason for a peer's failure
-  /// may arrive a moment after the failure itself; with `patient` the call waits for it, up to seconds.
+  /// Throws InputError or RankFailed, with rank and host, if a follower failed or died. The reason may arrive a moment
+  /// after the failure itself; with `patient`, the call waits a few seconds for it.
   void check(bool patient) const;
-  /// "rank 1 on node7"; "ranks 2 to 3 on …" for a process with several ranks.
+  /// Returns "rank 1 on node7", or "ranks 2 to 3 on …" for a process with several ranks.
   [[nodiscard]] std::string place(std::size_t process) const;
   [[nodiscard]] int processes() const { return member_.processes; }
 

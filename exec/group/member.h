@@ -16,7 +16,7 @@ namespace plimsoll::exec::group {
 /// The connections of one replica, used by the replica's own thread. Each replica has its own, so replicas do not wait
 /// for each other.
 struct ReplicaLinks {
-  std::vector<net::Link> steps;  // leader: [process], its own not open; follower: one, to the leader
+  std::vector<net::Link> steps;  // leader: [process], that of itself not open; follower: one, to the leader
   std::unique_ptr<Mesh> mesh;
 };
 

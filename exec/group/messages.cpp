@@ -75,7 +75,7 @@ net::Bytes ForwardEncoder::encode(const ForwardInput& input) {
     for (const std::int32_t token : span.tokens) out.number(token);
     blocks(out, span.slot, span.blocks);
   }
-  // Decode rows are many and most of them alike: a byte of flags says which fields follow.
+  // Decode rows are numerous and mostly alike: a byte of flags states which fields follow.
   out.whole(input.decode.size());
   for (const DecodeRow& row : input.decode) {
     out.byte(static_cast<std::uint8_t>((row.dead ? kDead : 0) | (row.token != -1 ? kHasToken : 0) |
@@ -90,7 +90,7 @@ net::Bytes ForwardEncoder::encode(const ForwardInput& input) {
   return out.bytes();
 }
 
-// Writes how many leading blocks of the slot's last table stay, how many follow, and the blocks that follow.
+// Writes how many leading blocks of the slot's last table are kept, how many new ones follow, and those blocks.
 void ForwardEncoder::blocks(Writer& out, std::int32_t slot, std::span<const std::int32_t> table) {
   std::vector<std::int32_t> none;
   std::vector<std::int32_t>& last = slot < 0 ? none : tables_[slot];

@@ -18,11 +18,11 @@ namespace plimsoll::exec::group {
 /// The order to load an engine, sent to every process of a group. It names the model instead of carrying it: all
 /// processes have the same catalogue, and files are compared by digest (cli/rank_group.h).
 struct EngineOrder {
-  std::string model, weights;  // as open_model() and open_weights() take them
+  std::string model, weights;  // as open_model() and open_weights() accept them
   std::uint64_t seed = 0;
   std::string digest;  // of the model's file on the sender; empty for a catalogue name
   std::int32_t replicas = 1;
-  EngineConfig config;  // without the architecture and without what each process finds out about its own machine
+  EngineConfig config;  // without the architecture and the fields that each process determines itself
 };
 
 [[nodiscard]] net::Bytes encode(const EngineOrder& order);
@@ -32,7 +32,7 @@ struct EngineOrder {
 // Block tables are the largest part of a forward by far and hardly change between steps. Both ends therefore remember
 // the last table of every slot, and a message holds only the difference from it.
 
-/// By slot. Sequences without a slot (-1) send their whole table.
+/// Indexed by slot. Sequences without a slot (-1) send their whole table.
 using BlockTables = std::unordered_map<std::int32_t, std::vector<std::int32_t>>;
 
 /// A decoder must receive every message of one encoder, in order. Several decoders may read the same encoder.

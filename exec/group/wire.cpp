@@ -22,7 +22,7 @@ Writer::Writer(Kind kind) {
   byte(static_cast<std::uint8_t>(kind));
 }
 
-// Writes 7 bits a byte, the lowest first; the top bit says that more bytes follow.
+// Writes 7 bits per byte, the lowest first; the top bit of a byte means that more bytes follow.
 void Writer::whole(std::uint64_t value) {
   for (; value > kMask; value >>= kBits) byte(static_cast<std::uint8_t>((value & kMask) | kMore));
   byte(static_cast<std::uint8_t>(value));

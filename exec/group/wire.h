@@ -40,7 +40,7 @@ class Writer {
   explicit Writer(Kind kind);
   void byte(std::uint8_t value) { bytes_.push_back(std::byte{value}); }
   void whole(std::uint64_t value);
-  /// Takes few bytes for numbers near 0 of either sign.
+  /// Uses few bytes for numbers near 0 of either sign.
   void number(std::int64_t value);
   void f32(float value) { raw(std::as_bytes(std::span(&value, 1))); }
   void f64(double value) { raw(std::as_bytes(std::span(&value, 1))); }
@@ -52,7 +52,7 @@ class Writer {
   net::Bytes bytes_;
 };
 
-/// Reads one message, which must outlive it. Throws DeviceError if the message is of another version or too short.
+/// Reads one message, which must outlive it. Throws DeviceError if the message has another version or is too short.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> message);

@@ -13,16 +13,16 @@ namespace plimsoll::exec {
 
 namespace {
 
-// The threads of one of the `locals` processes of a group on this host. If mpirun has bound each process to cores of
-// its own, the process sees only those.
+// Returns the threads for one of the `locals` processes of a group on this host. If mpirun has bound each process to
+// its own cores, the process sees only those.
 int default_threads(int locals) {
   const int seen = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   const int host = std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
   return std::clamp(host / locals, 1, seen);
 }
 
-// Bytes that each replica may take on this host: equal shares, fixed before any replica allocates its KV cache. All
-// processes read the available memory before any of them allocates.
+// Returns the bytes that each replica may allocate on this host: equal shares, fixed before any replica allocates its
+// KV cache. All processes read the available memory before any of them allocates.
 double memory_share(const EngineConfig& config, std::int32_t replicas, GroupPart* part) {
   const double memory = config.device == DeviceKind::cpu ? available_memory().value_or(0) / replicas : 0;
   if (part == nullptr) return memory;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engines of a measured point: one a replica, all of the same model.
+// The engines of a measured point: one per replica, all of the same model.
 #pragma once
 
 #include <memory>
@@ -14,10 +14,10 @@ namespace plimsoll::exec {
 /// set.
 class LiveEngines {
  public:
-  /// `config` describes one replica, but its threads are shared by all of them. On GPUs replica i takes the devices
-  /// after those of replica i - 1, or the same one with loopback. Throws as Engine does; memory is checked for all
-  /// replicas together. With `part`, which outlives the engines, every replica has ranks in all processes of a group,
-  /// and threads, memory and GPUs are this process's share of its host.
+  /// `config` describes one replica, but its threads are divided among all replicas. On GPUs, replica i uses the
+  /// devices after those of replica i - 1; with loopback, all use one device. Throws as Engine does; memory is checked
+  /// for all replicas together. With `part`, which must outlive the engines, every replica has ranks in all processes
+  /// of a group. Threads, memory and GPUs are then this process's share of its host.
   LiveEngines(const EngineConfig& config, std::int32_t replicas, const WeightSource& weights,
               GroupPart* part = nullptr);
 

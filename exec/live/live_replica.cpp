@@ -61,8 +61,8 @@ bool LiveReplica::decide(Nanos now) {
   return step;
 }
 
-// The decision may consist of a preemption alone; the next order then tells the worker. Requests that the decision
-// refused gave their blocks back first.
+// A decision may consist of a preemption alone; the worker learns of it with the next order. Requests that the decision
+// refused returned their blocks before.
 void LiveReplica::note_moves() {
   for (const sched::FinishedAttempt& refused : replica_.ended()) ended(refused);
   changes_.push_back({.opens = false, .request = {}, .kv = replica_.decision().kv});
@@ -91,7 +91,7 @@ StepOrder LiveReplica::make_order() {
   return order;
 }
 
-// Steps without a gap begin where the last one ended. The time until the device gets work is the host's share.
+// Steps without a gap begin where the last one ended. The time until the device gets work counts as host time.
 void LiveReplica::complete(const StepSpan& span) {
   events_.step(index_, span.start, span.end);
   sched::StepsTime time;

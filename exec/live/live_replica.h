@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A replica in real time, as the control thread sees it: the scheduler's Replica and the changes to send to its worker.
+// A replica in real time, as seen by the control thread: the scheduler's Replica and the changes to send to its worker.
 // The worker itself is behind StepExecutor (step_executor.h).
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace plimsoll::exec {
 
-/// When a step's first forward was handed to the device, and when its last one had ended.
+/// The times when a step's first forward was handed to the device and when its last one had ended.
 struct StepSpan {
   Nanos start = 0, end = 0;
 };
@@ -36,17 +36,17 @@ class LiveReplica {
   /// Call only while no step is in flight.
   void cancel(ReqId id, std::uint64_t serial, Nanos now);
   void abandon(ReqId id, std::uint64_t serial);
-  /// Records a request that left (Replica::ended). Call once for each before the list is cleared; further calls do
-  /// nothing.
+  /// Records a request that has left (Replica::ended). Call it once for each before the list is cleared; repeated calls
+  /// do nothing.
   void ended(const sched::FinishedAttempt& ended);
-  /// Asks the policy. True if there are steps to run: make_order() says which.
+  /// Asks the policy for a decision. Returns true if there are steps to run, which make_order() then returns.
   bool decide(Nanos now);
   /// Returns what the worker needs for the decided step: changes since the last order, and its forwards.
   [[nodiscard]] StepOrder make_order();
-  /// One of the order's steps has ended.
+  /// Records that one of the order's steps has ended.
   void complete(const StepSpan& span);
-  /// The same on a script's clock: `start` and `end` are stamps that the policy sees, `real_start` and `real_total` are
-  /// seconds of the run.
+  /// The same on a script's clock. `start` and `end` are the times that the policy sees; `real_start` and `real_total`
+  /// are in seconds of the run.
   void complete_scripted(Nanos start, Nanos end, double real_start, double real_total);
   [[nodiscard]] std::vector<sched::StepRow>& step_rows() { return step_rows_; }
 
@@ -60,9 +60,9 @@ class LiveReplica {
   load::EventLog& events_;
   bool keep_steps_;
   std::vector<Change> changes_;                   // since the last order
-  std::unordered_map<std::uint64_t, ReqId> ids_;  // of live requests, by serial; looked up, never iterated
+  std::unordered_map<std::uint64_t, ReqId> ids_;  // ids of live requests by serial; for look-ups only, never iterated
   std::vector<sched::StepRow> step_rows_;
-  Nanos last_end_ = 0;  // of the last step, or when idling ended
+  Nanos last_end_ = 0;  // when the last step or the idle time ended
   bool idle_ = true;
 };
 

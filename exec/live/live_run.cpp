@@ -9,7 +9,7 @@
 namespace plimsoll::exec {
 
 namespace {
-constexpr Nanos kLookEvery = 50'000'000;  // soon enough for a progress bar and for Ctrl-C
+constexpr Nanos kLookEvery = 50'000'000;  // ns; short enough for a progress bar and for Ctrl-C
 }  // namespace
 
 LiveRun::LiveRun(const load::Scenario& scenario, const sched::RunOptions& options, StepExecutor& executor)
@@ -64,7 +64,7 @@ bool LiveRun::complete(Nanos now, load::RunLoop& loop) {
 }
 
 void LiveRun::end_plans() {
-  look_at_ = sched::kNever;  // the loop looks up no more: a wait must sleep until a step ends
+  look_at_ = sched::kNever;  // the loop stops polling: a wait must last until a step ends
   for (Lane& lane : lanes_)
     if (lane.busy) end_order(lane);
 }
@@ -94,7 +94,7 @@ void LiveRun::end_order(Lane& lane) {
   executor_.end_order(lane.live.index());
 }
 
-// The order tells the worker which requests have left, so it is made after those that this decision refused are known.
+// Decide before making the order, because the order tells the worker which requests were refused by this decision.
 void LiveRun::decide(std::size_t slot, Nanos now) {
   Lane& lane = lanes_[slot];
   const bool step = lane.live.decide(now);

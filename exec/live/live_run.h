@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run in real time: the clock is the machine's, and steps run on devices. load/run_loop.h has the loop that drives it
-// and the order at equal times.
+// A run in real time: the clock is the machine's, and steps run on devices. load/run_loop.h contains the loop that
+// drives it and defines the order of simultaneous events.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace plimsoll::exec {
 
 class LiveRun final : public load::ReplicaRunner {
  public:
-  /// Events are logged for options.keep_log. Everything passed outlives the run.
+  /// Logs events if options.keep_log. All arguments must outlive the run.
   LiveRun(const load::Scenario& scenario, const sched::RunOptions& options, StepExecutor& executor);
 
   void start() override { executor_.start_clock(); }
@@ -44,22 +44,22 @@ class LiveRun final : public load::ReplicaRunner {
     ReqId id;
     std::uint64_t serial;
   };
-  struct Lane {  // a replica with what is in flight there
+  struct Lane {  // a replica and its work in flight
     Lane(const load::Scenario& scenario, std::size_t index, const sched::RunOptions& options, load::EventLog& events)
         : live(scenario, index, options, events) {}
     LiveReplica live;
     bool busy = false, ending = false;
-    std::vector<Cancel> cancels;  // wait for the order in flight
+    std::vector<Cancel> cancels;  // wait until the order in flight has ended
   };
 
   void end_order(Lane& lane);
 
   StepExecutor& executor_;
   load::EventLog events_;
-  std::deque<Lane> lanes_;  // never moved
+  std::deque<Lane> lanes_;  // a deque, so that lanes never move
   std::vector<sched::Replica*> replicas_;
-  std::vector<StepReport> reports_;  // steps that have ended and are not completed
-  Nanos last_ = 0;                   // of the last wake-up
+  std::vector<StepReport> reports_;  // steps that have ended but are not processed yet
+  Nanos last_ = 0;                   // time of the last wake-up
   Nanos look_at_ = 0;
 };
 

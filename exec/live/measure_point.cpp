@@ -13,7 +13,7 @@ namespace plimsoll::exec {
 
 namespace {
 
-// Runs the steps of a script like those of any other load. Only the stamps that the policy sees are the script's.
+// Runs the steps of a script like those of any other load. Only the times that the policy sees are the script's.
 class LiveScript final : public load::ScriptReplica {
  public:
   LiveScript(const load::Scenario& scenario, const sched::RunOptions& options, StepExecutor& executor)
@@ -29,8 +29,8 @@ class LiveScript final : public load::ScriptReplica {
 
   double run_step(Nanos start, Nanos end, double real_start) override {
     StepOrder order = live_.make_order();
-    order.steps = 1;                // something may arrive before the next
-    order.wake_at = sched::kNever;  // the policy's wake-up is on the script's clock
+    order.steps = 1;                // a request may arrive before the next step
+    order.wake_at = sched::kNever;  // the policy's wake-up time is on the script's clock
     executor_.submit(0, std::move(order));
     std::vector<StepReport> reports;
     while (reports.empty()) (void)executor_.wait(sched::kNever, reports);
@@ -50,7 +50,7 @@ class LiveScript final : public load::ScriptReplica {
 
 void run_replications(const load::Scenario& scenario, const LiveReplicas& replicas, const PromptSource& prompts,
                       const sched::RunOptions& options, sched::MetricsCollector& measurements, MeasuredRun& result) {
-  std::optional<StepWorkers> workers;  // of the replication in progress: they start without content
+  std::optional<StepWorkers> workers;  // of the current replication; each replication starts with empty caches
   const auto make = [&](std::uint64_t, const sched::RunOptions& kept) {
     workers.emplace(replicas.devices, builder_config(scenario, replicas.sequences, replicas.sampling), prompts);
     return std::make_unique<LiveRun>(scenario, kept, *workers);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures a point: the scenario that the simulator would run, on devices that run the forwards. LiveRun (live_run.h)
-// is the counterpart of the simulator's SimRun.
+// Measures a point: runs the scenario that the simulator would run, on devices that execute the forwards. LiveRun
+// (live_run.h) is the counterpart of the simulator's SimRun.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace plimsoll::exec {
 
-/// One device a replica, each with room for scenario.kv; they outlive the run.
+/// One device per replica, each with memory for scenario.kv. The devices must outlive the run.
 struct LiveReplicas {
   std::vector<ForwardDevice*> devices;
   std::int32_t sequences = 256;  // EngineConfig::sequences
@@ -22,8 +22,8 @@ struct LiveReplicas {
 };
 
 struct MeasuredRun {
-  sched::RunResult run;  // after a failure `stopped` is set: metrics are not valid, the rest is partial
-  std::string failure;   // text of the DeviceError; empty: none
+  sched::RunResult run;  // after a failure, `stopped` is set, metrics are not valid and the rest is partial
+  std::string failure;   // text of the DeviceError; empty if none
 };
 
 /// Runs a point in real time, until its last request has ended or options.stop is requested. Script loads run on the
@@ -32,7 +32,7 @@ struct MeasuredRun {
                                         const PromptSource& prompts, const sched::RunOptions& options);
 
 /// Runs forwards like the scenario's before the clock starts, so that pages are mapped, kernels chosen and graphs
-/// recorded (warm_up.cpp). Takes up to 1 s a device, or 30 s if the device records graphs. Throws DeviceError.
+/// recorded (warm_up.cpp). Takes up to 1 s per device, or 30 s if the device records graphs. Throws DeviceError.
 void warm_up(const load::Scenario& scenario, const LiveReplicas& replicas, const PromptSource& prompts);
 
 }  // namespace plimsoll::exec

@@ -9,12 +9,12 @@
 namespace plimsoll::exec {
 namespace {
 
-constexpr std::size_t kMaxSequences = 256;                    // of a group
-constexpr std::int64_t kMaxRows = 2048;                       // of a forward
-constexpr std::int64_t kMaxLogits = std::int64_t{64} << 20U;  // numbers that a forward hands over: 256 MiB
-constexpr double kGroupKv = 2.0 * 1024 * 1024 * 1024;         // bytes, unless one sequence takes more
+constexpr std::size_t kMaxSequences = 256;                    // in a group
+constexpr std::int64_t kMaxRows = 2048;                       // in a forward
+constexpr std::int64_t kMaxLogits = std::int64_t{64} << 20U;  // logits that a forward returns: 256 MiB
+constexpr double kGroupKv = 2.0 * 1024 * 1024 * 1024;         // KV bytes of a group, unless one sequence needs more
 
-// Tokens of a sequence that go through the model. The last generated token does not.
+// Returns how many tokens of a sequence go through the model: all but the last generated one.
 std::int64_t positions(const Prompt& prompt, const PromptRun& run) {
   return static_cast<std::int64_t>(prompt.tokens.size()) + std::max<std::int64_t>(0, run.generate - 1);
 }
@@ -22,13 +22,13 @@ std::int64_t blocks_of(std::int64_t tokens, std::int32_t block_tokens) {
   return (tokens + block_tokens - 1) / block_tokens;
 }
 
-// Fewer rows if the logits of every row are returned.
+// Returns the rows of a forward: fewer if the logits of every row are returned.
 std::int64_t rows_of_forward(const EngineConfig& config, const PromptRun& run) {
   if (!run.on_logits) return kMaxRows;
   return std::clamp<std::int64_t>(kMaxLogits / config.architecture.shape.vocab, 1, kMaxRows);
 }
 
-// Prompts [first, last) that fit together, from `first` on.
+// Returns the end of the longest group of prompts from `first` on that fit together.
 std::size_t group_end(const std::vector<Prompt>& prompts, std::size_t first, const PromptRun& run,
                       const EngineConfig& config) {
   const double block =
@@ -62,7 +62,7 @@ class Group {
     }
   }
 
-  // Both return whether to go on; `forward_done` is told of the rows of each forward.
+  // Both return whether to continue. forward_done is called with the number of rows of each forward.
   template <class Done>
   bool prefill(Done&& forward_done) {
     input_.all_logits = static_cast<bool>(run_.on_logits);
@@ -98,7 +98,7 @@ class Group {
   }
 
  private:
-  // A prompt is cut only by --chunk, or if it is longer than a forward has rows.
+  // A prompt is split only by --chunk, or if it is longer than a forward has rows.
   std::int64_t choose_spans() {
     const std::int64_t room = rows_of_forward(engine_.config(), run_);
     const std::int64_t piece = std::min(room, run_.chunk > 0 ? run_.chunk : room);
@@ -109,7 +109,7 @@ class Group {
       const auto length = static_cast<std::int64_t>(prompts_[i].tokens.size());
       const std::int64_t take = std::min(piece, length - done_[i]);
       if (take == 0) continue;
-      // A shorter prompt does not pass the one that has no room: forwards keep the order of the prompts.
+      // A shorter prompt must not overtake one that has no room: forwards keep the order of the prompts.
       if (rows + take > room) break;
       PrefillRows span;
       span.tokens =

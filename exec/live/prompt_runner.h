@@ -15,11 +15,11 @@ namespace plimsoll::exec {
 
 struct PromptRun {
   std::int64_t generate = 0;       // tokens to decode after each prompt
-  std::int64_t chunk = 0;          // most prompt tokens in a forward; 0: whole prompts
-  std::int32_t block_tokens = 16;  // 0: a block holds the longest sequence
-  /// Receives rows [row, row + values.size() / vocabulary) of a prompt's logits; empty: logits are not computed.
+  std::int64_t chunk = 0;          // most prompt tokens in a forward; 0 for whole prompts
+  std::int32_t block_tokens = 16;  // 0 for blocks that hold the longest sequence
+  /// Receives rows [row, row + values.size() / vocabulary) of a prompt's logits. If empty, logits are not computed.
   std::function<void(std::size_t prompt, std::int64_t row, std::span<const float> values)> on_logits;
-  /// Called after each forward with the fraction of the work that is done; returning false stops the run.
+  /// Called after each forward with the fraction of the work that is done. Returns false to stop the run.
   std::function<bool(double done)> on_progress;
 };
 

@@ -42,7 +42,7 @@ class PromptReader final : public StrictReader {
   }
   bool string(string_t& text) override {
     if (!inside_ || key_ != "id") return unexpected("text");
-    // A tensor of this name would be the metadata of logits.safetensors.
+    // In logits.safetensors, a tensor of this name would be taken for the metadata.
     if (text.empty() || text == "__metadata__")
       refuse(fmt::format("id: found {}, which is no name of a tensor", quoted_name(text)));
     prompt_.id = text;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prompts as token ids in a file, one JSON object a line: {"id": "a", "tokens": [1, 2, 3]} (docs/forward.md).
+// Reads prompts as token ids, one JSON object per line: {"id": "a", "tokens": [1, 2, 3]} (docs/forward.md).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace plimsoll::exec {
 
 struct Prompt {
-  std::string id;  // from the file, else the line number
+  std::string id;  // from the file, otherwise the line number
   std::vector<std::int32_t> tokens;
 };
 
@@ -23,9 +23,9 @@ struct PromptLimits {
   std::int64_t generated = 0;  // tokens that follow each prompt; the last one does not go through the model
 };
 
-/// Throws InputError with file and line for a line that is not such an object, an unknown key, an empty prompt, a
-/// duplicate id, a token outside the vocabulary, a prompt longer than the context, or a file that has no prompts or is
-/// larger than 256 MiB.
+/// Throws InputError with file and line for a line that is not such an object, an unknown key, an empty prompt or a
+/// duplicate id. Also for a token outside the vocabulary, a prompt longer than the context, or a file that has no
+/// prompts or is larger than 256 MiB.
 [[nodiscard]] std::vector<Prompt> read_prompts(const std::string& path, const PromptLimits& limits);
 
 // The prompt tokens of live requests, drawn or read from a file. A drawn token depends on (seed, request, position)
@@ -38,7 +38,7 @@ class PromptSource {
   /// Request i takes prompt i modulo their number, repeated or cut to the request's length. No prompt may be empty.
   explicit PromptSource(std::vector<std::vector<std::int32_t>> given) : given_(std::move(given)) {}
 
-  /// Appends the `input` prompt tokens of request `serial`; hashes as in sched::NewRequest.
+  /// Appends the `input` prompt tokens of request `serial`. The hashes are those of sched::NewRequest.
   void append(std::uint64_t serial, sched::Tok input, std::span<const std::uint64_t> hashes,
               sched::Tok hash_block_tokens, std::vector<std::int32_t>& out) const;
 

@@ -44,6 +44,7 @@ void StepBuilder::begin(const StepOrder& order) {
 
 // The same order as in Replica::apply(), or the pool would run out where the ledger does not.
 void StepBuilder::apply(const std::vector<KvOp>& ops) {
+  // Free first, as KvOp prescribes: the operations after it may take the freed blocks.
   for (const KvOp& op : ops) {
     if (op.kind == KvOp::Kind::free_all && !block_by_block_) free_all(op);
     if (op.kind == KvOp::Kind::swap_out) swap_out(op.id);
@@ -64,6 +65,7 @@ void StepBuilder::apply(const std::vector<KvOp>& ops) {
 // Blocks that the decision gave it first are taken before all go back: the order of the free queue depends on it.
 void StepBuilder::free_all(const KvOp& op) {
   Sequence& s = sequence(op.id);
+  // The same decision had made the request cover `tokens` before it was preempted.
   pool_.cover(op.id, op.tokens);
   pool_.release(op.id, std::max(s.computed, static_cast<Tok>(op.tokens)));
   s.computed = 0;
@@ -111,7 +113,7 @@ void StepBuilder::swap_in(ReqId id) {
   s.swapped_blocks = 0;
 }
 
-// Draws the prompt only when it is first needed, so that waiting requests take no memory for tokens.
+// Draws the prompt only when it is needed, so that waiting requests use no memory for tokens.
 void StepBuilder::materialise(Sequence& s) {
   if (!s.tokens.empty()) return;
   prompts_.append(s.serial, s.origin.input, s.origin.prefix_hashes, s.origin.hash_block_tokens, s.tokens);
@@ -150,14 +152,15 @@ void StepBuilder::prepare(const StepOrder& order, std::int64_t step, std::size_t
   forward.answers.clear();
   if (index == 0) cover_decodes(order);
   for (const sched::Segment& segment : decided.prefill) add_prefill(segment, decided.padded, forward);
+  // A static batch is padded to its longest row, which grows by one token per step.
   const Tok charged = decided.padded > 0 && !decided.decode.empty() ? decided.padded + static_cast<Tok>(step) : 0;
   for (const ReqId id : decided.decode) add_decode(id, charged, forward);
   for (const ReqId id : decided.dead)
     add_dead(id, decided.padded > 0 ? decided.padded + static_cast<Tok>(step) : 0, forward);
 }
 
-// Called before any row points into a block table, since a growing table may move. It covers all forwards of the step,
-// because the ledger also lets decodes grow before it publishes the step's prefills.
+// Called before any row points into a block table, because a table may move when it grows. Covers all forwards of the
+// step, because the ledger also lets decodes grow before it publishes the step's prefills.
 void StepBuilder::cover_decodes(const StepOrder& order) {
   for (const OrderForward& forward : order.forwards)
     for (const ReqId id : forward.decode) pool_.cover(id, sequence(id).computed + 1);
@@ -185,6 +188,7 @@ void StepBuilder::add_prefill(const sched::Segment& segment, Tok padded, InFligh
 
 void StepBuilder::add_decode(ReqId id, Tok charged, InFlight& forward) {
   Sequence& s = sequence(id);
+  // A step that runs ahead does not know the newest token yet: the device reads it from the sequence's slot.
   const auto newest = static_cast<std::size_t>(s.computed);
   const bool known = newest < s.tokens.size();
   PLIMSOLL_CHECK(known || s.slot >= 0, "a token that is still in flight stands in its slot");
@@ -223,6 +227,7 @@ void StepBuilder::finish() {
     s.tokens.push_back(output_.tokens[i]);
     if (on_token) on_token(s.serial, output_.tokens[i]);
   }
+  // Keep the vectors' memory for a later forward.
   spare_.push_back(std::move(forward));
   in_flight_.pop_front();
 }

@@ -26,16 +26,16 @@ struct StepBuilderConfig {
   std::int32_t sequences = 256;  // the engine's slots for sampled tokens
   Sampling sampling;
 };
-/// What a builder for this deployment's replicas must know of it.
+/// Returns what a builder must know of the deployment's replicas.
 [[nodiscard]] StepBuilderConfig builder_config(const load::Scenario& scenario, std::int32_t sequences,
                                                const Sampling& sampling = {});
 
-/// One thread. `device` and `prompts` outlive it.
+/// For one thread. `device` and `prompts` must outlive it.
 class StepBuilder {
  public:
   StepBuilder(const StepBuilderConfig& config, const PromptSource& prompts, ForwardDevice& device);
 
-  /// Applies the order's changes and KV operations. Swaps copy blocks.
+  /// Applies the order's changes and KV operations; swapping copies blocks.
   void begin(const StepOrder& order);
   /// Lays out forward `index` of step `step` of the order; at most two are in flight.
   void prepare(const StepOrder& order, std::int64_t step, std::size_t index);
@@ -45,30 +45,30 @@ class StepBuilder {
     prepare(order, step, index);
     launch();
   }
-  /// Ends the oldest forward.
+  /// Waits for the oldest forward and records its tokens.
   void finish();
-  /// All forwards of a step have been finished.
+  /// Call when all forwards of a step are finished.
   void end_step();
-  /// Whether the order's next step may start before the last one has finished: every row has a slot for its token.
+  /// Returns whether the order's next step may start before the last one has finished: every row then needs a slot.
   [[nodiscard]] bool may_run_ahead(const StepOrder& order) const;
 
   [[nodiscard]] const BlockPool& pool() const { return pool_; }
-  /// Called by finish() with the token that a request produced; may be empty. For tests.
+  /// Called by finish() with each token that a request produced. May be empty; used by tests.
   std::function<void(std::uint64_t serial, std::int32_t token)> on_token;
 
  private:
   struct Sequence {
     std::uint64_t serial = 0;
-    OpenRequest origin;                // until its prompt is needed
-    std::vector<std::int32_t> tokens;  // prompt, then what was produced
+    OpenRequest origin;                // kept until the prompt is needed
+    std::vector<std::int32_t> tokens;  // the prompt, then the generated tokens
     Tok computed = 0;                  // tokens in the cache, those of started forwards included
     std::int32_t slot = -1;
-    std::vector<std::byte> swapped;  // its blocks while it is out
+    std::vector<std::byte> swapped;  // its blocks while it is swapped out
     std::int64_t swapped_blocks = 0;
   };
   struct InFlight {
     ForwardInput input;
-    std::vector<ReqId> answers;  // the request of each sampled row; kNoRequest: a dead row
+    std::vector<ReqId> answers;  // the request of each sampled row; kNoRequest for a dead row
   };
 
   void apply(const std::vector<sched::KvOp>& ops);
@@ -91,11 +91,11 @@ class StepBuilder {
   Sampling sampling_;
   Tok block_tokens_;
   bool block_by_block_;
-  std::vector<Sequence> sequences_;  // by ReqId
+  std::vector<Sequence> sequences_;  // indexed by ReqId
   std::vector<std::int32_t> free_slots_;
-  std::deque<InFlight> in_flight_;                // references stay valid
-  std::vector<InFlight> spare_;                   // keep their storage
-  std::vector<std::pair<ReqId, Tok>> published_;  // tokens of each prompt that are published at the end of the step
+  std::deque<InFlight> in_flight_;                // a deque: references stay valid
+  std::vector<InFlight> spare_;                   // kept to reuse their storage
+  std::vector<std::pair<ReqId, Tok>> published_;  // prompt tokens to publish at the end of the step
   ForwardOutput output_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the steps of live replicas, and is the clock of the run. One control thread calls. Tests use an executor whose
-// clock they advance by hand.
+// Runs the steps of live replicas and provides the clock of the run. One control thread calls it. Tests use an executor
+// whose clock they advance by hand.
 #pragma once
 
 #include <cstddef>
@@ -16,21 +16,21 @@ namespace plimsoll::exec {
 struct StepReport {
   std::size_t replica = 0;
   StepSpan span;
-  bool last = false;  // no further step of its order follows
+  bool last = false;  // it is the last step of its order
 };
 
 class StepExecutor {
  public:
   virtual ~StepExecutor() = default;
-  /// The run begins: its clock reads 0.
+  /// Starts the clock of the run at 0.
   virtual void start_clock() = 0;
   /// Starts an order. The replica must have none in progress.
   virtual void submit(std::size_t replica, StepOrder order) = 0;
-  /// The order in progress ends with the step in flight.
+  /// Ends the order in progress after the step in flight.
   virtual void end_order(std::size_t replica) = 0;
-  /// Blocks until an order has ended or the clock reads `until`, and returns at once if either is so already. May also
-  /// return when another step ends. Appends the steps that have ended, in order of their ends, and returns the time. No
-  /// appended step ended later than that time, and no other step ended before it. Throws what a worker threw.
+  /// Blocks until an order has ended or the clock reads `until`; returns immediately if that has already happened. May
+  /// also return when another step ends. Appends the steps that have ended, in order of their ends, and returns the
+  /// time. Every appended step ended by that time, and any step not appended ends later. Rethrows a worker's exception.
   [[nodiscard]] virtual Nanos wait(Nanos until, std::vector<StepReport>& reports) = 0;
 };
 

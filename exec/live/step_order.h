@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A decision of the scheduler as it is sent to a replica's worker. It is self-contained: the worker reads nothing that
-// the control thread owns.
+// A decision of the scheduler, in the form that is sent to a replica's worker. It is self-contained: the worker reads
+// nothing that the control thread owns.
 #pragma once
 
 #include <cstdint>
@@ -23,27 +23,27 @@ struct OpenRequest {
   Tok hash_block_tokens = 0;
 };
 
-/// A change of the live requests since the last order. Changes are listed in order of time, because ids are reused.
+/// A change of the live requests since the last order. Changes are in order of time, because ids are reused.
 struct Change {
-  bool opens = false;                // the request is new; false: it has ended
-  OpenRequest request;               // of a request that has ended, only the id is set
-  std::vector<sched::KvOp> kv = {};  // if not empty: only these operations, of a decision without a step
+  bool opens = false;                // whether the request is new; otherwise it has ended
+  OpenRequest request;               // only the id is set if the request has ended
+  std::vector<sched::KvOp> kv = {};  // if not empty, the only content: operations of a decision without a step
 };
 
 struct OrderForward {
   std::vector<sched::Segment> prefill;
   std::vector<ReqId> decode;  // in batch order
   std::vector<ReqId> dead;
-  Tok padded = 0;  // as in sched::Forward, of the first step
+  Tok padded = 0;  // as in sched::Forward, for the first step
 };
 
 struct StepOrder {
-  std::vector<Change> changes;         // first
-  std::vector<sched::KvOp> kv;         // then these, as sched::KvOp says
-  std::vector<OrderForward> forwards;  // then `steps` times these; more than once only decodes
+  std::vector<Change> changes;         // applied first
+  std::vector<sched::KvOp> kv;         // applied next, in the order that sched::KvOp defines
+  std::vector<OrderForward> forwards;  // then run `steps` times; more than once only for pure decodes
   std::int64_t steps = 1;
-  Nanos wake_at = sched::kNever;  // the steps end at the first boundary at or after this time
-  int inflight = 1;               // steps that may be in flight at once: sched::Traits
+  Nanos wake_at = sched::kNever;  // stop at the first step boundary at or after this time
+  int inflight = 1;               // steps that may be in flight at once (sched::Traits)
 };
 
 }  // namespace plimsoll::exec

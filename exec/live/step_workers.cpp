@@ -12,7 +12,7 @@ StepWorkers::StepWorkers(const std::vector<ForwardDevice*>& devices, const StepB
   for (ForwardDevice* device : devices) workers_.push_back(std::make_unique<Worker>(config, prompts, *device));
   try {
     for (std::size_t i = 0; i < workers_.size(); ++i) workers_[i]->thread = std::thread([this, i] { serve(i); });
-  } catch (...) {  // a thread could not be started: end the others first
+  } catch (...) {  // a thread could not be started: end those that run
     stop();
     throw;
   }
@@ -59,7 +59,7 @@ void StepWorkers::end_order(std::size_t replica) {
   workers_[replica]->end_order = true;
 }
 
-// Ends are stamped under the lock, so a step that is not reported yet ends after the time returned here.
+// Ends are stamped under the lock, so a step that is not reported yet ends after the returned time.
 Nanos StepWorkers::wait(Nanos until, std::vector<StepReport>& reports) {
   std::unique_lock lock(mutex_);
   const auto has_news = [this] { return has_last_ || failure_; };
@@ -67,7 +67,7 @@ Nanos StepWorkers::wait(Nanos until, std::vector<StepReport>& reports) {
     news_.wait(lock, has_news);
   else
     news_.wait_until(lock, origin_ + std::chrono::nanoseconds(until), has_news);
-  if (failure_ && reports_.empty()) std::rethrow_exception(failure_);  // what ended before it comes first
+  if (failure_ && reports_.empty()) std::rethrow_exception(failure_);  // report the steps that ended before it first
   reports.insert(reports.end(), reports_.begin(), reports_.end());
   reports_.clear();
   has_last_ = false;
@@ -114,11 +114,12 @@ void StepWorkers::run_order(std::size_t replica, const StepOrder& order) {
   const Nanos taken = now();
   builder.begin(order);
   start_step(builder, order, done);
-  if (moves_blocks(order)) done.starts.front() = taken;  // copies are the device's time
+  if (moves_blocks(order)) done.starts.front() = taken;  // copying blocks counts as device time
   const bool may_run_ahead = order.inflight > 1 && forwards == 1 && builder.may_run_ahead(order);
   while (true) {
     if (may_run_ahead && done.started - done.ended == 1 && goes_on(worker, order, done))
       start_step(builder, order, done);
+    // Start each forward before the previous one is collected, so that the device does not idle between them.
     for (std::size_t i = 1; i < forwards; ++i) {
       builder.start(order, done.ended, i);
       builder.finish();
@@ -136,19 +137,20 @@ void StepWorkers::start_step(StepBuilder& builder, const StepOrder& order, Progr
   builder.launch();
 }
 
-// Whether another step may start while one is in flight.
+// Returns whether another step may start while one is in flight.
 bool StepWorkers::goes_on(const Worker& worker, const StepOrder& order, const Progress& done) {
   const std::lock_guard lock(mutex_);
   return done.started < order.steps && !worker.end_order && now() < order.wake_at;
 }
 
-// Reports the oldest step in flight. True if it was the order's last. Only then is the control thread woken: waking it
-// for every step would delay the next one, and could take its core.
+// Reports the oldest step in flight. Returns true if it was the last of its order. Only then is the control thread
+// woken: waking it for every step would delay the next step, and could take its core.
 bool StepWorkers::end_step(std::size_t replica, const StepOrder& order, Progress& done) {
   const std::lock_guard lock(mutex_);
   const StepSpan span{done.starts.front(), now()};
   done.starts.pop_front();
   ++done.ended;
+  // The order ends only when nothing is in flight: a step that was started ahead still has to be reported.
   const bool stops = done.ended == order.steps || workers_[replica]->end_order || span.end >= order.wake_at;
   const bool last = stops && done.started == done.ended;
   reports_.push_back({replica, span, last});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The workers of live replicas: one thread each, which runs the forwards of its orders on its device. A worker never
-// waits for the control thread while its order has steps left. Threads that wait sleep; they do not spin.
+// The workers of live replicas: one thread each, which runs the forwards of its orders on its device. While its order
+// has steps left, a worker never waits for the control thread. Waiting threads sleep; they do not spin.
 #pragma once
 
 #include <chrono>
@@ -21,9 +21,9 @@ namespace plimsoll::exec {
 
 class StepWorkers final : public StepExecutor {
  public:
-  /// One worker for each device. Devices and prompts outlive it.
+  /// Starts one worker per device. Devices and prompts must outlive it.
   StepWorkers(const std::vector<ForwardDevice*>& devices, const StepBuilderConfig& config, const PromptSource& prompts);
-  /// Ends the orders in progress with their steps in flight.
+  /// Ends the orders in progress after their steps in flight.
   ~StepWorkers() override;
   StepWorkers(const StepWorkers&) = delete;
   StepWorkers& operator=(const StepWorkers&) = delete;
@@ -33,7 +33,7 @@ class StepWorkers final : public StepExecutor {
   void end_order(std::size_t replica) override;
   [[nodiscard]] Nanos wait(Nanos until, std::vector<StepReport>& reports) override;
 
-  /// Only while no order is in progress.
+  /// Call only while no order is in progress.
   [[nodiscard]] StepBuilder& builder(std::size_t replica) { return workers_[replica]->builder; }
 
  private:
@@ -42,15 +42,15 @@ class StepWorkers final : public StepExecutor {
     Worker(const StepBuilderConfig& config, const PromptSource& prompts, ForwardDevice& device)
         : builder(config, prompts, device) {}
     StepBuilder builder;
-    std::optional<StepOrder> order;  // handed over, not yet taken
-    bool end_order = false;          // the order in progress ends with the step in flight
+    std::optional<StepOrder> order;  // submitted, not yet taken by the worker
+    bool end_order = false;          // end the order after the step in flight
     std::condition_variable wake;
     std::thread thread;
   };
 
-  struct Progress {  // of an order
+  struct Progress {  // the state of an order
     std::int64_t started = 0, ended = 0;
-    std::deque<Nanos> starts = {};  // of the steps in flight
+    std::deque<Nanos> starts = {};  // start times of the steps in flight
   };
 
   void stop();
@@ -64,7 +64,7 @@ class StepWorkers final : public StepExecutor {
   std::mutex mutex_;  // guards everything below, and the order of time stamps
   std::condition_variable news_;
   std::vector<StepReport> reports_;
-  bool has_last_ = false;  // some report is of an order's last step
+  bool has_last_ = false;  // some report is that of an order's last step
   std::exception_ptr failure_;
   bool quit_ = false;
   Clock::time_point origin_ = Clock::now();

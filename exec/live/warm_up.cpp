@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forwards that run before the clock starts. On a CPU they map pages and wake threads. A GPU times the kernels of a
-// matrix product at the first forward of a shape, and records a decode forward as a graph at the second. So that no
-// measured forward pays for this, every size of decode forward that is recorded runs twice here, and the largest
-// prefill of the scheduler runs once.
+// matrix product at the first forward of a shape, and records a decode forward as a graph at the second. To keep this
+// out of the measurement, every size of decode forward that is recorded runs twice here. The largest prefill of the
+// scheduler runs once.
 #include <algorithm>
 #include <chrono>
 
@@ -15,10 +15,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kMaxLength{1000}, kMaxRecording{30'000};  // of a device
-constexpr Tok kPrompt = 128;  // of the first row; the others have one token
+constexpr std::chrono::milliseconds kMaxLength{1000}, kMaxRecording{30'000};  // limits per device
+constexpr Tok kPrompt = 128;  // prompt tokens of the first row; the others have one token
 constexpr std::int64_t kMaxWarmRows = 1024;
-constexpr std::int64_t kUnstatedRows = 64;  // if the study states no limit; runs seldom reach a product's default
+constexpr std::int64_t kUnstatedRows = 64;  // used if the study states no limit; runs seldom reach a product's default
 constexpr std::int64_t kMaxPrefill = 2048;
 
 class WarmUp {
@@ -51,7 +51,7 @@ class WarmUp {
       rows = std::min<std::int64_t>(rows, closed->concurrency);
     return rows;
   }
-  // Tokens that a row may grow by.
+  // Returns the number of tokens that a row may generate.
   [[nodiscard]] Tok most_decodes() const { return records_ ? 2 * static_cast<Tok>(sizes_.size()) : 16; }
 
   [[nodiscard]] std::int64_t blocks_for(Tok tokens) const {
@@ -60,7 +60,7 @@ class WarmUp {
   [[nodiscard]] bool fits_model(Tok tokens) const {
     return scenario_.shape->max_position <= 0 || tokens <= scenario_.shape->max_position;
   }
-  /// Rows that a batch may have; 0: pool or model are too small for one.
+  /// Returns the rows that a batch may have; 0 if the pool or the model is too small for one.
   [[nodiscard]] std::int64_t rows_for(Tok decodes) const {
     if (!fits_model(kPrompt + decodes)) return 0;
     const std::int64_t room = (scenario_.kv.blocks - blocks_for(kPrompt + decodes)) / blocks_for(1 + decodes);
@@ -82,7 +82,7 @@ class WarmUp {
     order.forwards[0].prefill.push_back({.id = id, .new_tokens = tokens, .context = 0, .emits = true});
   }
 
-  // One prompt that fills a step.
+  // Runs one prompt that fills a step.
   void prefill() {
     const std::int64_t most = std::min({kMaxPrefill, scenario_.policy.step_token_budget.value_or(kMaxPrefill),
                                         scenario_.kv.blocks * scenario_.kv.block_tokens});
@@ -101,6 +101,7 @@ class WarmUp {
   void begin(std::int64_t rows) {
     StepOrder order;
     order.forwards.emplace_back();
+    // Only the first row needs a real prompt. One token each is enough for the others, and keeps the warm-up short.
     for (std::int64_t i = 0; i < rows; ++i) add_prompt(order, static_cast<ReqId>(i), i == 0 ? kPrompt : 1);
     run_one(order);
   }
@@ -112,6 +113,7 @@ class WarmUp {
     for (const std::int64_t size : sizes_) {
       const auto count = static_cast<std::size_t>(std::min(size, rows));
       while (decode.size() < count) decode.push_back(static_cast<ReqId>(decode.size()));
+      // A graph is recorded at the second run of a size, so each size runs twice.
       for (int turn = 0; turn < (records_ ? 2 : 1); ++turn) {
         run_one(order);
         if (Clock::now() > end_) return;
@@ -122,8 +124,8 @@ class WarmUp {
 
   const load::Scenario& scenario_;
   StepBuilder builder_;
-  bool records_;                     // what it has run, for each size of a decode forward
-  std::vector<std::int64_t> sizes_;  // of decode forwards, ascending
+  bool records_;                     // whether the device records graphs of decode forwards
+  std::vector<std::int64_t> sizes_;  // sizes of decode forwards, ascending
   Clock::time_point end_;
 };
 

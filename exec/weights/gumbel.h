@@ -57,12 +57,11 @@ PLIMSOLL_HOST_DEVICE inline float natural_log(float x) {
   return plus(times(static_cast<float>(exponent), 0.693147182F), log_mantissa);
 }
 
-/// -ln(1 - v) for v in (0, 1), accurate for small v: the rounding of w = 1 - v is undone by the factor v / (1 - w)
-/// (Kahan).
+/// -ln(1 - v) for v in (0, 1), accurate for small v: the factor v / (1 - w) corrects the rounding of w = 1 - v (Kahan).
 PLIMSOLL_HOST_DEVICE inline float minus_log_of_complement(float v) {
   const float w = plus(1.0F, -v);
   if (w == 1.0F) return v;
-  if (w <= 0.0F) return 18.3F;  // v rounded to 1: the mean beyond, ln(2^25) + 1
+  if (w <= 0.0F) return 18.3F;  // v rounded to 1: the mean of the values beyond, ln(2^25) + 1
   return times(-natural_log(w), over(v, plus(1.0F, -w)));
 }
 

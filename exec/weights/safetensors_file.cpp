@@ -86,7 +86,7 @@ std::span<const std::byte> map_file(const std::string& path) {
 
 // Returns the bytes of a tensor of that shape and type; nullopt if the number overflows.
 std::optional<std::uint64_t> bytes_of(const std::vector<std::uint64_t>& shape, unsigned bits) {
-  // Before the product: the other sizes of an empty tensor may overflow.
+  // Check for an empty tensor before multiplying: its other sizes may overflow.
   if (std::find(shape.begin(), shape.end(), 0U) != shape.end()) return 0;
   std::uint64_t total = bits;
   for (const std::uint64_t size : shape) {
@@ -122,7 +122,7 @@ FileTensor checked(const HeaderTensor& found, std::span<const std::byte> data) {
   return tensor;
 }
 
-// The tensors must lie one after the other and fill the file. Bytes outside every tensor could hide another file.
+// The tensors must follow each other without gaps and fill the file. Bytes outside all tensors could hide another file.
 void check_cover(const SafetensorsFile::Tensors& tensors, std::span<const std::byte> data, const std::string& path) {
   std::vector<std::pair<std::span<const std::byte>, const std::string*>> places;
   for (const auto& [name, tensor] : tensors) places.emplace_back(tensor.bytes, &name);
@@ -149,7 +149,7 @@ void check_cover(const SafetensorsFile::Tensors& tensors, std::span<const std::b
 SafetensorsFile::Tensors read_tensors(std::span<const std::byte> map, const std::string& path) {
   std::uint64_t length = 0;
   std::memcpy(&length, map.data(), kLengthBytes);
-  // Bound the length before it is added to anything: it may be close to 2^64.
+  // Limit the length before adding it to anything: it may be close to 2^64.
   const std::uint64_t most = std::min<std::uint64_t>(kMaxHeader, map.size() - kLengthBytes);
   if (length > most)
     fail_file(

@@ -39,9 +39,9 @@ class SafetensorsFile {
  public:
   using Tensors = std::map<std::string, FileTensor, std::less<>>;
 
-  /// Opens and verifies a file. Throws InputError, naming the tensor, if the file is missing or malformed: a header
-  /// that is longer than the file or not JSON, duplicate names, or offsets that are reversed, overlap, leave a gap,
-  /// exceed the file or do not match shape and type. The file must not shrink while it is open.
+  /// Opens and verifies a file, which must not shrink while it is open. Throws InputError, naming the tensor, if the
+  /// file is missing or malformed. Malformed: the header is longer than the file or not JSON, names are duplicate, or
+  /// offsets are reversed, overlap, leave a gap, exceed the file or do not match shape and type.
   explicit SafetensorsFile(const std::string& path);
   ~SafetensorsFile();
   SafetensorsFile(const SafetensorsFile&) = delete;

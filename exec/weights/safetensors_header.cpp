@@ -90,7 +90,7 @@ class HeaderReader final : public StrictReader {
         fail(fmt::format("has no {}", !seen_type_ ? "dtype" : !seen_shape_ ? "shape" : "data_offsets"));
       tensors_.emplace(name_, std::move(tensor_));
     }
-    // Metadata and tensors both lie in the header's object, and the header lies outside of any.
+    // Metadata and tensors are inside the header's object; the header itself is the outermost one.
     level_ = level_ == Level::header ? Level::outside : Level::header;
     return true;
   }

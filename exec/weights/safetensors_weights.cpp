@@ -83,6 +83,7 @@ class SafetensorsWeights final : public WeightSource {
 
   void resolve(const TensorRef& tensor) {
     std::vector<TensorPlace> places = tensor_places(architecture_, beginning_, tensor);
+    // Checkpoints may name the same tensor differently: the first of its names that the files contain is taken.
     const auto found = std::find_if(places.begin(), places.end(),
                                     [&](const TensorPlace& p) { return files_.find(p.name) != nullptr; });
     if (found == places.end()) {
@@ -132,7 +133,7 @@ class SafetensorsWeights final : public WeightSource {
   TensorFiles files_;
   std::string beginning_;
   std::map<TensorRef, Resolved, InOrder> tensors_;
-  std::string problem_;  // the first problem found; empty: none
+  std::string problem_;  // the first problem found; empty if none
 };
 
 }  // namespace

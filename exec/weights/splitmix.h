@@ -24,7 +24,7 @@ PLIMSOLL_HOST_DEVICE inline std::uint64_t finalized(std::uint64_t state) {
   return state ^ (state >> 31);
 }
 
-/// The number that follows state x.
+/// Returns the number that SplitMix64 draws after state x.
 PLIMSOLL_HOST_DEVICE inline std::uint64_t mix(std::uint64_t x) { return finalized(x + kSplitMixStep); }
 
 }  // namespace plimsoll::exec

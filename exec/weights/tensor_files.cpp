@@ -74,7 +74,7 @@ class IndexReader final : public StrictReader {
  private:
   [[noreturn]] void refuse(const std::string& text) const { throw InputError(where(), text); }
 
-  // Sections other than weight_map may hold anything.
+  // Sections other than weight_map are ignored whatever they contain.
   [[nodiscard]] bool skipped() const { return depth_ >= 1 && section_ != "weight_map"; }
   bool deeper() {
     constexpr int kMaxDepth = 64;
@@ -82,7 +82,7 @@ class IndexReader final : public StrictReader {
     return true;
   }
   bool shallower() {
-    // weight_map holds no nested values, so any end of a level leaves it.
+    // weight_map has no nested values, so the end of any level leaves it.
     in_map_ = false;
     --depth_;
     return true;
@@ -106,7 +106,7 @@ std::string read_index(const std::string& path) {
   return text.str();
 }
 
-// The file name that transformers saves under, else the only file of its kind.
+// Prefers the file name that transformers saves under, else takes the only file of its kind.
 std::string file_in(const std::string& folder) {
   for (const char* const usual : {"model.safetensors", "model.safetensors.index.json"}) {
     const fs::path path = fs::path(folder) / usual;
@@ -121,7 +121,7 @@ std::string file_in(const std::string& folder) {
     if (name.ends_with(kFileEnd)) files.push_back(entry.path().string());
   }
   if (error) fail_file(folder, fmt::format("cannot be read: {}", error.message()));
-  // An index goes before single files, which may be its shards.
+  // An index takes precedence over single files, which may be its shards.
   if (indices.size() == 1) return indices.front();
   if (indices.empty() && files.size() == 1) return files.front();
   if (indices.empty() && files.empty())

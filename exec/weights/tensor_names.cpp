@@ -184,7 +184,7 @@ class Finder {
   void positions() { slice(names_.positions, ".weight", own_.rows + a_.position_offset, a_.position_offset); }
 
   void head(std::string_view end) {
-    before_.clear();  // the head is outside the submodule whose prefix the other names carry
+    before_.clear();  // the head is outside the submodule that gives the other names their prefix
     slice("lm_head", end, own_.rows, 0);
   }
 

@@ -29,8 +29,8 @@ struct TensorPlace {
 [[nodiscard]] std::vector<TensorPlace> tensor_places(const model::Architecture& architecture,
                                                      const std::string& beginning, const TensorRef& tensor);
 
-/// The answer for a tensor kind: the model has it, or lacks it although other members of the family have it (biases,
-/// norms of heads). A file that contains a `lacking` tensor belongs to another model.
+/// Whether the model has tensors of a kind, or lacks them although other members of the family have them (biases, norms
+/// of heads). A file that contains a `lacking` tensor belongs to another model.
 enum class Presence : std::uint8_t { there, lacking };
 
 /// Calls `visit` for every tensor until it returns false. Nothing is collected: a hostile config.json may describe more

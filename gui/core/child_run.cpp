@@ -32,8 +32,8 @@ PointRow row_of(const QJsonObject& line) {
 
 }  // namespace
 
-// cancel() asks on standard input; after `patience.cancel` the process gets SIGTERM, and after as long again
-// SIGKILL.
+// cancel() sends a line on standard input. If the process is still running after `patience.cancel`, it gets SIGTERM,
+// and SIGKILL after the same time again.
 ChildRun::ChildRun(Patience patience, QObject* parent) : QObject(parent), patience_(patience) {
   insist_.setSingleShot(true);
   watch_.setInterval(std::max(50, patience_.silence / 3));
@@ -71,7 +71,7 @@ void ChildRun::set_state(State state) {
   Q_EMIT state_changed();
 }
 
-// Every run starts clean; `done_` tells a complete run from one that ended early.
+// Every run starts clean; `done_` distinguishes a complete run from one that ended early.
 bool ChildRun::start(const QString& program, const QStringList& arguments) {
   if (state_ != State::idle) return false;
   buffer_.clear();
@@ -133,6 +133,7 @@ void ChildRun::read() {
 
 void ChildRun::read_line(const QByteArray& line) {
   if (line.trimmed().isEmpty()) return;
+  // Any line shows that the process is alive, even one that is not understood.
   last_line_.restart();
   said_silent_ = false;
   // A program that is no plimsoll, or an old one, prints other text. One warning is enough; the verdict counts the
@@ -164,7 +165,7 @@ void ChildRun::read_line(const QByteArray& line) {
   }
 }
 
-// Returns why the run failed, or empty text. The first cause that applies is reported, the most certain one first.
+// Returns why the run failed; empty if it did not. Causes are tested from the most to the least certain one.
 QString ChildRun::verdict(int exit_code, QProcess::ExitStatus status) const {
   if (was_cancelled_) return {};
   if (status == QProcess::CrashExit)

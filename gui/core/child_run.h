@@ -34,7 +34,7 @@ class ChildRun final : public QObject {
   [[nodiscard]] static QString program();
   /// Starts a run. Returns false if another is in progress.
   bool start(const QString& program, const QStringList& arguments);
-  /// Ask the child to pause and to continue. Without effect in other states.
+  /// Ask the child to pause or to continue. They have no effect in other states.
   void pause();
   void resume();
   /// Cancels: first by a line to the child, then by SIGTERM, then by SIGKILL. Results received so far are kept.
@@ -44,7 +44,7 @@ class ChildRun final : public QObject {
  Q_SIGNALS:
   /// Emitted after every change of state().
   void state_changed();
-  void progressed(double done, double total, double eta_s);  // eta_s < 0: unknown
+  void progressed(double done, double total, double eta_s);  // eta_s < 0 if unknown
   /// A `point` line: a finished point of the run.
   void point(const plimsoll::gui::PointRow& row);
   /// Any other line with a known `type`.
@@ -68,12 +68,12 @@ class ChildRun final : public QObject {
   QTimer insist_, watch_;
   QElapsedTimer last_line_;
   QByteArray buffer_;
-  QString error_;      // from the child's own error line
-  QByteArray stderr_;  // the last bytes
-  // Lines that could not be read; reported in the end.
+  QString error_;      // from the child's own error message
+  QByteArray stderr_;  // the end of its standard error
+  // Number of lines that could not be parsed; reported at the end.
   int garbage_ = 0;
   bool said_silent_ = false;
-  bool skipping_ = false;  // discards the rest of a line that is too long
+  bool skipping_ = false;  // dropping the rest of a line that is too long
   State state_ = State::idle;
   bool was_cancelled_ = false, done_ = false;
 };

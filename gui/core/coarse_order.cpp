@@ -22,7 +22,7 @@ QString short_key(const std::string& key) {
   return qs(dot == std::string::npos ? key : key.substr(dot + 1)).replace(QChar(u'_'), QChar(u' '));
 }
 
-// A simulated point of a curve, as far as refinement needs it.
+// The part of a simulated point that refinement needs.
 struct Sample {
   std::size_t index;
   double load, throughput, latency;
@@ -54,7 +54,7 @@ class Refiner {
     if (load > 0 && !known) out_.push_back({base.index, curve_, load});
   }
   void between(const Sample& a, const Sample& b) {
-    // The geometric middle, because loads usually grow by factors.
+    // Use the geometric mean, because loads usually grow by factors.
     const double middle = std::sqrt(a.load * b.load);
     const double load = whole_ ? std::round(middle) : middle;
     if (load > a.load && load < b.load) add(a, load);
@@ -67,7 +67,7 @@ class Refiner {
 };
 
 void refine_curve(Refiner& refiner, const std::vector<Sample>& samples, double limit_s) {
-  // A study without a sweep: show the curve around its only load.
+  // The study sweeps no load: show the curve around its only one.
   if (samples.size() == 1) {
     for (const double factor : {0.125, 0.25, 0.5, 0.75, 1.25, 1.5, 2.0})
       refiner.add(samples.front(), samples.front().load * factor);
@@ -80,6 +80,7 @@ void refine_curve(Refiner& refiner, const std::vector<Sample>& samples, double l
     loads.push_back(s.load);
     latencies.push_back(s.latency);
   }
+  // Points are added on both sides of the knee, where the curve bends most.
   if (const auto bend = study::knee(shape)) {
     refiner.between(samples[*bend - 1], samples[*bend]);
     refiner.between(samples[*bend], samples[*bend + 1]);
@@ -87,7 +88,7 @@ void refine_curve(Refiner& refiner, const std::vector<Sample>& samples, double l
   if (limit_s <= 0) return;
   if (const auto crossing = study::first_crossing(loads, latencies, limit_s)) {
     refiner.between(samples[crossing->after], samples[crossing->after + 1]);
-    // Also where the straight line between the two points crosses the limit.
+    // Also add the load where the straight line between the two points crosses the limit.
     refiner.add(samples[crossing->after], crossing->at);
   }
 }

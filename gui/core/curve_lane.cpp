@@ -18,7 +18,7 @@ namespace plimsoll::gui {
 namespace {
 
 constexpr auto kMayFinish = std::chrono::milliseconds(100);
-// Bands are computed only when the user rests: during a drag the cores belong to the curve and the window.
+// Bands are computed only when input pauses: during a drag the cores belong to the curve and the window.
 constexpr auto kRest = std::chrono::milliseconds(60);
 constexpr std::size_t kShownEnough = 3;
 
@@ -33,13 +33,13 @@ struct CurveLane::Job {
   LaneRequest request;
   std::stop_source stop;
   Clock::time_point start = Clock::now();
-  // The lane's mutex guards everything from here on.
+  // All following members are guarded by the lane's mutex.
   Phase phase = Phase::fresh;
   std::unique_ptr<const study::Study> study;  // set once, before the phase `points`
   CurveGrid grid;
   std::deque<Task> tasks;
   std::size_t running = 0, shown = 0;
-  std::vector<LanePoint> seen;  // the study's points, needed for refinement and bands
+  std::vector<LanePoint> seen;  // the study's points, kept for refinement and bands
 };
 
 struct CurveLane::Delivery {
@@ -124,7 +124,7 @@ void CurveLane::work(const std::stop_token& stop) {
       wake_.notify_all();
       continue;
     }
-    // Wait until the user rests. A new job ends the wait at once.
+    // Wait for a pause in the user's input. A new job ends the wait immediately.
     if (job->phase == Phase::banding && Clock::now() < job->start + kRest) {
       wake_.wait_until(lock, stop, job->start + kRest, [&] { return job_ != job; });
       continue;
@@ -184,7 +184,7 @@ std::shared_ptr<const configs::Catalogue> CurveLane::catalogue() const {
 
 void CurveLane::open(Job& job) {
   try {
-    // Read outside the mutex, so that submit() never waits for a file.
+    // Read without holding the mutex, so that submit() never waits for a file.
     auto study = std::make_unique<const study::Study>(make_study(job.request.scenario, catalogue()));
     CurveGrid grid = curve_grid(*study);
     CurveOutline outline;
@@ -212,11 +212,11 @@ void CurveLane::open(Job& job) {
   }
   estimate(job);
   const std::lock_guard lock(mutex_);
-  // Queue the tasks only now: the estimates are to be shown before the first simulated point.
+  // Queue the tasks only now, because the estimates must be shown before the first simulated point.
   for (const std::size_t index : job.grid.order) job.tasks.push_back({index, job.grid.curve_of[index], {}});
 }
 
-// In a study of thousands of points, only the first ones are estimated: they fill the window.
+// Estimates only the first points of a study with thousands: they fill the window.
 void CurveLane::estimate(Job& job) {
   constexpr std::size_t kMaxCount = 200;
   Delivery delivery;
@@ -232,17 +232,18 @@ void CurveLane::estimate(Job& job) {
           {PointStage::estimate, job.grid.curve_of[index], index, row_of(std::move(point.result), point.scenario->pp)});
     }
   } catch (const std::exception&) {
-    delivery.points.clear();  // the simulation fails with the same error and reports it
+    delivery.points.clear();  // the simulation fails with the same error and reports it then
   }
   const std::lock_guard lock(mutex_);
   post(std::move(delivery));
 }
 
-// Adds the band to the point of `task.index`: simulates it twice more, with its times at the lower and the upper end.
+// Adds a band to the point of `task.index`: simulates it twice more, with the times at their lower and upper end.
 void CurveLane::add_band(Job& job, const Task& task) {
   LanePoint out;
   {
     const std::lock_guard lock(mutex_);
+    // Copy the point under the lock, because other threads append to `seen`.
     out = job.seen[task.index];
   }
   if (!out.row.result.metrics) return;
@@ -325,7 +326,7 @@ void CurveLane::fail(Job& job, LaneFailure failure) {
   if (pending_ && job_.get() == &job) start_pending();
 }
 
-// Requires the mutex. Posts one event for everything that gathers until the window takes it.
+// Requires the mutex. Posts a single event for all deliveries that accumulate until the window handles it.
 void CurveLane::post(Delivery delivery) {
   outbox_.push_back(std::move(delivery));
   if (delivery_posted_) return;

@@ -2,9 +2,9 @@
 // The interactive lane computes a study's curve on its own threads, from coarse to fine. A newer request replaces the
 // current one, so dragging a slider never waits for obsolete points.
 //
-// Order of a job: read the study; estimate every point in closed form; simulate the study's points, first both ends and
-// then the middles; then, if requested, points in between (marked as refined) and the 90 % bands of the study's points,
-// each of which is delivered again with its band. The final result consists of exactly the study's points.
+// A job reads the study, estimates every point in closed form, and simulates the study's points, first both ends and
+// then the middles. If requested, it adds points in between (marked as refined) and the 90 % bands of the study's
+// points; each point is delivered again with its band. The final result has exactly the study's points.
 #pragma once
 
 #include <QObject>
@@ -47,7 +47,7 @@ struct CurveOutline {
   std::size_t points = 0;
   std::vector<std::string> notes;
   sched::Slo slo;          // of the first point
-  FieldDefaults defaults;  // of the first point: values of its empty fields
+  FieldDefaults defaults;  // of the first point: values for its empty fields
 };
 
 /// A curve to compute.
@@ -69,20 +69,20 @@ class CurveLane final : public QObject {
   Q_OBJECT
  public:
   using Generation = std::uint64_t;
-  /// `threads`: 0 for one per core.
+  /// `threads` may be 0 for one per core.
   CurveLane(std::shared_ptr<const configs::Catalogue> catalogue, int threads, QObject* parent = nullptr);
   ~CurveLane() override;
   CurveLane(const CurveLane&) = delete;
   CurveLane& operator=(const CurveLane&) = delete;
 
-  /// Starts a job and returns at once. It replaces the current job, unless that one has shown three points and is
-  /// younger than 100 ms: that one may then finish first, because otherwise a drag would show nothing.
+  /// Starts a job and returns immediately. The new job replaces the current one. Exception: a job that has shown three
+  /// points and is younger than 100 ms may finish first, because otherwise a drag would show nothing.
   Generation submit(LaneRequest request);
   /// Ends the current and the pending job without further signals.
   void cancel();
   /// Returns true while a job is running or pending.
   [[nodiscard]] bool busy() const;
-  /// Applies to jobs submitted from now on.
+  /// Used for jobs submitted from now on.
   void set_catalogue(std::shared_ptr<const configs::Catalogue> catalogue);
 
  Q_SIGNALS:

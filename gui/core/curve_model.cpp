@@ -26,7 +26,7 @@ QString stage_name(PointStage stage) {
 void CurveModel::begin(quint64 generation, const CurveOutline& outline) {
   beginResetModel();
   rows_.clear();
-  // Incomplete curves are not worth keeping; the complete ones before them stay.
+  // Only complete curves are worth keeping; incomplete ones leave the earlier complete ones in place.
   if (complete_) previous_ = std::move(curves_);
   curves_.clear();
   for (const QString& name : outline.curves) curves_.push_back({name, {}});
@@ -73,7 +73,7 @@ void CurveModel::complete(quint64 generation) {
   beginResetModel();
   rows_.clear();
   for (Curve& curve : curves_)
-    // Estimates left now belong to points that cannot run.
+    // Estimates that remain at this point belong to points that cannot run.
     std::erase_if(curve.points, [](const LanePoint& p) { return p.stage == PointStage::estimate; });
   previous_.clear();
   complete_ = true;
@@ -119,7 +119,7 @@ bool CurveModel::extrapolates_in_part() const {
   for (const Curve& curve : curves_) {
     for (const LanePoint& point : curve.points) {
       if (!point.row.result.metrics) continue;
-      // Compare with the point before: any change along the curves is enough.
+      // Comparing each point with the one before finds any change along the curves.
       if (first != nullptr && *first != point.row.result.extrapolates) return true;
       first = &point.row.result.extrapolates;
     }
@@ -177,7 +177,7 @@ QVariant CurveModel::data(const QModelIndex& index, int role) const {
   if (index.column() == 0) return curves_[point.curve].name;
   if (index.column() == 1) return stage_name(point.stage);
   const study::Cell& cell = point.row.cells[static_cast<std::size_t>(index.column() - kOwnColumns)];
-  // For copying and export, unlike the rounded text on screen.
+  // The full value, for copying and export; the screen shows rounded text.
   if (role == Qt::UserRole) return qs(study::plain_text(cell));  // with all digits
   if (const auto* number = std::get_if<double>(&cell)) return reader_text(*number, 5);
   return qs(study::plain_text(cell));

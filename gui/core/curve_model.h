@@ -15,7 +15,7 @@ namespace plimsoll::gui {
 /// The points of one combination of swept values, sorted by load.
 struct Curve {
   QString name;
-  std::vector<LanePoint> points;  // by load; estimates only until they are replaced
+  std::vector<LanePoint> points;  // sorted by load; estimates stay only until they are replaced
 };
 
 /// Belongs to one thread. Points of a generation other than the newest are ignored.
@@ -24,7 +24,7 @@ class CurveModel final : public QAbstractTableModel {
  public:
   explicit CurveModel(QObject* parent = nullptr) : QAbstractTableModel(parent) {}
 
-  // The slots for the lane's signals.
+  // Slots for the signals of the lane.
   void begin(quint64 generation, const CurveOutline& outline);
   void add(quint64 generation, const std::vector<LanePoint>& points);
   /// All points of the study have arrived; older generations are dropped.

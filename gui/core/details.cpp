@@ -27,7 +27,7 @@ study::ResolvedPoint resolve(const study::Study& study, std::size_t index, std::
 std::optional<double> metric_of(study::ResolvedPoint point, std::uint64_t seed, const Metric& metric,
                                 study::RunControl& control) {
   point.scenario->workload.seed = seed;
-  // One replication per call: the caller pairs them by seed.
+  // One replication per call, because the caller pairs replications by seed.
   point.scenario->replications = 1;
   control.check_in();
   sim::RunOptions options;
@@ -45,7 +45,7 @@ std::int64_t swept_number(const study::Study& study, const study::PointResult& p
   return at < keys.size() ? std::get<std::int64_t>(point.swept[at]) : -1;
 }
 
-// Keeps for each cell the point that `better` prefers; null: none yet.
+// Keeps in each cell the point that `better` prefers; the current point is null if the cell is empty.
 template <class Better>
 HeatMap simulate_map(Scenario scenario, const std::shared_ptr<const configs::Catalogue>& catalogue,
                      study::RunControl& control, const Better& better) {
@@ -54,7 +54,7 @@ HeatMap simulate_map(Scenario scenario, const std::shared_ptr<const configs::Cat
   set_field(scenario, "scheduler.max_running", QStringLiteral("4, 8, 16, 32, 64, 128, 256"));
   const study::Study study = make_study(scenario, catalogue);
   study::RunSettings settings;
-  // The interactive lane keeps the other cores.
+  // Use one core: the interactive lane uses the others.
   settings.jobs = 1;
   settings.control = &control;
   map.cells.resize(map.tp.size() * map.batch.size());
@@ -64,7 +64,7 @@ HeatMap simulate_map(Scenario scenario, const std::shared_ptr<const configs::Cat
     if (t == map.tp.end() || b == map.batch.end()) continue;
     HeatMap::Cell& cell = map.cells[static_cast<std::size_t>(t - map.tp.begin()) * map.batch.size() +
                                     static_cast<std::size_t>(b - map.batch.begin())];
-    // With a swept load the reason of the last load remains.
+    // If the load is swept, the reason at the last load is the one that is kept.
     cell.reason = qs(point.infeasible);
     if (!point.metrics) continue;
     PointRow row = make_row(std::move(point), 1);
@@ -98,7 +98,7 @@ std::vector<RequestDifference> request_differences(const PointDetails& details) 
     return row.outcome == sched::Outcome::completed && row.end >= row.arrival;
   };
   const auto latency = [](const sim::RequestRow& row) { return static_cast<double>(row.end - row.arrival) * 1e-9; };
-  // A request that completed in one run only has no latency to compare.
+  // A request that completed in only one of the runs has no latency to compare.
   std::map<std::uint64_t, const sim::RequestRow*> measured;
   for (const sim::RequestRow& row : details.measured->requests) {
     if (completed(row)) measured[row.id] = &row;
@@ -123,7 +123,7 @@ std::vector<TimedValue> step_values(const std::vector<sim::StepRow>& steps, std:
     end = std::max(end, step.end);
   }
   std::stable_sort(out.begin(), out.end(), [](const TimedValue& a, const TimedValue& b) { return a.at_s < b.at_s; });
-  // Leaves the value of the last step until its end.
+  // The value of the last step holds until the step's end.
   if (!out.empty()) out.push_back({seconds(end), 0});
   return out;
 }

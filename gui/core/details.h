@@ -20,11 +20,11 @@ namespace plimsoll::gui {
 struct PointDetails {
   QString name;
   double load = 0;
-  std::int64_t kv_blocks = 0;  // size of a replica's pool
+  std::int64_t kv_blocks = 0;  // KV blocks per replica
   std::vector<sim::RequestRow> requests;
   std::vector<sim::StepRow> steps;
-  std::optional<RunFiles> measured;  // of the same point, if a run on the chart left its files
-  QString measured_from;             // the table with them, or why its files cannot be read
+  std::optional<RunFiles> measured;  // of the same point, if the run that measured it left its files
+  QString measured_from;             // the table that states the run, or why its files cannot be read
 };
 /// Simulates point `index` of the study, or that point with another load (a refined point). Throws InputError.
 [[nodiscard]] PointDetails simulate_details(const study::Study& study, std::size_t index, std::optional<double> load,
@@ -50,13 +50,13 @@ struct TimedValue {
 [[nodiscard]] std::vector<TimedValue> step_difference(const std::vector<TimedValue>& a,
                                                       const std::vector<TimedValue>& b);
 
-/// TP degrees by batch limits: all at one load, or each at the highest load that it carries within a limit.
+/// A map of TP degrees by batch limits: all at one load, or each at the highest load that it carries within a limit.
 struct HeatMap {
   std::vector<std::int64_t> tp, batch;
-  double load = 0;  // 0: each cell has its own
+  double load = 0;  // 0 if each cell has its own load
   struct Cell {
     std::optional<PointRow> row;
-    QString reason;  // why the cell cannot run; empty without a row: no load is within the limit
+    QString reason;  // why the cell cannot run; if this and the row are empty, no load is within the limit
   };
   std::vector<Cell> cells;  // row-major: cells[t * batch.size() + b]
 };

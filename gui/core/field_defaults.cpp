@@ -17,7 +17,7 @@ void add_scheduler(const study::PointSpec& point, FieldDefaults& out) {
   const QString engine = point.engine ? qs(point.engine->id) : QString();
   out["scheduler.policy"] = {qs(sched::name(policy.policy)), engine, {}};
   const std::int64_t batch = sched::resolve_limits(policy, study::longest_sequence(point)).max_running;
-  // Without a limit, only memory and the prefill budget limit the batch.
+  // If no limit is stated, only memory and the prefill budget limit the batch.
   out["scheduler.max_running"] = {batch == sched::kForever ? tr("none") : QString::number(batch),
                                   policy.max_running ? engine : qs(sched::name(policy.policy)),
                                   {}};

@@ -13,12 +13,12 @@ namespace plimsoll::gui {
 /// The value that an empty field takes, and where it comes from.
 struct FieldDefault {
   QString value;     // in the field's syntax, or a word ("none")
-  QString origin;    // the engine whose default it is; empty: Plimsoll's own
-  QString spelling;  // the key that the study states it under if that is not the field's; else empty
+  QString origin;    // the engine that defines the default; empty if it is Plimsoll's own
+  QString spelling;  // the key under which the study states it, if not the field's own; else empty
   bool operator==(const FieldDefault&) const = default;
 };
 
-using FieldDefaults = std::map<std::string, FieldDefault>;  // by the field's path
+using FieldDefaults = std::map<std::string, FieldDefault>;  // keyed by the path of the field
 
 /// Returns "256 (default of vllm-0.12)".
 [[nodiscard]] QString default_text(const FieldDefault& value);

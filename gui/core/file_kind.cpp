@@ -31,7 +31,7 @@ FileKind kind_of(const QString& file, const std::string& text) {
   }
   if (file.endsWith(QStringLiteral(".csv")))
     return text.starts_with("model,") ? FileKind::table
-                                      : FileKind::trace;  // reading it reports what is wrong with a table
+                                      : FileKind::trace;  // its reader reports what is wrong with an invalid table
   return file.endsWith(QStringLiteral(".jsonl")) ? FileKind::trace : FileKind::study;
 }
 

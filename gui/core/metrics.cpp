@@ -84,7 +84,7 @@ std::optional<double> column(const PointRow& row, std::string_view name) {
   return index ? number_of(row.cells[*index]) : std::nullopt;
 }
 
-// Two metrics are computed from columns that the row has; all others are columns themselves.
+// Two metrics are computed from several columns; all others are columns of the row.
 std::optional<double> raw_value(const PointRow& row, const Metric& metric) {
   const std::string_view id = metric.id;
   if (id == "tokens_per_s_per_gpu") {

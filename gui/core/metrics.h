@@ -16,10 +16,10 @@ namespace plimsoll::gui {
 struct Metric {
   const char* id;          // a column of points.csv, or a name of our own
   const char* label;       // "p90 latency per output token"
-  const char* unit;        // as displayed; empty: none
-  double scale;            // displayed value = column's value * scale
+  const char* unit;        // as displayed; empty if none
+  double scale;            // displayed value = value in the column * scale
   const char* group;       // throughput, latency, load, memory, cost, time
-  const char* definition;  // docs/metrics.md in one or two sentences
+  const char* definition;  // a summary of docs/metrics.md
   bool better_low;
 };
 
@@ -30,7 +30,7 @@ struct Metric {
 /// Returns "p90 latency per output token (ms)".
 [[nodiscard]] QString axis_title(const Metric& metric);
 
-/// A point with its cells, which are formatted once.
+/// A point and its cells, which are formatted only once.
 struct PointRow {
   study::PointResult result;
   std::vector<study::Cell> cells;  // of point_columns({})

@@ -98,7 +98,7 @@ OverlayTable imported_table(const std::string& file) {
 }
 
 bool same_or_blank(double stated, double simulated) {
-  // Two per cent: tools report the mean of the lengths that were drawn.
+  // Allow 2 %: tools report the mean of the lengths that they drew.
   return stated == 0 || std::abs(stated - simulated) <= 0.02 * simulated;
 }
 
@@ -113,7 +113,7 @@ bool same_lengths(const PointRow& measured, const study::PointResult& point) {
 bool alike(const std::string& stated, const std::string& ours) {
   const auto plain = [](std::string text) {
     if (const std::size_t slash = text.find_last_of("/\\"); slash != std::string::npos) text = text.substr(slash + 1);
-    text = text.substr(0, text.find(" x "));  // the count is compared elsewhere
+    text = text.substr(0, text.find(" x "));  // the number of devices is compared elsewhere
     std::string out;
     for (const char c : text) {
       if (std::isalnum(static_cast<unsigned char>(c)) != 0)
@@ -144,7 +144,7 @@ QString difference(const PointRow& measured, const study::PointResult& point) {
   return {};
 }
 
-// Our own tables state everything, so their properties must be equal.
+// Our own tables state every property, so all must be equal.
 bool describes(const PointRow& measured, const study::PointResult& point) {
   const study::PointLabels& l = point.labels;
   const study::PointLabels& m = measured.result.labels;
@@ -211,7 +211,7 @@ OverlayTable read_overlay(const std::string& file) {
     throw InputError(Where{file, 0, 0}, "cannot be read: " + utf8(source.errorString()));
   if (source.size() > kMaxBytes)
     throw InputError(Where{file, 0, 0}, "is larger than 64 MiB; expected a table of points");
-  // A column that only our own points.csv has.
+  // Only our own points.csv has this column.
   if (source.readLine().contains("requests_completed")) return points_table(file);
   if (file.ends_with(".json") || file.ends_with(".jsonl")) return imported_table(file);
   return table_of(file, false);
@@ -254,7 +254,7 @@ std::vector<OverlayPoint> overlay_points(const CurveModel& model, const std::vec
       for (const std::size_t c : curves) out.push_back({&row, &table, c});
     }
   }
-  // By curve, and within a curve in the order of the tables.
+  // Sort by curve; within a curve, keep the order of the tables.
   std::stable_sort(out.begin(), out.end(),
                    [](const OverlayPoint& a, const OverlayPoint& b) { return a.curve < b.curve; });
   return out;
@@ -304,7 +304,7 @@ std::vector<Residual> residuals(const CurveModel& model, const std::vector<Overl
   for (const OverlayPoint& point : points) {
     const LanePoint* simulated = model.find(point.curve, point.row->result.labels.load_value);
     const auto measured_x = value_of(*point.row, x), measured_y = value_of(*point.row, y);
-    // Only at equal loads: an interpolated prediction would not be a prediction of this run.
+    // Compare only at equal loads: an interpolated value is not a prediction of this run.
     if (simulated == nullptr || !measured_x || !measured_y || *measured_y == 0) continue;
     const auto predicted = value_of(simulated->row, y);
     if (predicted) out.push_back({point, *measured_x, *measured_y, *predicted});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Measured results shown over simulated ones: published tables, a CSV of measured points, the points.csv of a run,
-// results of other tools, points of a run in progress. Also computes the difference point by point.
+// Measured results that are shown over simulated ones. They come from published tables, a CSV of measured points, the
+// points.csv of a run, other tools, or a run in progress. Also computes the difference for each point.
 #pragma once
 
 #include <QString>
@@ -19,8 +19,8 @@ struct OverlayTable {
   std::vector<PointRow> rows;  // missing figures are blank cells
   bool published = false;
   QString tool = {};  // name of another tool; properties that its result does not state may have any value
-  std::vector<QString> notes = {};  // figures that the result lacks
-  std::string folder = {};          // of a run: may contain its requests.csv and timeline.json
+  std::vector<QString> notes = {};  // which figures the result lacks
+  std::string folder = {};          // folder of a run, which may contain its requests.csv and timeline.json
 };
 
 /// Reads measured points (docs/metrics.md), a points.csv, or another tool's result. Throws InputError with file:line.
@@ -29,7 +29,7 @@ struct OverlayTable {
 [[nodiscard]] bool is_overlay(const std::string& text);
 /// Returns the tables that ship with the program.
 [[nodiscard]] std::vector<OverlayTable> published_tables();
-/// Returns a row from named cells, as a `point` line of --progress jsonl has them.
+/// Returns a row made from named cells, in the form of a `point` line of --progress jsonl.
 [[nodiscard]] PointRow overlay_row(const std::vector<std::pair<std::string, study::Cell>>& cells);
 
 /// A measured point and the curve that it belongs to.
@@ -43,8 +43,8 @@ struct OverlayPoint {
 /// curves belongs to none. Pointers refer to `tables`.
 [[nodiscard]] std::vector<OverlayPoint> overlay_points(const CurveModel& model,
                                                        const std::vector<OverlayTable>& tables);
-/// Returns for each table of the user why rows of it are not on the chart and what they lack; empty if there is nothing
-/// to report.
+/// Returns for each of the user's tables why some rows are not on the chart and which figures they lack; empty if there
+/// is nothing to report.
 [[nodiscard]] std::vector<QString> overlay_notes(const CurveModel& model, const std::vector<OverlayTable>& tables);
 
 /// A measured point beside the simulated one of the same load.

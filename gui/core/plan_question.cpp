@@ -21,7 +21,7 @@ constexpr const char *kTp = "deployment.tp", *kReplicas = "deployment.replicas",
 QString tr(const char* text) { return QCoreApplication::translate("plimsoll::gui::PlanQuestion", text); }
 
 struct Limit {
-  std::string yaml;  // empty: the metric cannot be limited
+  std::string yaml;  // empty if the metric cannot be limited
   QString words;
 };
 
@@ -125,7 +125,7 @@ void show_slo(const sched::Slo& slo, ViewState& view) {
 }
 
 std::string question_key(const Scenario& scenario, const ViewState& view) {
-  // Applying a found deployment edits these fields; the question stays the same, so they are left out of its key.
+  // Applying a found deployment edits these fields, but the question stays the same, so its key omits them.
   constexpr std::array<std::string_view, 4> kSearched = {kTp, kReplicas, kBatch, "deployment.instances"};
   const Scenario planned = plan_scenario(scenario, view);
   std::string key = planned.file + '\n' + planned.document.dump();

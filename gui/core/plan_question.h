@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The planner's question about a scenario: its SLO and its search, derived from the window if the study states none.
+// The planner's question about a scenario: an SLO and a search, derived from the window if the study states none.
 #pragma once
 
 #include <QString>
@@ -13,11 +13,11 @@ struct PlanQuestion {
   std::string slo, search;  // YAML in the study's syntax
   QString words;            // the question as text for the user
 };
-/// Builds the question. A list in the form ("1, 2, 4") is a range to search; a single value is only the user's current
+/// Builds the question. A list in the form ("1, 2, 4") is a range to search. A single value is only the user's current
 /// position and does not restrict the search. Throws InputError if no SLO can be derived.
 [[nodiscard]] PlanQuestion plan_question(const Scenario& scenario, const ViewState& view);
 
-/// Returns the study to plan: the scenario with that SLO and that search, without its sweep.
+/// Returns the study to plan: the scenario with the SLO and the search of the question, without its sweep.
 [[nodiscard]] Scenario plan_scenario(const Scenario& scenario, const ViewState& view);
 
 /// Returns a key that is equal for scenarios that ask the same question, whichever of the searched deployments they

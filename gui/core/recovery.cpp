@@ -15,7 +15,7 @@ Recovery::Recovery(Session& session, const QString& folder, int delay_ms, QObjec
       session_(session),
       copy_(folder + QStringLiteral("/unsaved.plimsoll-session.yaml")),
       lock_(folder + QStringLiteral("/unsaved.lock")) {
-  lock_.setStaleLockTime(0);  // held while the program runs; stale once its process is gone
+  lock_.setStaleLockTime(0);  // the lock is stale only once its process has ended
   const QString left = folder + QStringLiteral("/recovered.plimsoll-session.yaml");
   if (!QDir().mkpath(folder) || !lock_.tryLock(0)) return;
   if (QFile::exists(copy_)) {  // move it aside, because this program writes its own copy there

@@ -16,7 +16,7 @@ class Recovery final : public QObject {
   /// If several programs share a folder, only the first keeps copies. A folder that cannot be written is ignored.
   Recovery(Session& session, const QString& folder, int delay_ms, QObject* parent = nullptr);
 
-  /// Returns the file that an earlier program left; empty: none.
+  /// Returns the file that an earlier program left; empty if none.
   [[nodiscard]] const QString& found() const { return found_; }
   /// Replaces the current session by the recovered one, as a step that can be undone. Throws InputError.
   void restore();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Reads the files that a run of `measure` or `simulate` left for a point: requests.csv and timeline.json.
+// Reads the files that a run of `measure` or `simulate` has written for a point: requests.csv and timeline.json.
 #pragma once
 
 #include <QByteArray>

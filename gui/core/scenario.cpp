@@ -131,7 +131,7 @@ void clear_edit(Scenario& scenario, const std::string& path) {
 
 void set_field(Scenario& scenario, const std::string& path, const QString& text) {
   const QString value = text.trimmed();
-  // "1, 2, 4" is swept; a comma inside a map or a list belongs to one value.
+  // "1, 2, 4" is a list to sweep; a comma inside a map or a list belongs to a single value.
   const bool list = value.contains(QChar(u',')) && !value.startsWith(QChar(u'{')) && !value.startsWith(QChar(u'['));
   // A field is either set or swept, never both.
   if (value.isEmpty() || list) clear_edit(scenario, path);
@@ -145,7 +145,7 @@ void set_field(Scenario& scenario, const std::string& path, const QString& text)
 
 FieldValue field_value(const Scenario& scenario, const std::string& path) {
   FieldValue value;
-  // The latest source wins: a swept edit, an edit, the file's sweep, the file's value.
+  // Sources in order of precedence: an edit that sweeps, an edit that sets, the file's sweep, the file's value.
   if (const std::string* list = edit_of(scenario, "sweep." + path)) {
     value.text = qs(list->substr(1, list->size() - 2));
     value.swept = value.edited = true;
@@ -194,7 +194,7 @@ LoadField load_field(const Scenario& scenario) {
   LoadField field;
   const Document document = edited_document(scenario);
   const auto load = node_at(document.root(), "workload.load");
-  // An invalid load: the form shows an empty field, and the simulation reports the error.
+  // If the load is invalid, the form shows an empty field, and the simulation reports the error.
   if (!load || !load->is_map() || load->items().size() != 1) return field;
   const configs::Item item = load->items().front();
   field.kind = qs(item.key);
@@ -215,7 +215,7 @@ void set_load(Scenario& scenario, const QString& kind, const QString& values) {
   if (numbers.isEmpty()) throw InputError("the load needs at least one value, as in 1, 2, 4");
   for (const QString& number : numbers) {
     const auto value = configs::parse_number(utf8(number));
-    // Checked here, so that the error names the field and not the generated YAML.
+    // Check here, so that the error names the field and not the generated YAML.
     if (!value || !(*value > 0))
       throw InputError("'" + utf8(number) + "' is no load, expected numbers above 0, as in 1, 2, 4");
   }
@@ -255,7 +255,7 @@ study::Study make_study(const Scenario& scenario, const std::shared_ptr<const co
 }
 
 QString shell_quoted(const QString& word) {
-  // Words of harmless characters stay readable without quotes.
+  // Words that consist of these characters need no quotes and stay readable.
   static const QRegularExpression safe(QStringLiteral("^[A-Za-z0-9_./=:@%+,-]+$"));
   if (safe.match(word).hasMatch()) return word;
   return QChar(u'\'') + QString(word).replace(QStringLiteral("'"), QStringLiteral("'\\''")) + QChar(u'\'');

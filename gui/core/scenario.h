@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// A scenario is a study file with edits, each a path and a YAML value as `--set` takes them. It can therefore always be
-// written as a command line, and the program simulates exactly what `plimsoll simulate` reads.
+// A scenario is a study file with edits. An edit is a path and a YAML value, as `--set` accepts them. A scenario can
+// therefore always be written as a command line, and the program simulates exactly what `plimsoll simulate` reads.
 #pragma once
 
 #include <QString>
@@ -15,7 +15,7 @@
 
 namespace plimsoll::gui {
 
-/// A value type. Copies are cheap (documents share their nodes), so undo simply keeps old copies.
+/// A value type. Copies are cheap because documents share their nodes, so undo simply keeps old copies.
 struct Scenario {
   QString name;
   std::string file;  // used in messages; relative file names start from its folder
@@ -25,7 +25,7 @@ struct Scenario {
 
 /// Opens a study file. Throws InputError if the file cannot be read; an invalid study is opened all the same.
 [[nodiscard]] Scenario open_scenario(const std::string& file);
-/// Returns a scenario that can be edited into anything: Llama 2 7B on a p4d with a sweep of the load.
+/// Returns the scenario of a new session: Llama 2 7B on a p4d with a sweep of the load.
 [[nodiscard]] Scenario default_scenario();
 
 /// Sets or replaces an edit.
@@ -33,14 +33,14 @@ void set_edit(Scenario& scenario, const std::string& path, const std::string& ya
 /// Removes an edit: the file's value applies again.
 void clear_edit(Scenario& scenario, const std::string& path);
 
-/// Sets a field of the form to a value, to a list ("1, 2, 4", which is swept), or back to the file's value if `text` is
-/// empty.
+/// Sets a field of the form to a value or to a list ("1, 2, 4"), which is swept. An empty `text` restores the file's
+/// value.
 void set_field(Scenario& scenario, const std::string& path, const QString& text);
 
 /// The content of a field of the form.
 struct FieldValue {
-  QString text;        // YAML flow text; empty: not stated
-  bool swept = false;  // swept by the file; `text` is the list without brackets
+  QString text;        // YAML flow style; empty if not stated
+  bool swept = false;  // the file sweeps it; `text` is then the list without brackets
   bool edited = false;
 };
 /// Returns a field by path: "deployment.tp", "workload.lengths.input" …
@@ -52,16 +52,15 @@ struct FieldValue {
 
 /// The load in the form's terms.
 struct LoadField {
-  QString kind;       // "jumpstart", "poisson" …; empty: none stated
+  QString kind;       // "jumpstart", "poisson" …; empty if none is stated
   QString values;     // "1, 2, 4": the swept values, or the single value of the load
-  bool rate = false;  // the values are requests per second
+  bool rate = false;  // whether the values are requests per second
 };
 [[nodiscard]] LoadField load_field(const Scenario& scenario);
-/// Replaces the load and its sweep. `values` are numbers separated by commas or blanks. Throws InputError if they are
-/// not.
+/// Replaces the load and its sweep. `values` are numbers separated by commas or blanks; throws InputError otherwise.
 void set_load(Scenario& scenario, const QString& kind, const QString& values);
-/// Replaces load and lengths by those of a trace file, at half to four times its own speed. A file without times
-/// provides only the lengths. Throws TraceError for an invalid trace.
+/// Replaces load and lengths by those of a trace file, replayed at half to four times its own speed. A file without
+/// times provides only the lengths. Throws TraceError for an invalid trace.
 void set_trace(Scenario& scenario, const std::string& file);
 /// Returns the kinds of loads that are set by a single number, which the form therefore offers.
 [[nodiscard]] std::vector<std::string> editable_load_kinds();

@@ -57,7 +57,7 @@ ViewState read_view(const Node& node) {
   return view;
 }
 
-// Writes the whole study beside the file's name and the edits, so the session opens without the file.
+// Writes the whole study besides the file's name and the edits, so that the session opens without the file.
 std::string scenario_text(const Scenario& scenario) {
   std::string text =
       "  - name: " + quoted(utf8(scenario.name)) + "\n    file: " + quoted(scenario.file) + "\n    edits:";
@@ -163,7 +163,7 @@ void Session::replace(SessionState state) {
   past_.clear();
   future_.clear();
   merge_.clear();
-  // The opened state counts as saved.
+  // The state that was opened counts as saved.
   revision_ = saved_ = ++newest_;
   Q_EMIT changed();
 }

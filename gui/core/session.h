@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Everything the user has made: scenarios, display settings, pins, measured files. It is one value: undo keeps earlier
-// values, and a session file is the value written down (docs/gui.md, "Sessions").
+// Everything that the user has made: scenarios, display settings, pins, measured files. It is a single value: undo
+// keeps earlier values, and a session file is the value in writing (docs/gui.md, "Sessions").
 #pragma once
 
 #include <QObject>
@@ -14,12 +14,12 @@
 
 namespace plimsoll::gui {
 
-/// What the curves show, and how. x and y are metric ids (metrics.h).
+/// What the curves show. x and y are metric ids (metrics.h).
 struct ViewState {
   std::string x = "output_tokens_per_s", y = "latency_per_token_p90_s";
   bool log_x = true, log_y = true;
   bool measured = true, residuals = true, bands = true, knees = true;
-  double limit = 0;  // SLO line: limit of the y metric in its displayed unit; 0: none
+  double limit = 0;  // SLO line: limit of the y metric in its displayed unit; 0 for none
   bool operator==(const ViewState&) const = default;
 };
 
@@ -37,7 +37,7 @@ struct SessionState {
   std::optional<std::size_t> compared;  // the scenario to compare with
   ViewState view;
   std::vector<Pin> pins;
-  std::vector<std::string> measured;  // files
+  std::vector<std::string> measured;  // files of measured points
 };
 
 /// Returns what the window shows when it is opened for the first time.
@@ -57,7 +57,7 @@ class Session final : public QObject {
   [[nodiscard]] const Scenario& scenario() const { return state_.scenarios[state_.current]; }
 
   /// Changes the state in one undoable step called `label`. Consecutive steps with the same `merge` key (not empty)
-  /// become one step, such as those of a slider during a drag.
+  /// become one step: for example, those of a slider during a drag.
   void edit(const QString& label, const QString& merge, const std::function<void(SessionState&)>& change);
   /// Replaces the state and clears the undo history, because a file was opened.
   void replace(SessionState state);
@@ -93,7 +93,7 @@ class Session final : public QObject {
   std::vector<Step> past_, future_;
   QString merge_;
   quint64 revision_ = 0, saved_ = 0,
-          newest_ = 0;  // number of the current, saved and newest state; every edit gets a new one
+          newest_ = 0;  // numbers of the current, saved and newest state; every edit gets a new one
 };
 
 }  // namespace plimsoll::gui

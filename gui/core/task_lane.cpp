@@ -17,7 +17,7 @@ TaskLane::~TaskLane() {
   wake_.notify_all();
 }
 
-// Requires the lock. The task ends at its next look at its control; end() then discards its result.
+// Requires the lock. The task ends when it next checks its control; end() then discards its result.
 void TaskLane::drop(Task& task) {
   task.cancelled = true;
   task.control.cancel();

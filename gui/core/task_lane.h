@@ -30,15 +30,15 @@ class TaskLane final : public QObject {
   TaskLane(const TaskLane&) = delete;
   TaskLane& operator=(const TaskLane&) = delete;
 
-  /// Queues a task, replacing a waiting or running one of the same name. Returns at once.
+  /// Queues a task and returns immediately. It replaces a waiting or running task of the same name.
   void start(const QString& name, Work work);
   /// Drop waiting tasks and ask the running one to stop. Its result is discarded.
   void cancel(const QString& name);
   void cancel_all();
-  /// Pauses or continues the running task and holds back or releases waiting ones.
+  /// With `paused`, pauses the running task and holds back waiting ones; otherwise continues them.
   void set_paused(bool paused);
   [[nodiscard]] bool busy() const;
-  /// Returns the name of the running task; empty: none.
+  /// Returns the name of the running task; empty if none.
   [[nodiscard]] QString current() const;
 
  Q_SIGNALS:

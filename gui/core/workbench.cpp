@@ -30,7 +30,7 @@ void add_run_files(PointDetails& details, const std::string& folder, std::size_t
   try {
     details.measured = read_run_files(folder, index);
     details.measured_from = qs(folder);
-  } catch (const std::exception& error) {  // the simulated half is still useful
+  } catch (const std::exception& error) {  // the simulated results are still useful
     details.measured_from = qs(error.what());
   }
 }
@@ -115,7 +115,7 @@ void Workbench::finish(quint64 /*generation*/) {
   Q_EMIT settled();
 }
 
-// Returns everything that the curves depend on. Equal questions have equal answers and are not simulated again.
+// Returns everything that the curves depend on. Equal questions have equal answers, so they are not simulated again.
 Workbench::CurveQuestion Workbench::question_of(const Scenario& scenario, const ViewState& view) {
   // Points are refined around the limit of this metric only, so other limits do not change the curves.
   const bool refines = view.y == "latency_per_token_p90_s";
@@ -182,7 +182,7 @@ void Workbench::load_tables() {
   for (const std::string& file : loaded_) {
     try {
       files_.push_back(read_overlay(file));
-    } catch (const std::exception& error) {  // the file existed when it was added, but a session may outlive its files
+    } catch (const std::exception& error) {  // a session may outlive the files that were added to it
       files_.push_back({qs(file), {}, false, {}, {qs(error.what())}, {}});
     }
   }
@@ -209,17 +209,18 @@ const PointDetails* Workbench::details() {
   if (!curves_.is_complete() || curves_.curves().empty()) return nullptr;
   const LanePoint* point = selected_point();
   if (point == nullptr) {
-    std::vector<const LanePoint*> stated;  // refined points change with the SLO line
+    std::vector<const LanePoint*> stated;  // the study's own points: refined points change with the SLO line
     for (const LanePoint& one : curves_.curves().back().points) {
       if (one.stage == PointStage::study) stated.push_back(&one);
     }
     if (stated.empty()) return nullptr;
+    // Without a selection, show the middle load.
     point = stated[stated.size() / 2];
   }
   const double load = point->row.result.labels.load_value;
   const auto [folder, measured_index] = run_of(*point);
   const DetailQuestion question{submitted_, point->curve, load, folder};
-  // The same question is not simulated twice, also while its answer is still being computed.
+  // An equal question is not simulated again, even while its answer is still being computed.
   if (question == asked_details_) return details_ ? &*details_ : nullptr;
   asked_details_ = question;
   details_.reset();
@@ -297,7 +298,7 @@ bool Workbench::replaces_session(const QString& file) {
   try {
     const FileKind kind = kind_of(file, read_text(file));
     return kind == FileKind::session || kind == FileKind::study;
-  } catch (const std::exception&) {  // open() reports the reason
+  } catch (const std::exception&) {  // open() reports the reason later
     return false;
   }
 }
@@ -326,7 +327,7 @@ void Workbench::save_study(const QString& file) { write_file(file, study_text())
 void Workbench::reload_catalogue() {
   catalogue_ = load_catalogue();
   lane_.set_catalogue(catalogue_);
-  // The questions below stay equal, but their answers depend on the catalogue: forget them.
+  // The stored questions stay equal although their answers depend on the catalogue: forget them.
   compared_lane_.set_catalogue(catalogue_);
   submitted_.reset();
   submitted_compared_.reset();

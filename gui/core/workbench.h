@@ -19,7 +19,7 @@
 
 namespace plimsoll::gui {
 
-/// The point that details are shown for.
+/// The point whose details are shown.
 struct Selection {
   std::size_t curve = 0;
   double load = 0;
@@ -30,7 +30,7 @@ struct Selection {
 class Workbench final : public QObject {
   Q_OBJECT
  public:
-  /// `threads` of the interactive lane; 0: one per core.
+  /// `threads` of the interactive lane; 0 for one per core.
   explicit Workbench(int threads = 0, QObject* parent = nullptr);
 
   [[nodiscard]] const std::shared_ptr<const configs::Catalogue>& catalogue() const { return catalogue_; }
@@ -45,7 +45,7 @@ class Workbench final : public QObject {
   [[nodiscard]] TaskLane& tasks() { return tasks_; }
   /// Returns true while the curves are not final.
   [[nodiscard]] bool is_busy() const { return dirty_ || lane_.busy() || compared_lane_.busy(); }
-  /// Returns how long the study's points of the last complete curves took.
+  /// Returns the time that the study's points of the last complete curves took, in seconds.
   [[nodiscard]] double last_seconds() const { return last_seconds_; }
   /// Returns why the current scenario has no curves; empty if it has.
   [[nodiscard]] const std::optional<LaneFailure>& failure() const { return failure_; }
@@ -69,14 +69,14 @@ class Workbench final : public QObject {
   /// Returns the file that save() writes by default; empty: none yet.
   [[nodiscard]] const QString& session_file() const { return session_file_; }
 
-  // Edits of the current scenario, each one step to undo.
+  // Edits of the current scenario. Each is one step that can be undone.
   /// Sets a field; `text` as for set_field. Consecutive steps of the same path merge.
   void set_value(const QString& path, const QString& text);
   /// Sets the load and its sweep, as set_load does.
   void change_load(const QString& kind, const QString& values);
   /// Changes what is shown. Steps with the same `merge` key merge, as for Session::edit.
   void set_view(const QString& label, const QString& merge, const std::function<void(ViewState&)>& change);
-  /// Copies the current scenario, selects the copy and compares it with the original.
+  /// Copies the current scenario, switches to the copy and compares it with the original.
   void duplicate_scenario();
   /// Does nothing if it is the only one.
   void remove_scenario(std::size_t index);
@@ -91,17 +91,17 @@ class Workbench final : public QObject {
   /// Chooses the point of the details. Not an edit: undo does not change it.
   void select(const Selection& selection);
 
-  /// Returns the requests and steps of the selected point, or of the middle load that the study states if none is
-  /// selected. They are simulated on first use: nullptr until details_changed().
+  /// Returns the requests and steps of the selected point; if none is selected, of the middle load that the study
+  /// states. They are simulated on first use: returns nullptr until details_changed().
   [[nodiscard]] const PointDetails* details();
   [[nodiscard]] const QString& details_failure() const { return details_failure_; }
 
   /// Sets the points of a live run. They are kept with the measured tables, not in the session. `folder` contains the
-  /// run's files.
+  /// files of the run.
   void set_live_points(const QString& name, std::vector<PointRow> rows, const std::string& folder);
 
  Q_SIGNALS:
-  void curves_changed();  // curves(), compared() or failure()
+  void curves_changed();  // curves(), compared() or failure() has changed
   void overlays_changed();
   void selection_changed();
   void details_changed();
@@ -120,7 +120,7 @@ class Workbench final : public QObject {
   struct CurveQuestion {
     std::string file, text;
     study::Overrides edits;
-    double limit = 0;  // limit on the y metric, which points are refined around; else 0
+    double limit = 0;  // limit around which points are refined; 0 if it is on another metric
     bool operator==(const CurveQuestion&) const = default;
   };
   /// Everything that a point's details depend on. `folder` contains the files of the run that measured it.
@@ -151,7 +151,7 @@ class Workbench final : public QObject {
   QTimer coalesce_;
   bool dirty_ = false, published_read_ = false;
   TaskLane tasks_;
-  CurveLane lane_, compared_lane_;  // last members: they stop first
+  CurveLane lane_, compared_lane_;  // last members, so that they stop first
 };
 
 }  // namespace plimsoll::gui

@@ -38,7 +38,7 @@ void AxisScale::fit(const std::vector<double>& places, bool from_zero, bool symm
   double low = *least, high = *most;
   if (log_) {
     const double margin = std::max(0.06 * (high - low), 0.04);
-    // Snaps to a grid, so that the axis does not move with every point that arrives.
+    // Snap to a grid, so that the axis does not move with every new point.
     constexpr double kSnap = 0.05;  // decades
     low_ = std::floor((low - margin) / kSnap) * kSnap;
     high_ = std::max(std::ceil((high + margin) / kSnap) * kSnap, low_ + 0.3);
@@ -74,7 +74,7 @@ std::vector<AxisTick> AxisScale::linear_ticks(int wanted) const {
 
 std::vector<AxisTick> AxisScale::ticks(int wanted) const {
   if (!(high_ > low_)) return {};
-  // In less than about half a decade powers of ten are too far apart to label.
+  // Over less than about half a decade, powers of ten are too far apart for labels.
   if (!log_ || high_ - low_ < 0.55) return linear_ticks(wanted);
   std::vector<AxisTick> out;
   const double decades = high_ - low_;

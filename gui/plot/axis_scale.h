@@ -12,7 +12,7 @@ namespace plimsoll::gui {
 /// A grid line.
 struct AxisTick {
   double place = 0;  // position on the linear scale
-  QString label;     // empty: a minor line
+  QString label;     // empty for a minor line
 };
 
 /// Values are the user's; places are what is drawn: the value, or its logarithm.
@@ -24,8 +24,8 @@ class AxisScale {
   [[nodiscard]] std::optional<double> place(double value) const;
   /// The inverse of place().
   [[nodiscard]] double value(double place) const;
-  /// Sets the range that shows `places` with a margin. It is snapped outwards, so that it does not flicker while they
-  /// move. `symmetric`: extends equally above and below zero; linear scales only.
+  /// Sets a range that shows `places` with a margin. It is rounded outwards to a grid, so that it does not flicker
+  /// while they move. With `symmetric` (linear scales only) it extends equally above and below zero.
   void fit(const std::vector<double>& places, bool from_zero, bool symmetric = false);
   /// Sets the range on the linear scale.
   void set_range(double low, double high) {
@@ -34,7 +34,7 @@ class AxisScale {
   }
   [[nodiscard]] double low() const { return low_; }
   [[nodiscard]] double high() const { return high_; }
-  /// Returns about `wanted` labelled ticks at round values. A range symmetric about zero gets at least one on either
+  /// Returns about `wanted` labelled ticks at round values. A range symmetric about zero gets at least one on each
   /// side.
   [[nodiscard]] std::vector<AxisTick> ticks(int wanted) const;
 

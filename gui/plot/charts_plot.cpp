@@ -18,7 +18,7 @@ constexpr double kUnderSeries = 2,
                  kOverSeries = 100;  // between Qt Charts' own layers (background -1 … series 4 and above)
 constexpr int kMaxColumns = 500;
 
-/// Calls a function to paint in the chart's own pixels.
+/// Calls a function that paints in pixels of the chart.
 class PaintItem final : public QGraphicsItem {
  public:
   PaintItem(QGraphicsItem* parent, std::function<QRectF()> bounds, std::function<void(QPainter&)> paint)
@@ -118,7 +118,7 @@ void ChartsPlot::set_content(PlotContent content) {
     return true;
   };
   const bool keep = same_lines() && !lines_.empty();
-  // A zoom is meaningless on other axes.
+  // A zoom has no meaning on other axes.
   if (content.x.log != content_.x.log || content.y.log != content_.y.log || content.x.title != content_.x.title ||
       content.y.title != content_.y.title) {
     zoom_.reset();
@@ -178,8 +178,8 @@ std::vector<QPointF> ChartsPlot::places_of(const PlotSeries& series) const {
   return places;
 }
 
-// Fits both ranges to all that is drawn. Points without a place, such as 0 on a logarithmic axis, are counted
-// instead.
+// Fits both ranges to everything that is drawn. Points that cannot be placed, such as 0 on a logarithmic axis, are only
+// counted.
 void ChartsPlot::fit() {
   std::vector<double> xs, ys;
   undrawable_ = 0;
@@ -205,7 +205,7 @@ void ChartsPlot::fit() {
   }
   x_.fit(xs, content_.x.from_zero, content_.x.symmetric);
   y_.fit(ys, content_.y.from_zero, content_.y.symmetric);
-  // The user's own zoom goes before the range of another plot.
+  // The user's own zoom takes precedence over the range of another plot.
   if (followed_) x_.set_range(followed_->first, followed_->second);
   if (zoom_) {
     x_.set_range(zoom_->left(), zoom_->right());
@@ -216,7 +216,7 @@ void ChartsPlot::fit() {
 
 void ChartsPlot::lay_out() {
   const QSizeF size = view_->size();
-  // The margins depend on the y labels, so they follow the range.
+  // The margins depend on the y labels, so compute them after the range.
   const QMarginsF margins = plot_margins(content_, y_, font(), size);
   chart_->resize(size);
   chart_->setPlotArea(QRectF(QPointF(0, 0), size).marginsRemoved(margins));

@@ -15,7 +15,7 @@ namespace plimsoll::gui {
 namespace {
 
 constexpr double kReach = 14;  // pixels
-constexpr double kClick = 4;   // a press that moves less than this is a click
+constexpr double kClick = 4;   // pixels; a press that moves less than this is a click
 
 double distance(const QPointF& a, const QPointF& b) { return std::hypot(a.x() - b.x(), a.y() - b.y()); }
 
@@ -110,7 +110,7 @@ bool ChartsPlot::press(QMouseEvent* event) {
   if (event->button() == Qt::MiddleButton) {
     drag_ = Drag::pan;
   } else if (event->button() == Qt::LeftButton) {
-    // A point on a limit goes before the limit.
+    // If a point and a limit are both in reach, the point is taken.
     const PlotLine* line = hit(event->position()) ? nullptr : line_at(event->position());
     drag_ = line ? Drag::line : Drag::zoom;
     if (line) dragged_line_ = line->id;
@@ -145,7 +145,7 @@ bool ChartsPlot::move(QMouseEvent* event) {
       over_->update();
       return true;
     case Drag::line: drag_line(at, false); return true;
-    // Relative to the range at the press, so that rounding does not accumulate.
+    // Move relative to the range at the press, so that rounding errors do not accumulate.
     case Drag::pan: {
       const QRectF area = chart_->plotArea();
       const double dx = (drag_start_.x() - at.x()) / area.width() * drag_shown_.width();
@@ -164,7 +164,7 @@ bool ChartsPlot::release(QMouseEvent* event) {
   if (drag == Drag::line) drag_line(at, true);
   if (drag != Drag::zoom) return true;
   over_->update();
-  // A click, not a zoom.
+  // The pointer hardly moved: a click, not a zoom.
   if (distance(at, drag_start_) < kClick) {
     if (const auto found = hit(at)) Q_EMIT activated(found->series, found->point, event->modifiers());
     return true;
@@ -180,7 +180,7 @@ bool ChartsPlot::release(QMouseEvent* event) {
 
 bool ChartsPlot::wheel(QWheelEvent* event) {
   const QRectF area = chart_->plotArea();
-  // The value under the pointer stays where it is.
+  // Keep the value under the pointer in its place.
   const double factor = std::pow(1.0015, -event->angleDelta().y());
   const double fx = (event->position().x() - area.left()) / area.width(),
                fy = (area.bottom() - event->position().y()) / area.height();

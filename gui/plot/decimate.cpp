@@ -9,8 +9,8 @@
 namespace plimsoll::gui {
 namespace {
 
-// Keeps the first, least, greatest and last point of a column, in their order: drawn lines look the same without the
-// others.
+// Keeps the first, lowest, highest and last point of a column, in their order: without the others, the drawn line looks
+// the same.
 void add_column(const std::vector<QPointF>& points, std::size_t begin, std::size_t end, std::vector<QPointF>& out) {
   std::size_t least = begin, most = begin;
   for (std::size_t i = begin; i < end; ++i) {
@@ -57,7 +57,7 @@ QImage density(const std::vector<QPointF>& points, const QRectF& range, const QS
     most = std::max(most, ++counts[row * static_cast<std::size_t>(width) + static_cast<std::size_t>(x)]);
   }
   QImage image(width, height, QImage::Format_ARGB32_Premultiplied);
-  // A table of colours by level and of levels by count, so that a pixel costs no logarithm.
+  // Tables of colours by level and of levels by count, so that no logarithm is needed per pixel.
   std::vector<QRgb> shades(256);
   for (std::size_t i = 0; i < shades.size(); ++i) {
     QColor shade = colour;

@@ -11,12 +11,12 @@
 
 namespace plimsoll::gui {
 
-/// Returns, for each of `columns` columns of [low, high] in x, its first, lowest, highest and last point in order. The
-/// points must be sorted by x. A line with at most four points per column is returned unchanged.
+/// Returns the first, lowest, highest and last point, in order, of each of `columns` columns that divide [low, high] in
+/// x. The points must be sorted by x. A line with at most four points per column is returned unchanged.
 [[nodiscard]] std::vector<QPointF> decimate(const std::vector<QPointF>& points, double low, double high, int columns);
 
-/// Counts the points on each pixel of `size`, which `range` spans (y upwards), and returns the counts as opacity of
-/// `colour`.
+/// Counts the points in each pixel of an image of `size` that shows `range` (y upwards). Returns the counts as the
+/// opacity of `colour`.
 [[nodiscard]] QImage density(const std::vector<QPointF>& points, const QRectF& range, const QSize& size,
                              const QColor& colour);
 

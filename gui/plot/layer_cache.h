@@ -15,9 +15,9 @@ namespace plimsoll::gui {
 /// Keeps one picture. Not for concurrent use.
 class LayerCache {
  public:
-  /// Draws the axes of `frame`. Uses the cached picture if they look as last time and `painter` draws pixels.
+  /// Draws the axes of `frame`. Uses the cached picture if the axes have not changed and `painter` draws pixels.
   void draw_axes(QPainter& painter, const PlotFrame& frame);
-  /// Returns how often the picture was made; for tests.
+  /// Returns how often the picture has been made; for tests.
   [[nodiscard]] int times_made() const { return made_; }
 
  private:

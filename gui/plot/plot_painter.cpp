@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kGap = 6;
 
-// Returns how many labels fit beside each other.
+// Returns how many labels fit side by side.
 int wanted_x(const PlotFrame& f) {
   const QFontMetricsF metrics(f.font);
   return std::max(2, static_cast<int>(f.area.width() / (metrics.horizontalAdvance(QStringLiteral("00 000")) + 18)));
@@ -58,7 +58,7 @@ void paint_grid(QPainter& painter, const PlotFrame& f) {
     painter.drawLine(QPointF(f.area.left(), y), QPointF(f.area.right(), y));
   }
   painter.setPen(QPen(f.theme->frame, 1));
-  // The zero line of charts with negative values, such as errors.
+  // Draw the zero line of charts with negative values, such as errors.
   if (!f.y->is_log() && f.y->low() < 0 && f.y->high() > 0) {
     const double zero = f.pixel_of_place(0, 0).y();
     painter.drawLine(QPointF(f.area.left(), zero), QPointF(f.area.right(), zero));
@@ -117,7 +117,7 @@ void paint_limit(QPainter& painter, const PlotFrame& f, const PlotLine& line) {
   if (!place) return;
   const bool across = line.orientation == Qt::Horizontal;
   const QPointF at = across ? f.pixel_of_place(f.x->low(), *place) : f.pixel_of_place(*place, f.y->low());
-  // Shade the excluded side even if the limit itself is outside the range.
+  // Shade the excluded side even if the limit itself is outside the visible range.
   if (line.shaded) {
     QRectF beyond = f.area;
     if (across)
@@ -166,7 +166,7 @@ void paint_series_marks(QPainter& painter, const PlotFrame& f, const PlotSeries&
       const auto low = f.pixel(point.x, point.y - point.error), high = f.pixel(point.x, point.y + point.error);
       painter.setPen(QPen(colour, 1.2));
       if (high) painter.drawLine(*at, *high);
-      // On a log axis the lower end may not exist.
+      // On a log axis the lower end may have no position.
       if (low) painter.drawLine(*at, *low);
     }
     const double radius = series.line == LineLook::faded ? 2.2 : point.look == PointLook::small ? 2.4 : 4;
@@ -301,7 +301,7 @@ void paint_cursor(QPainter& painter, const PlotFrame& f, const QPointF& at, cons
   const QFontMetricsF metrics(f.font);
   QRectF box =
       metrics.boundingRect(QRectF(0, 0, f.area.width(), f.area.height()), Qt::AlignLeft, tip).adjusted(-8, -6, 8, 6);
-  // Below and right of the point, or on the other side where the plot ends.
+  // Place the box below and to the right of the point, or on the other side where it would leave the plot.
   box.moveTopLeft(at + QPointF(14, 14));
   if (box.right() > f.area.right()) box.moveRight(at.x() - 14);
   if (box.bottom() > f.area.bottom()) box.moveBottom(at.y() - 14);

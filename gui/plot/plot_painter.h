@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Draws everything around and above the lines: grid, axes, markers, error bars, limits, knees. It paints in pixels, so
-// it works the same on a screen, in an SVG and in a PDF.
+// Draws everything except the lines: grid, axes, markers, error bars, limits, knees. It paints in pixels, so it works
+// equally on a screen, in an SVG and in a PDF.
 #pragma once
 
 #include <QPainter>
@@ -15,7 +15,7 @@ struct PlotFrame {
   const PlotContent* content = nullptr;
   const Theme* theme = nullptr;
   const AxisScale *x = nullptr, *y = nullptr;
-  QRectF area;   // of the plot, in pixels
+  QRectF area;   // area of the plot, in pixels
   QRectF whole;  // including the axes
   QFont font;
   [[nodiscard]] std::optional<QPointF> pixel(double x_value, double y_value) const;
@@ -32,7 +32,7 @@ void draw_swatch(QPainter& painter, const QRectF& box, const PlotSeries& series,
 [[nodiscard]] bool has_scale(const PlotContent& content);
 // In drawing order, from the bottom up:
 void paint_axes(QPainter& painter, const PlotFrame& frame);     // grid, labels, titles
-void paint_grounds(QPainter& painter, const PlotFrame& frame);  // cloud and hatching; the lines follow
+void paint_grounds(QPainter& painter, const PlotFrame& frame);  // cloud and hatching, below the lines
 void paint_over(QPainter& painter, const PlotFrame& frame);     // markers, error bars, limits, marks, message
 /// Draws the ring around the point under the cursor, and its text.
 void paint_cursor(QPainter& painter, const PlotFrame& frame, const QPointF& at, const QString& tip);

@@ -23,7 +23,7 @@ struct PlotPoint {
   double x = 0, y = 0;
   PointLook look = PointLook::filled;
   QString tip;            // may have several lines
-  std::size_t id = 0;     // chosen by the caller
+  std::size_t id = 0;     // chosen and interpreted by the caller
   double error = 0;       // > 0: half-width of an error bar in y
   bool doubtful = false;  // the line is hatched around such points
 };
@@ -55,10 +55,10 @@ struct PlotLine {
   Qt::Orientation orientation = Qt::Horizontal;
   double value = 0;
   QString label;
-  bool draggable = false, shaded = false;  // shaded: values beyond are excluded
+  bool draggable = false, shaded = false;  // shaded: values beyond it are excluded
 };
 
-struct PlotMark {  // a diamond with a word
+struct PlotMark {  // a diamond with a label
   double x = 0, y = 0;
   std::size_t colour = 0;
   QString label;
@@ -96,10 +96,10 @@ class PlotView : public QWidget {
   virtual void set_content(PlotContent content) = 0;
   [[nodiscard]] virtual const PlotContent& content() const = 0;
   virtual void set_theme(const Theme& theme) = 0;
-  /// Shows the x range of another plot; nullopt: its own range.
+  /// Shows the x range of another plot; nullopt restores its own range.
   virtual void follow_x(std::optional<std::pair<double, double>> range) = 0;
   [[nodiscard]] virtual std::pair<double, double> x_range() const = 0;
-  /// Show all of the content again; undo the last zoom.
+  /// Show the whole content again, or undo the last zoom.
   virtual void reset_zoom() = 0;
   virtual void zoom_back() = 0;
   /// Returns the number of points that set_content() omitted.
@@ -109,10 +109,10 @@ class PlotView : public QWidget {
   [[nodiscard]] virtual QPointF value_at(const QPointF& place) const = 0;
 
  Q_SIGNALS:
-  void hovered(const QString& tip);  // empty: no point
+  void hovered(const QString& tip);  // empty if there is no point
   /// A point was clicked, or chosen with Return.
   void activated(std::size_t series, std::size_t point, Qt::KeyboardModifiers modifiers);
-  /// A draggable limit moves; `finished` when it is released.
+  /// A draggable limit is being moved; `finished` is true when it is released.
   void line_moved(int id, double value, bool finished);
   /// The shown range has changed, by the user or by new content.
   void range_changed();

@@ -134,7 +134,7 @@ BarPage::BarPage(Workbench& bench, QWidget* parent) : View(bench, parent) {
 
 void BarPage::set_theme(const Theme& theme) { chart_->set_theme(theme); }
 
-// Priced here instead of in a lane: a deployment's memory plan takes microseconds.
+// Computed here and not in a lane, because a deployment's memory plan takes only microseconds.
 void MemoryPage::refresh() {
   chart_->setAccessibleName(tr("Memory of a GPU by deployment"));
   constexpr double kGb = 1e9;

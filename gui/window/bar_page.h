@@ -99,7 +99,7 @@ class HeatPage final : public View {
   QLabel* caption_ = nullptr;
   [[nodiscard]] bool is_within();
   QComboBox *metric_ = nullptr, *at_ = nullptr;
-  bool chosen_ = false;  // the user chose the load
+  bool chosen_ = false;  // whether the user has chosen the load
   std::string key_;
 };
 

@@ -49,7 +49,7 @@ PlotSeries series_of(const Curve& curve, const ContentChoice& choice, const QStr
     series.points.back().doubtful = doubt && !curve.points[i].row.result.extrapolates.empty();
     estimated = estimated || curve.points[i].stage == PointStage::estimate;
   }
-  // Dashed until the last estimate has been replaced.
+  // Dashed as long as the curve contains estimates.
   if (estimated) series.line = LineLook::dashed;
   return series;
 }
@@ -64,7 +64,7 @@ void add(CurveContent& out, PlotSeries series, SeriesSource source, const Conten
 }
 
 void add_previous(const Workbench& bench, const ContentChoice& choice, CurveContent& out) {
-  // Dropped as soon as enough of the new points are visible.
+  // Previous curves disappear as soon as enough new points are visible.
   const CurveModel& model = bench.curves();
   for (std::size_t c = 0; c < model.previous().size(); ++c) {
     PlotSeries series = series_of(model.previous()[c], choice, tr("before"), false);
@@ -84,7 +84,7 @@ void add_measured(const Workbench& bench, const ContentChoice& choice, CurveCont
     QString tool;
     for (const OverlayPoint& point : points) {
       const auto x = value_of(*point.row, *choice.x), y = value_of(*point.row, *choice.y);
-      // Measured tables state few metrics; a point needs both of those shown.
+      // Measured tables have few metrics; a point must have both of those shown.
       if (point.curve != c || !x || !y) continue;
       published = published || point.table->published;
       if (!point.table->tool.isEmpty()) tool = point.table->tool;
@@ -113,7 +113,7 @@ void add_knees(const Workbench& bench, const ContentChoice& choice, CurveContent
       from.push_back(&point);
     }
     const auto bend = study::knee(shape);
-    // The knee is found on throughput and latency, whatever axes are shown.
+    // The knee is determined from throughput and latency, whichever axes are shown.
     if (!bend || choice.hidden.contains(curve_name(bench, curve))) continue;
     const auto x = value_of(from[*bend]->row, *choice.x), y = value_of(from[*bend]->row, *choice.y);
     const bool few = bench.curves().curves().size() < 3;  // with more curves the labels would overlap
@@ -135,14 +135,14 @@ std::optional<BandRatio> ratio_at(const std::vector<BandRatio>& known, double lo
       std::lower_bound(known.begin(), known.end(), load, [](const BandRatio& r, double at) { return r.load < at; });
   if (after == known.end()) return {};
   if (after->load == load) return *after;
-  // No extrapolation beyond the first and the last band.
+  // Bands are not extrapolated beyond the first and the last one.
   if (after == known.begin()) return {};
   const BandRatio& before = *(after - 1);
   const double part = (load - before.load) / (after->load - before.load);
   return BandRatio{load, std::lerp(before.low, after->low, part), std::lerp(before.high, after->high, part)};
 }
 
-// Adds the 90 % band of the prediction where points have one.
+// Adds the 90 % band of the prediction for points that have one.
 void add_bands(const Workbench& bench, const ContentChoice& choice, CurveContent& out) {
   const auto low = column_index(std::string(choice.y->id) + "_lo"),
              high = column_index(std::string(choice.y->id) + "_hi");
@@ -186,16 +186,16 @@ void add_pins(const Workbench& bench, const ContentChoice& choice, CurveContent&
 
 bool counts_clients(const study::PointLabels& labels) { return labels.load().quantity == load::LoadQuantity::clients; }
 
-/// The most that a curve carries within the limit.
+/// The highest load that a curve carries within the limit.
 struct CapacityAtLimit {
   double load = 0, tokens_per_s = 0;
   std::optional<double> usd_per_million;
-  bool between = false;  // interpolated between two simulated points; else at one of them
+  bool between = false;  // whether it is interpolated between two simulated points, or at one of them
 };
 
-// Returns where the line from `within` to `beyond` crosses the limit as the curve is drawn: straight on the y axis,
-// linear or logarithmic. Load, throughput and cost are interpolated in proportion. Returns nullopt if no line is drawn
-// between them.
+// Returns where the drawn line from `within` to `beyond` crosses the limit: a straight line on the y axis, linear or
+// logarithmic. Load, throughput and cost are interpolated accordingly. Returns nullopt if no line is drawn between
+// them.
 std::optional<CapacityAtLimit> crossing(const LanePoint& within, const LanePoint& beyond, const ContentChoice& choice) {
   const Metric &tokens = *find_metric("output_tokens_per_s"), &cost = *find_metric("usd_per_million_output_tokens");
   const auto y0 = value_of(within.row, *choice.y), y1 = value_of(beyond.row, *choice.y);
@@ -208,7 +208,7 @@ std::optional<CapacityAtLimit> crossing(const LanePoint& within, const LanePoint
     return choice.log_y ? std::log(y / *y0) / std::log(*y1 / *y0) : (y - *y0) / (*y1 - *y0);
   };
   const double part = part_of(choice.limit);
-  // Geometric, because loads and throughputs grow by factors.
+  // Interpolate geometrically, because loads and throughputs grow by factors.
   const auto between = [part](double a, double b) { return a * std::pow(b / a, part); };
   CapacityAtLimit out{between(l0, l1), between(*t0, *t1), {}, true};
   const auto c0 = value_of(within.row, cost), c1 = value_of(beyond.row, cost);
@@ -216,8 +216,8 @@ std::optional<CapacityAtLimit> crossing(const LanePoint& within, const LanePoint
   return out;
 }
 
-// Returns the load up to which the curve's y metric stays within the limit, or the load of its peak if throughput falls
-// before that.
+// Returns the load up to which the curve's y metric stays within the limit. If throughput falls before that, returns
+// the load with the highest throughput.
 QString within_limit(const Curve& curve, const ContentChoice& choice) {
   const LanePoint *best = nullptr, *next = nullptr;  // next: the simulated point after the best one
   bool all = true;

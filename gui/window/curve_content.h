@@ -13,7 +13,7 @@ namespace plimsoll::gui {
 struct ContentChoice {
   const Metric *x = nullptr, *y = nullptr;
   bool log_x = false, log_y = false, knees = false, measured = true, bands = true;
-  double limit = 0;          // of y; 0: none
+  double limit = 0;          // limit on y; 0 for none
   std::set<QString> hidden;  // names of series
 };
 
@@ -32,17 +32,17 @@ struct CurveContent {
 /// Returns "MAPE 6.0 %, bias -1.2 %, n = 20"; empty without measured points.
 [[nodiscard]] QString residual_summary(const Workbench& bench, const ContentChoice& choice);
 
-/// Returns the name of a curve: the values swept besides the load, else the scenario's name.
+/// Returns the name of a curve: its swept values other than the load, else the scenario's name.
 [[nodiscard]] QString curve_name(const Workbench& bench, const Curve& curve);
-/// Returns the load of a point: "64 clients", "2.5 requests/s".
+/// Returns the load of a point, such as "64 clients" or "2.5 requests/s".
 [[nodiscard]] QString load_text(const study::PointLabels& labels, int digits = 4);
-/// Returns why figures are estimates, without details in brackets, and which ones; empty if none is.
+/// Returns which figures are estimates and why, without details in brackets; empty if none is.
 [[nodiscard]] QString validity_text(const Workbench& bench);
-/// Returns lines of text about a point.
+/// Returns a few lines of text about a point.
 [[nodiscard]] QString point_tip(const PointRow& row, const QString& name, const QString& kind);
-/// Returns the highest load that each curve carries while its y metric stays within the limit, and its cost. Between
-/// the last point within and the first beyond, it is where the drawn line crosses the limit, and the text says "about".
-/// Includes the compared scenario.
+/// Returns the highest load that each curve carries while its y metric stays within the limit, and the cost. If that is
+/// between the last point within the limit and the first beyond it, it is where the drawn line crosses the limit, and
+/// the text says "about". Includes the compared scenario.
 [[nodiscard]] QString limit_answer(const Workbench& bench, const ContentChoice& choice);
 
 }  // namespace plimsoll::gui

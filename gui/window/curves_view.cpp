@@ -68,7 +68,7 @@ QComboBox* CurvesView::metric_box(const QString& name, bool x) {
     const std::string id = utf8(box->itemData(index).toString());
     bench_.set_view(tr("Choose a metric"), {}, [&](ViewState& view) {
       (x ? view.x : view.y) = id;
-      if (!x) view.limit = 0;  // a limit of the old metric has other units
+      if (!x) view.limit = 0;  // the limit on the old metric has other units
     });
   });
   return box;
@@ -142,7 +142,7 @@ void CurvesView::refresh() {
   y_->setCurrentIndex(y_->findData(qs(v.y)));
   const ContentChoice now = choice();
   {
-    // Shows the limit without its signal, which would count as an edit.
+    // Show the limit without emitting its signal, which would count as an edit.
     const QSignalBlocker quiet(limit_);
     limit_->setValue(now.limit);
     limit_->setSuffix(QChar(u' ') + qs(now.y->unit));
@@ -152,7 +152,7 @@ void CurvesView::refresh() {
   legend_->show_series(curves.content.series, *theme_);
   plot_->set_content(std::move(curves.content));
   const QString summary = now.measured ? residual_summary(bench_, now) : QString();
-  // Without measured points the strip would only take space.
+  // Without measured points the strip would only waste space.
   const bool strip = v.residuals && !summary.isEmpty();
   residuals_->setVisible(strip);
   summary_->setVisible(strip);

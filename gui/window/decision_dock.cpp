@@ -25,7 +25,7 @@ namespace {
 struct Column {
   const char *key, *title;
 };
-// The columns of a deployment. Everything else is in its explanation and in the copied table.
+// The columns of the ranking. All other figures are in the explanation and in the copied table.
 const std::vector<Column>& columns() {
   static const std::vector<Column> all = {
       {"rank", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "#")},
@@ -61,7 +61,7 @@ QString shown(const QJsonValue& value) {
   return value.toString();
 }
 
-constexpr int kObjective = 5;  // the objective column, whose title becomes its unit once known
+constexpr int kObjective = 5;  // the objective column; its title becomes its unit once that is known
 
 }  // namespace
 
@@ -152,7 +152,7 @@ void DecisionDock::connect_all() {
 void DecisionDock::refresh() {
   for (Field* field : {slo_, search_})
     field->show_value(field_value(bench_.session().scenario(), utf8(field->spec().path)));
-  // The question is derived only while it can be seen, because that reads the study.
+  // Deriving the question reads the study, so do it only while the dock is visible.
   if (!isVisible()) return;
   ask();
   if (asked_.empty() || run_.state() != ChildRun::State::idle) return;
@@ -186,7 +186,7 @@ std::string DecisionDock::key() const {
   }
 }
 
-// Plans in a child process on the resolved study, so the answer does not depend on edits made meanwhile.
+// Plans in a child process from a copy of the study, so the answer does not depend on edits made meanwhile.
 void DecisionDock::plan() {
   if (!ask()) return;
   try {
@@ -258,7 +258,7 @@ void DecisionDock::show_answer(const QJsonObject& line) {
     if (!price.isEmpty()) text += QStringLiteral("\n") + tr("Price: %1").arg(price);
     for (const QJsonValue& one : line.value(QStringLiteral("sensitivity")).toArray()) {
       const QJsonObject s = one.toObject();
-      // Only changes that give another winner are worth a line.
+      // Report only changes that give another winner.
       if (s.value(QStringLiteral("same")).toBool()) continue;
       text += QStringLiteral("\n") + tr("%1: %2 would win")
                                          .arg(s.value(QStringLiteral("change")).toString(),
@@ -316,14 +316,14 @@ void DecisionDock::explain(int row) {
 void DecisionDock::use(int row) {
   const QJsonObject* deployment = deployment_at(row);
   if (deployment == nullptr) return;
-  // Taken before the edit, which changes the question.
+  // Read this before the edit, which changes the question.
   const bool current = asked_ == key();
   bench_.session().edit(tr("Use a deployment"), {}, [&](SessionState& s) {
     Scenario& scenario = s.scenarios[s.current];
     const QJsonObject settings = deployment->value(QStringLiteral("settings")).toObject();  // path in the study, value
     for (auto it = settings.begin(); it != settings.end(); ++it)
       set_field(scenario, utf8(it.key()), it.value().toString());
-    // Older answers have no settings; use the columns that they have.
+    // Answers of older versions have no settings; use their columns.
     if (!settings.isEmpty()) return;
     for (const auto& [key, path] : {std::pair("tp", "deployment.tp"), std::pair("replicas", "deployment.replicas"),
                                     std::pair("hardware", "hardware"), std::pair("dtype", "dtype")}) {
@@ -334,7 +334,7 @@ void DecisionDock::use(int row) {
         set_field(scenario, path, value.toString());
     }
   });
-  // The form no longer sweeps what the deployment was chosen from, but the answer is still valid.
+  // The form no longer sweeps the values that the deployment was chosen from, but the answer is still valid.
   if (current) asked_ = key();
   refresh();
 }
@@ -347,7 +347,7 @@ TableData DecisionDock::table() const {
   TableData table;
   for (const QJsonObject& deployment : deployments_) {
     for (const QString& key : deployment.keys()) {
-      // Fields of the progress protocol, not of the deployment.
+      // Skip fields of the progress protocol; the others belong to the deployment.
       const bool own = key == QStringLiteral("v") || key == QStringLiteral("t_s") || key == QStringLiteral("type");
       if (!own && !table.headers.contains(key)) table.headers << key;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The Decision dock: `plimsoll plan` on the current scenario. Shows its deployments, best first, what keeps each from
-// winning, and the winner's flags and files.
+// The Decision dock runs `plimsoll plan` on the current scenario. It shows the deployments, best first, why each does
+// not win, and the winner's flags and files.
 #pragma once
 
 #include <QJsonObject>
@@ -57,8 +57,8 @@ class DecisionDock final : public RunDock {
   QComboBox* files_ = nullptr;
   QPushButton *copy_ = nullptr, *use_ = nullptr;
   std::vector<QJsonObject> deployments_;  // best first
-  QJsonObject deploy_;                    // text by the name of a file or of a tool
-  std::string asking_, asked_;            // key of the question in progress; key of the answered one; empty: none
+  QJsonObject deploy_;                    // texts, keyed by the name of a file or a tool
+  std::string asking_, asked_;            // keys of the question being asked and of the answered one; empty if none
   QString verdict_;                       // the outcome as text
   std::size_t tried_ = 0;
 };

@@ -27,7 +27,7 @@ void write_png(View& view, const QString& file, const std::string& session, doub
   if (!image.save(file, "PNG")) cannot_write(file);
 }
 
-// Uses the window's own background; a dark theme's labels would be unreadable on white.
+// Uses the window's own background, because a dark theme's labels would be unreadable on white.
 void draw(View& view, QPainter& painter) {
   painter.fillRect(view.rect(), view.palette().color(QPalette::Window));
   view.render(&painter, QPoint(), QRegion(), QWidget::DrawChildren);
@@ -72,14 +72,14 @@ void write_bytes(const QString& file, const QByteArray& text) {
   if (!out.open(QIODevice::WriteOnly) || out.write(text) != text.size() || !out.commit()) cannot_write(file);
 }
 
-// Writes the session beside the CSV: inside, every reader of the CSV would have to skip it.
+// Writes the session to a file beside the CSV: inside it, every reader of the CSV would have to skip it.
 void write_csv(const View& view, const QString& file, const std::string& session) {
   write_bytes(file, table_text(view.table(), QChar(u',')).toUtf8());
   write_bytes(file.chopped(4) + QStringLiteral(".plimsoll-session.yaml"), QByteArray::fromStdString(session));
 }
 
 std::string unescaped(QString text) {
-  // The ampersand comes last, or "&amp;lt;" would become "<".
+  // Replace the ampersand last, or "&amp;lt;" would become "<".
   text.replace(QStringLiteral("&lt;"), QStringLiteral("<")).replace(QStringLiteral("&gt;"), QStringLiteral(">"));
   text.replace(QStringLiteral("&quot;"), QStringLiteral("\"")).replace(QStringLiteral("&apos;"), QStringLiteral("'"));
   return utf8(text.replace(QStringLiteral("&amp;"), QStringLiteral("&")));

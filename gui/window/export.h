@@ -15,7 +15,7 @@ namespace plimsoll::gui {
 /// Writes a view in the format of the name's ending. Throws InputError for an unknown ending, DeviceError if the file
 /// cannot be written.
 void export_view(View& view, const QString& file, const std::string& session, double scale = 2);
-/// Returns the session inside a PNG, SVG or PDF that export_view() wrote; empty: none.
+/// Returns the session contained in a PNG, SVG or PDF written by export_view(); empty if there is none.
 [[nodiscard]] std::string session_in_picture(const QString& file);
 
 /// `--screenshot`, in screenshot.cpp: shows the view, waits until everything it requested has arrived (at most

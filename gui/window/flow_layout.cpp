@@ -37,7 +37,7 @@ void FlowLayout::setGeometry(const QRect& rect) {
 int FlowLayout::arrange(const QRect& rect, bool move) const {
   int x = rect.left(), y = rect.top(), row = 0;
   std::vector<std::pair<QLayoutItem*, int>> line;
-  const auto flush = [&] {  // centred in the row
+  const auto flush = [&] {  // centres the widgets of a row
     for (const auto& [item, left] : line) {
       const QSize size = item->sizeHint();
       if (move) item->setGeometry(QRect(QPoint(left, y + (row - size.height()) / 2), size));

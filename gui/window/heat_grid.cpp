@@ -29,7 +29,7 @@ HeatGrid::HeatGrid(QWidget* parent) : QWidget(parent) {
 void HeatGrid::show_map(HeatMap map, const QString& message) {
   map_ = std::move(map);
   message_ = message;
-  // An empty map is one that is still being computed: keep the cursor for the next.
+  // An empty map is still being computed: keep the cursor for its result.
   if (cursor_ && !map_.cells.empty() && *cursor_ >= map_.cells.size()) cursor_.reset();
   update();
 }
@@ -51,7 +51,7 @@ std::optional<double> HeatGrid::value(std::size_t cell) const {
   return row && metric_ != nullptr ? value_of(*row, *metric_) : std::nullopt;
 }
 
-// Returns the mark of a value that is beyond the SLO line.
+// Returns the mark for a value that violates the SLO line.
 QString HeatGrid::mark_of(std::size_t cell) const {
   const auto held = limit_ > 0 && map_.cells[cell].row ? value_of(*map_.cells[cell].row, *limited_) : std::nullopt;
   return held && *held > limit_ ? QStringLiteral(" ✗") : QString();
@@ -158,7 +158,7 @@ void HeatGrid::paintEvent(QPaintEvent* /*event*/) {
   const auto [low, high] = range();
   for (std::size_t cell = 0; cell < map_.cells.size(); ++cell) paint_cell(painter, cell, low, high);
   if (!cursor_ || *cursor_ >= map_.cells.size()) return;
-  // Two rings, one of which is visible on any fill.
+  // Draw two rings, one of which is visible on any fill.
   const QRectF box = cell_box(*cursor_).adjusted(2, 2, -2, -2);
   painter.setBrush(Qt::NoBrush);
   painter.setPen(QPen(theme_->background, 5));
@@ -193,9 +193,9 @@ void HeatGrid::paint_cell(QPainter& painter, std::size_t cell, double low, doubl
                      map_.cells[cell].reason.isEmpty() ? tr("✗ never within the SLO") : tr("✗ cannot exist"));
     return;
   }
-  // The better, the stronger the colour, also for metrics where low is better.
+  // The better the value, the stronger the colour, also for metrics where low is better.
   double share = high > low ? (*number - low) / (high - low) : 1;
-  // Logarithmic for a wide range, or most cells would look alike.
+  // Use a logarithmic scale for a wide range, because most cells would look alike otherwise.
   if (low > 0 && high > 4 * low) share = std::log(*number / low) / std::log(high / low);
   const double good = metric_->better_low ? 1 - share : share;
   const QColor fill = mixed(theme_->background, theme_->colour(0), 0.08 + 0.85 * good);

@@ -11,14 +11,14 @@
 
 namespace plimsoll::gui {
 
-/// Arrows, Home and End move a cursor; its cell is announced, to assistive technology too. Return or a double-click
-/// chooses the cell.
+/// Arrow keys, Home and End move a cursor. Its cell is announced, also to assistive technology. Return or a
+/// double-click chooses the cell.
 class HeatGrid final : public QWidget {
   Q_OBJECT
  public:
   explicit HeatGrid(QWidget* parent = nullptr);
 
-  /// `message` is shown if the map has no cells. The cursor stays where it is.
+  /// Shows a map, or `message` if the map has no cells. The cursor stays where it is.
   void show_map(HeatMap map, const QString& message);
   /// Chooses the metric that cells show. Cells with `limited` above `limit` (> 0, in its unit) are marked.
   void show_metric(const Metric& metric, const Metric& limited, double limit);

@@ -43,7 +43,7 @@ HeatPage::HeatPage(Workbench& bench, QWidget* parent) : View(bench, parent) {
   });
 }
 
-// With an SLO line the map shows what is carried within it, unless the user chose otherwise.
+// If there is an SLO line, the map shows the load carried within it, unless the user chose otherwise.
 bool HeatPage::is_within() {
   const double limit = bench_.session().state().view.limit;
   auto* items = qobject_cast<QStandardItemModel*>(at_->model());
@@ -57,14 +57,14 @@ void HeatPage::prepare() {
   const ViewState& view = bench_.session().state().view;
   const LoadField load = load_field(bench_.session().scenario());
   const QStringList values = load.values.split(QChar(u','));
-  // A map that is not limited by the SLO is at one load: of the selected point, else the scenario's middle one.
+  // A map that is not limited by the SLO is at one load: that of the selected point, else the scenario's middle one.
   double at = bench_.selection() ? bench_.selection()->load : values[values.size() / 2].trimmed().toDouble();
   if (!(at > 0)) at = values.back().trimmed().toDouble();
   SessionState alone;
   alone.scenarios = {bench_.session().scenario()};
   const bool within = is_within();
   const std::string key = session_text(alone) + (within ? view.y + std::to_string(view.limit) : std::to_string(at));
-  // The same map is not simulated twice, also while it is still being simulated.
+  // An equal map is not simulated again, even while it is still being simulated.
   if (key == key_) return;
   key_ = key;
   grid_->show_map({}, tr("Simulating the map…"));
@@ -80,7 +80,7 @@ void HeatPage::prepare() {
       failure = qs(error.what());
     }
     return std::function<void()>([this, key, map, failure] {
-      // The scenario has changed since; another map is on its way.
+      // The scenario has changed meanwhile; another map will follow.
       if (key != key_) return;
       grid_->show_map(map, failure);
       refresh();

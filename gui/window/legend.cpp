@@ -45,7 +45,7 @@ void Legend::lay_out() {
 }
 
 void Legend::place_in(QBoxLayout& row, int width) {
-  constexpr int kRoomForBoth = 90;  // characters that fit the plot, its labels and a name
+  constexpr int kRoomForBoth = 90;  // characters; enough for the plot, its labels and a name
   const bool below = width < kRoomForBoth * fontMetrics().averageCharWidth();
   if (below == below_) return;
   below_ = below;
@@ -81,7 +81,7 @@ void Legend::show_series(const std::vector<PlotSeries>& series, const Theme& the
   if (buttons_.size() != before) lay_out();
   for (std::size_t i = 0; i < named.size(); ++i) {
     const QString& name = named[i]->name;
-    // Everything that changes the swatch or the text's style.
+    // The text contains everything that changes the swatch or the style of the label.
     const QString look = QStringLiteral("%1 %2 %3 %4 %5")
                              .arg(hidden_.contains(name))
                              .arg(named[i]->colour)
@@ -98,7 +98,7 @@ void Legend::show_series(const std::vector<PlotSeries>& series, const Theme& the
     buttons_[i]->setToolTip(tr("%1: click to hide or show, double-click to show alone").arg(name));
     buttons_[i]->setChecked(!hidden_.contains(name));
     QFont font = this->font();
-    // Not by colour alone, for colour-blind users.
+    // Strike the name out, because colour alone is not visible to colour-blind users.
     font.setStrikeOut(hidden_.contains(name));
     buttons_[i]->setFont(font);
   }
@@ -119,7 +119,7 @@ void Legend::solo(const QString& name) {
   Q_EMIT changed();
 }
 
-// A double-click sends a click first, which has hidden or shown the series already; solo() sets all of them.
+// A double-click sends a click first, which has already hidden or shown the series; solo() then sets all of them.
 bool Legend::eventFilter(QObject* watched, QEvent* event) {
   if (event->type() == QEvent::MouseButtonDblClick) {
     if (auto* button = qobject_cast<QToolButton*>(watched)) solo(button->accessibleName());

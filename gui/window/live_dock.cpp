@@ -66,7 +66,7 @@ LiveDock::LiveDock(Workbench& bench, QWidget* parent) : RunDock(bench, parent) {
           &QPushButton::clicked, this, &LiveDock::calibrate);
   connect(&run_, &ChildRun::point, this, [this](const PointRow& row) {
     rows_.push_back(row);
-    // All points so far, because each call replaces the table.
+    // Pass all points so far, because each call replaces the table.
     bench_.set_live_points(tr("measured live"), rows_, utf8(folder()));
   });
   connect(&bench.session(), &Session::changed, this, &LiveDock::refresh);
@@ -108,7 +108,7 @@ void LiveDock::use_this_machine() {
     set_load(scenario, QStringLiteral("closed_loop"), QStringLiteral("1, 2, 4, 8, 16"));
     set_field(scenario, "workload.requests", QStringLiteral("24"));
   });
-  if (run_.state() == ChildRun::State::idle) state().clear();  // a refusal concerned the previous scenario
+  if (run_.state() == ChildRun::State::idle) state().clear();  // the refusal concerned the previous scenario
 }
 
 void LiveDock::measure() {

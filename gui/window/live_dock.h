@@ -28,7 +28,7 @@ class LiveDock final : public RunDock {
   /// Shows whether the scenario can be measured, and why not.
   void refresh();
   [[nodiscard]] QSpinBox& seconds() { return *seconds_; }
-  /// The address of a server to measure; empty: this machine.
+  /// Returns the field for the address of a server to measure; if it is empty, this machine is measured.
   [[nodiscard]] QLineEdit& endpoint() { return *endpoint_; }
 
  protected:

@@ -54,7 +54,7 @@ MainWindow::MainWindow(Workbench& bench, QWidget* parent) : QMainWindow(parent),
     connect(&bench_, change, this, &MainWindow::refresh_in_time);
   }
   connect(&bench_, &Workbench::settled, this, [this] {
-    // Nothing more will arrive, so the last drawing need not wait for its frame.
+    // No more results will arrive, so the last drawing need not wait for its frame.
     if (refresh_soon_.isActive()) refresh_soon_.start(0);
     refresh_status();
   });
@@ -124,7 +124,7 @@ QDockWidget* MainWindow::add_dock(const QString& name, const QString& title, QWi
 void MainWindow::show_dock(QDockWidget& dock) {
   dock.show();
   dock.raise();
-  // A dock that is wider already keeps its width.
+  // A dock that is already wider keeps its width.
   const int wanted = std::min(kDockWidth, width() / 3);
   if (dock.width() < wanted) resizeDocks({&dock}, {wanted}, Qt::Horizontal);
 }
@@ -160,7 +160,7 @@ void MainWindow::fill_twin() {
   twin_->setSortingEnabled(false);
   twin_->clear();
   twin_->setColumnCount(static_cast<int>(table.headers.size()));
-  // A widget per cell: longer tables would take seconds. Export and copy have all rows.
+  // Each cell is a widget, so longer tables would take seconds. Export and copy contain all rows.
   twin_->setRowCount(static_cast<int>(std::min<std::size_t>(table.rows.size(), 5000)));
   twin_->setHorizontalHeaderLabels(table.headers);
   for (int r = 0; r < twin_->rowCount(); ++r) {
@@ -218,8 +218,8 @@ void MainWindow::report(const QString& text) {
 
 QString MainWindow::problem() const { return banner_->isHidden() ? QString() : banner_->text(); }
 
-// Draws the window at most once per frame however many changes arrive; at once if the last drawing was more than a
-// frame ago.
+// Draws the window at most once per frame, however many changes arrive. Draws immediately if the last drawing was more
+// than a frame ago.
 void MainWindow::refresh_in_time() {
   const qint64 passed = refreshed_.isValid() ? refreshed_.elapsed() : kFrameMs;
   auto wait = static_cast<int>(std::clamp<qint64>(kFrameMs - passed, 0, kFrameMs));

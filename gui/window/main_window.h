@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The window: menus, docks, views, status. All application state is in the workbench.
+// The window: menus, docks, views and status. All state of the application is in the workbench.
 #pragma once
 
 #include <QElapsedTimer>
@@ -23,7 +23,7 @@ class DecisionDock;
 class LiveDock;
 class Recovery;
 
-/// The names that show_view accepts besides those of views: the curves and the planner's dock.
+/// The name for show_view() that stands for the curves with the planner's dock.
 inline constexpr const char* kDecisionView = "decision";
 
 /// One window a process. Files that are dropped on it are opened as if by the menu.
@@ -52,10 +52,10 @@ class MainWindow final : public QMainWindow {
   [[nodiscard]] DecisionDock& decision() { return *decision_; }
   /// Returns every action of the menus, for the palette, the help and the tests.
   [[nodiscard]] std::vector<QAction*> actions_of_menus() const;
-  /// Restores docks and size from when the last window was closed.
+  /// Restores docks and size as they were when the last window was closed.
   void restore_layout();
-  /// From now on, keeps unsaved work in this folder so that it survives a crash, and offers to recover what an earlier
-  /// program left there.
+  /// From now on, keeps a copy of unsaved work in this folder so that it survives a crash. Offers to recover what an
+  /// earlier program left there.
   void guard(const QString& folder, int delay_ms);
   /// Saves the session. Reports a failure and keeps the session unsaved.
   void save_to(const QString& file);

@@ -15,7 +15,7 @@ QString plain(const QAction& action) { return QString(action.text()).remove(QCha
 
 }  // namespace
 
-// The score adds up the gaps between the letters, up to 20 each; a letter that starts a word costs nothing.
+// Adds up the gaps between the letters, up to 20 each. A letter that begins a word costs nothing.
 int match_score(const QString& wanted, const QString& text) {
   int score = 0;
   qsizetype at = -1;

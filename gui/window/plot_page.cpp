@@ -77,7 +77,7 @@ PlotPage::Page ParetoPage::build(const std::set<QString>& hidden) const {
   front.name = tr("Pareto front");
   front.colour = 6;
   front.markers = false;
-  front.width = 7;  // drawn behind the curves that it consists of, yet visible
+  front.width = 7;  // wide enough to be visible behind the curves it consists of
   if (!hidden.contains(front.name)) {
     for (const std::size_t i : study::pareto_front(x, y)) front.points.push_back(*points[i]);
     std::reverse(front.points.begin(), front.points.end());
@@ -109,7 +109,7 @@ PlotPage::Page CostPage::build(const std::set<QString>& hidden) const {
     for (const LanePoint& point : curve.points) {
       const auto cost = value_of(point.row, *choice.y), slow = value_of(point.row, *choice.x);
       if (point.stage == PointStage::estimate || !cost || (best > 0 && *cost >= best)) continue;
-      // The cheapest point counts only if it meets the limit.
+      // A cheapest point counts only if it meets the limit.
       if (limit > 0 && (!slow || *slow > limit)) continue;
       best = *cost;
       where = tr("%1 at %2").arg(curve_name(bench_, curve), load_text(point.row.result.labels));
@@ -137,7 +137,7 @@ PlotPage::Page ParityPage::build(const std::set<QString>& hidden) const {
   PlotContent content;
   content.x = {tr("measured: %1").arg(axis_title(y)), true, true};
   content.y = {tr("predicted: %1").arg(axis_title(y)), true, true};
-  // The lines of equality span all points.
+  // The lines of equality must span all points.
   double low = 1e300, high = 0;
   for (std::size_t c = 0; c < bench_.curves().curves().size(); ++c) {
     PlotSeries series;
@@ -157,8 +157,7 @@ PlotPage::Page ParityPage::build(const std::set<QString>& hidden) const {
     }
     content.series.push_back(std::move(series));
   }
-  // Adds the line where predicted = factor * measured. The lines of +10 % and -10 % share a name and a legend
-  // entry.
+  // Adds the line predicted = factor * measured. The lines for +10 % and -10 % share a name and a legend entry.
   const auto line = [&](const QString& name, double factor, LineLook look) {
     PlotSeries series;
     series.name = name;
@@ -195,7 +194,7 @@ void ComparePage::prepare() {
   }
   const Scenario a = state.scenarios[*state.compared], b = state.scenarios[state.current];
   const Metric* metric = find_metric(state.view.y);
-  // The same question is not simulated twice.
+  // An equal question is not simulated again.
   const std::string key = session_text({{a, b}, 0, {}, {}, {}, {}}) + metric->id;
   if (key == key_) return;
   key_ = key;

@@ -51,7 +51,7 @@ RunDock::RunDock(Workbench& bench, QWidget* parent) : QWidget(parent), bench_(be
   connect(&run_, &ChildRun::progressed, this, [this](double done, double total, double eta) {
     progress_->setRange(0, 1000);
     progress_->setValue(total > 0 ? static_cast<int>(1000 * done / total) : 0);
-    if (run_.state() == ChildRun::State::paused) return;  // results in flight still arrive
+    if (run_.state() == ChildRun::State::paused) return;  // results in flight may still arrive
     state_->setText(tr("%1 of %2").arg(reader_text(std::floor(done), 6), reader_text(total, 6)) +
                     (eta >= 0 ? tr(", %1 s left").arg(reader_text(eta, 2)) : QString()));
   });
@@ -62,7 +62,7 @@ QPushButton* RunDock::add_button(const QString& text, const QString& help) {
   button->setAccessibleDescription(help);
   buttons_->layout()->addWidget(button);
   starters_.push_back(button);
-  // Pause and Cancel stay at the end of the row.
+  // Remove Pause and Cancel and add them again, so that they stay at the end of the row.
   buttons_->layout()->removeWidget(pause_);
   buttons_->layout()->removeWidget(cancel_);
   buttons_->layout()->addWidget(pause_);
@@ -92,8 +92,8 @@ void RunDock::hold(const QString& why) {
   refresh_buttons();
 }
 
-// The child reads the study from a file in the run's folder. clear() is called only once the file is written, so a
-// failure keeps the earlier results.
+// The child reads the study from a file in the run's folder. clear() is called only when the file has been written, so
+// that a failure keeps the earlier results.
 bool RunDock::start(const QString& verb, const QStringList& options, const std::string& study) {
   if (run_.state() != ChildRun::State::idle) return false;
   QStringList arguments{verb};
@@ -111,7 +111,7 @@ bool RunDock::start(const QString& verb, const QStringList& options, const std::
   clear();
   verb_ = verb;
   log_->clear();
-  // A busy indicator until the first progress line.
+  // Show a busy indicator until the first progress line.
   progress_->setRange(0, 0);
   state_->setText(tr("starting…"));
   return run_.start(ChildRun::program(), arguments);

@@ -28,10 +28,10 @@ class RunDock : public QWidget {
 
  protected:
   QPushButton* add_button(const QString& text, const QString& help);
-  /// Runs `plimsoll VERB [STUDY] OPTIONS --progress jsonl`; `study` is the text of the study file, empty: none. Returns
-  /// false if the run cannot start.
+  /// Runs `plimsoll VERB [STUDY] OPTIONS --progress jsonl`. `study` is the text of the study file, or empty for a verb
+  /// without one. Returns false if the run cannot start.
   bool start(const QString& verb, const QStringList& options, const std::string& study);
-  /// Disables the starting buttons with the reason as their tool tip; an empty reason enables them again.
+  /// Disables the buttons that start a run, with the reason as their tool tip. An empty reason enables them again.
   void hold(const QString& why);
   /// Adds a line to the log.
   void say(const QString& text);
@@ -41,7 +41,7 @@ class RunDock : public QWidget {
   void refuse(const QString& why);
   /// Called before a run.
   virtual void clear() {}
-  /// Called after a run. `text` says what went wrong; empty: success.
+  /// Called after a run. `text` is the error message, or empty on success.
   virtual void finished(const QString& verb, int exit_code, const QString& text);
   /// Returns the folder for the run's files. It exists during the run and until the next one.
   [[nodiscard]] QString folder() const { return folder_->path(); }

@@ -95,7 +95,7 @@ void Field::place_slider(const QString& text) {
   const double value = (text.isEmpty() ? default_.value : text).toDouble(&ok);
   int nearest = text.isEmpty() && spec_.unset_is_most ? slider_->maximum() : 0;
   for (int i = 0; ok && i < spec_.choices.size(); ++i) {
-    // A value between two choices: the lower one.
+    // For a value between two choices, use the lower one.
     if (spec_.choices[i].toDouble() <= value) nearest = i;
   }
   slider_->setValue(nearest);
@@ -110,7 +110,7 @@ void Field::show_value(const FieldValue& value) {
     box_->lineEdit()->setModified(false);
   }
   QFont font = this->font();
-  font.setBold(value.edited);  // on the label, because a bold value would need a wider field
+  font.setBold(value.edited);  // the label is bold, because a bold value would need a wider field
   label_->setFont(font);
   place_slider(value.text);
 }
@@ -154,7 +154,7 @@ ScenarioDock::ScenarioDock(Workbench& bench, QWidget* parent) : QWidget(parent),
   add_group(tr("Scheduler"), groups.scheduler);
   add_group(tr("Machine and model"), groups.machine);
   column_->addStretch();
-  // Makes room, so that the scroll bar hides nothing of the form.
+  // Make room, so that the scroll bar covers nothing of the form.
   inner->adjustSize();
   scroll->setMinimumWidth(inner->minimumSizeHint().width() + scroll->verticalScrollBar()->sizeHint().width());
 }
@@ -169,7 +169,7 @@ void ScenarioDock::add_group(const QString& title, const std::vector<FieldSpec>&
     fields_.push_back(field);
     connect(field, &Field::entered, this,
             [this](const QString& path, const QString& text) { bench_.set_value(path, text); });
-    // The next drag of the same slider is a new step to undo.
+    // A new drag of the same slider must be a separate undo step.
     connect(field, &Field::released, this, [this] { bench_.session().end_merge(); });
   }
   column_->addWidget(group);
@@ -281,7 +281,7 @@ void ScenarioDock::refresh_load() {
   values_->setPlaceholderText(at >= 0 ? QString() : tr("the study's own load: %1").arg(load.kind));
 }
 
-// Shows results of the simulation: which field caused a failure, and the defaults that it used.
+// Shows what the simulation reported: which field caused a failure, and the defaults that it used.
 void ScenarioDock::refresh_findings() {
   refresh_problems();
   const FieldDefaults& defaults = bench_.curves().outline().defaults;

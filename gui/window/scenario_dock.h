@@ -23,9 +23,9 @@ namespace plimsoll::gui {
 struct FieldSpec {
   QString path, label, help;
   QStringList choices;
-  bool slider = false;         // a slider over the choices
-  bool unset_is_most = false;  // without a value or a default the slider is at its upper end instead of its lower
-  QString unset = {};          // text of the empty field if its default is unknown
+  bool slider = false;         // has a slider over the choices
+  bool unset_is_most = false;  // without a value and a default, the slider is at its upper end, not its lower
+  QString unset = {};          // text of the empty field when its default is unknown
 };
 
 // The fields of the form, with choices from the catalogue (scenario_fields.cpp).
@@ -43,7 +43,7 @@ class Field final : public QWidget {
   Field(FieldSpec spec, QWidget* parent);
   /// Shows what the scenario states; does not emit entered().
   void show_value(const FieldValue& value);
-  /// Sets the default shown in the empty field; nullptr: unknown.
+  /// Sets the default shown in the empty field; nullptr if it is unknown.
   void show_default(const FieldDefault* value);
   /// Shows the error of this field beside it; empty: none.
   void show_problem(const QString& text);
@@ -60,7 +60,7 @@ class Field final : public QWidget {
   void place_slider(const QString& text);
   [[nodiscard]] QString unset_text() const { return spec_.unset.isEmpty() ? tr("default") : spec_.unset; }
   FieldSpec spec_;
-  FieldDefault default_;  // an empty value: unknown
+  FieldDefault default_;  // its value is empty if unknown
   QLabel *label_ = nullptr, *problem_ = nullptr;
   QComboBox* box_ = nullptr;
   QSlider* slider_ = nullptr;

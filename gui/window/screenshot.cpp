@@ -25,7 +25,7 @@ void write_screenshot(Workbench& bench, MainWindow& window, const QString& view,
     return !bench.is_busy() && !bench.tasks().busy() && window.current_view()->is_ready() &&
            window.decision().run().state() == ChildRun::State::idle;
   };
-  int quiet = 0;  // several idle turns, because results may start further work
+  int quiet = 0;  // count several idle turns, because results may start further work
   while (quiet < 5) {
     QApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents, 20);
     quiet = ready() ? quiet + 1 : 0;

@@ -85,9 +85,9 @@ void TimelinePage::refresh_choice(const PointDetails& details) {
           ? tr("Measured files: %1").arg(details.measured_from)
           : tr("Measure this scenario (Ctrl+M), or add the points.csv of a run with --requests and --timeline") +
                 (details.measured_from.isEmpty() ? QString() : QStringLiteral("\n") + details.measured_from));
-  // The point that was shown had measurements, this one has none.
+  // The point shown before had measurements, this one has none.
   if (!details.measured && side_->currentIndex() != 0) {
-    // Without its signal: refresh() runs already and would call itself.
+    // Block the signal: refresh() is already running and would call itself.
     const QSignalBlocker quiet(side_);
     side_->setCurrentIndex(0);
   }
@@ -148,7 +148,7 @@ PlotContent TimelinePage::difference_strip(const QString& title, const StepValue
   PlotContent content;
   content.x = {QString(), false, true};
   content.y = {title, false, true};
-  // A replica may have steps in one of the two runs only.
+  // A replica may have steps in only one of the two runs.
   const std::int32_t replicas = std::max(replicas_of(details.steps), replicas_of(details.measured->steps));
   for (std::int32_t r = 0; r < replicas; ++r) {
     content.series.push_back(stepped(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// One point over time: its requests as bars above the batch, the KV blocks and the queue. Shows the simulation, a
-// measurement if a run left its files, and the difference of the two.
+// One point over time: its requests as bars, and below them the batch, the KV blocks and the queue. Shows the
+// simulation, a measurement if a run left its files, and the difference between the two.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// A view: one picture of the workbench, its data as a table, and its name for menus and `--view`.
+// A view: a picture of the workbench, its data as a table, and its name for menus and `--view`.
 #pragma once
 
 #include <QStringList>
@@ -18,7 +18,7 @@ struct TableData {
   QStringList headers;
   std::vector<QStringList> rows;
 };
-/// Formats as in RFC 4180 for ",", as tab-separated text for "\t".
+/// Formats the table as in RFC 4180 for ",", or as tab-separated text for "\t".
 [[nodiscard]] QString table_text(const TableData& table, QChar separator);
 
 /// Views keep no results: they draw those of the workbench, which outlives them.
@@ -35,7 +35,7 @@ class View : public QWidget {
   virtual void set_theme(const Theme& theme) = 0;
   /// Returns the figures of the picture.
   [[nodiscard]] virtual TableData table() const = 0;
-  /// Starts the computations that the picture needs besides the curves. Called when the view comes to the front.
+  /// Starts computations that the picture needs in addition to the curves. Called when the view comes to the front.
   virtual void prepare() {}
   virtual void reset_zoom() {}
   virtual void zoom_back() {}

@@ -23,7 +23,7 @@ Waterfall::Waterfall(QWidget* parent) : QWidget(parent) {
 void Waterfall::show_requests(const std::vector<sim::RequestRow>& requests) {
   const bool same =
       requests.size() == requests_.size() && (requests.empty() || requests.back().end == requests_.back().end);
-  // Keeps the user's zoom when the same run is shown again.
+  // If the same run is shown again, keep the user's zoom.
   if (same) return;
   requests_ = requests;
   std::stable_sort(requests_.begin(), requests_.end(),
@@ -54,7 +54,7 @@ void Waterfall::zoom(double factor, double around) {
   set_range(around - (around - low_) * factor, around + (high_ - around) * factor);
 }
 
-// The strips below have their axis on the left. This one leaves the same margin, so that equal times are aligned.
+// The strips below have their axis on the left. Leave the same margin here, so that equal times are aligned.
 QRectF Waterfall::area() const {
   const double unit = fontMetrics().horizontalAdvance(QStringLiteral("00"));
   const double left =
@@ -64,7 +64,7 @@ QRectF Waterfall::area() const {
 
 double Waterfall::pixel(double second) const {
   const QRectF box = area();
-  // Clamped to just outside of the area, where the painter clips.
+  // Clamp to just outside the area, where the painter clips.
   return box.left() + std::clamp((second - low_) / (high_ - low_), -0.01, 1.01) * box.width();
 }
 
@@ -87,7 +87,7 @@ void Waterfall::paint_bars(QPainter& painter) {
   double painted = -1e9;
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     const double y = box.top() + height * static_cast<double>(i);
-    // At most one row per pixel.
+    // Draw at most one row per pixel.
     if (y - painted < 1 && height < 1) continue;
     painted = y;
     const sim::RequestRow& row = requests_[i];
@@ -98,7 +98,7 @@ void Waterfall::paint_bars(QPainter& painter) {
     };
     // A request that never reached a server waits until its end.
     const Nanos started = row.dispatched >= 0 ? row.dispatched : row.end;
-    // Drawn over each other: the wait before the server covers the start of the time to the first token.
+    // The bars overlap: the wait before the server covers the start of the time to the first token.
     bar(row.arrival, row.first_token >= 0 ? row.first_token : row.end, theme_->colour(1));
     bar(row.arrival, started, theme_->frame);
     if (row.first_token >= 0) bar(row.first_token, row.end, theme_->colour(0));
@@ -130,7 +130,7 @@ void Waterfall::keyPressEvent(QKeyEvent* event) {
   switch (event->key()) {
     case Qt::Key_A:
     case Qt::Key_Left: {
-      // Stops at the edge without changing the width of the range.
+      // At the edge the range stops and keeps its width.
       const double step = std::min(low_, 0.2 * span);
       set_range(low_ - step, high_ - step);
       return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Requests over time as bars: waiting, until the first token, until the last. It draws one row per request. With more
-// rows than pixels it draws only rows that get a pixel of their own.
+// Requests over time as bars: waiting, until the first token, until the last one. Each request is a row. If there are
+// more rows than pixels, only rows that get their own pixel are drawn.
 #pragma once
 
 #include <QWidget>
@@ -37,7 +37,7 @@ class Waterfall final : public QWidget {
   void zoom(double factor, double around);
   void paint_bars(QPainter& painter);
   void paint_legend(QPainter& painter);
-  std::vector<sim::RequestRow> requests_;  // by arrival
+  std::vector<sim::RequestRow> requests_;  // sorted by arrival
   const Theme* theme_ = &light_theme();
   double low_ = 0, high_ = 1, end_ = 1;
 };

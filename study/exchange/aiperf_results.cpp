@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One object whose members are metrics: {"unit": "ms", "avg": 12.5, "p50": ...}; newer versions put them into
-// "records".
+// The file is one object whose members are metrics: {"unit": "ms", "avg": 12.5, "p50": ...}. Newer versions put them
+// into "records".
 #include <fmt/format.h>
 
 #include <array>

@@ -17,7 +17,7 @@ namespace plimsoll::study {
 namespace {
 
 struct Alias {
-  std::string_view name, column;  // times: the column without its statistic and unit
+  std::string_view name, column;  // for times: the column without statistic and unit
 };
 
 constexpr auto kTimes = std::to_array<Alias>({{"ttft", "ttft"},
@@ -123,7 +123,7 @@ auto find_in(const Table& table, std::string_view name) {
   });
 }
 
-// "P90 TTFT (ms)" as {"p90", "ttft", "ms"}.
+// Splits a header: "P90 TTFT (ms)" becomes {"p90", "ttft", "ms"}.
 std::vector<std::string> words_of(std::string_view name) {
   std::vector<std::string> words(1);
   for (const char c : name) {
@@ -143,10 +143,10 @@ std::string joined(const std::vector<std::string>& words) { return fmt::format("
 struct Known {
   std::string column;
   bool is_time = false;
-  std::optional<double> scale;  // from the unit in the name; 1 for columns without a unit
+  std::optional<double> scale;  // factor from the unit in the name; 1 if the column has no unit
 };
 
-// The column of points.csv that a name denotes.
+// Finds the column of points.csv that a header name means.
 std::optional<Known> known_column(std::string_view name) {
   std::vector<std::string> words = words_of(name);
   std::string_view statistic = "mean";
@@ -175,10 +175,10 @@ std::optional<Known> known_column(std::string_view name) {
 constexpr std::size_t kMaxShown = 20;  // columns in a message
 constexpr std::size_t kMaxName = 40;   // characters of each
 
-// ---- a table ----------------------------------------------------------------------------------------------------
+// ---- reading a table --------------------------------------------------------------------------------------------
 
 struct Column {
-  std::string ours;  // empty: not read
+  std::string ours;  // column of points.csv; empty: ignored
   double scale = 1;
 };
 
@@ -211,7 +211,7 @@ std::vector<Column> read_header(const std::vector<CsvField>& header, const Where
     }
     columns[static_cast<std::size_t>(found - header.begin())] = mapped(map);
   }
-  // What --map states comes first: a column that is known by its name does not replace it.
+  // Mappings of --map come first: a column recognised by its name does not replace them.
   const auto taken = [&](std::string_view ours) {
     return std::any_of(columns.begin(), columns.end(), [&](const Column& c) { return c.ours == ours; });
   };
@@ -223,7 +223,7 @@ std::vector<Column> read_header(const std::vector<CsvField>& header, const Where
     }
     const std::optional<Known> known = known_column(header[i].text);
     if (!known || taken(known->column)) continue;
-    // Times without a unit are not guessed: milliseconds read as seconds would look plausible.
+    // The unit of a time is never guessed: milliseconds read as seconds would look plausible.
     if (known->scale)
       columns[i] = {known->column, *known->scale};
     else
@@ -265,7 +265,7 @@ void read_cell(const CsvField& field, const Column& column, const Where& where, 
   if (field.text.empty() || column.ours.empty()) return;
   const auto is_in = [&](const auto& list) { return std::find(list.begin(), list.end(), column.ours) != list.end(); };
   if (is_in(kLabels)) return draft.text(column.ours, field.text);
-  if (column.ours == kRate && field.text == "inf") return;  // as fast as the concurrency lets it
+  if (column.ours == kRate && field.text == "inf") return;  // as fast as the concurrency allows
   const double value = number_of(field, column, where);
   if (is_in(kCounts))
     draft.count(column.ours, value);
@@ -298,7 +298,7 @@ ColumnMap read_column_map(const std::string& text) {
                     figure, near.empty() ? "" : fmt::format(", did you mean '{}'?", near)));
   }
   map.ours = known->column;
-  // The last colon separates the unit; names of columns may contain colons.
+  // The unit follows the last colon, because column names may contain colons.
   const std::size_t colon = map.theirs.rfind(':');
   if (colon == std::string::npos) return map;
   const auto unit = find_in(kUnits, map.theirs.substr(colon + 1));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Points from any CSV: columns are known by their names and units, or as the user maps them; private to study/exchange.
+// Reads points from any CSV. Columns are recognised by name and unit, or mapped by the user. Private to study/exchange.
 #pragma once
 
 #include <optional>
@@ -11,21 +11,21 @@
 
 namespace plimsoll::study {
 
-/// Where a column of points.csv is found in another table.
+/// Maps a column of another table to a column of points.csv.
 struct ColumnMap {
   std::string ours;             // column of points.csv, or kConcurrency or kRate
-  std::string theirs;           // as the table's header has it
-  std::optional<double> scale;  // from their unit to ours; nothing where their name is to say the unit
+  std::string theirs;           // name in the other table's header
+  std::optional<double> scale;  // factor from their unit to ours; none: take the unit from the column's name
 };
 
-/// Columns accepted besides those of points.csv; each states load_kind and load_value at once.
+/// Columns accepted besides those of points.csv; each one gives both load_kind and load_value.
 inline constexpr std::string_view kConcurrency = "concurrency", kRate = "rate";
 
-/// Of "ttft=first_token_ms", "ttft=first_token:ms": figures are named as in points.csv, or shorter (ttft, p90_ttft,
-/// tpot, latency, input_tokens, rate, concurrency). Throws InputError for a figure or unit that is not known.
+/// Parses "ttft=first_token_ms" or "ttft=first_token:ms". Metrics are named as in points.csv, or shorter (ttft,
+/// p90_ttft, tpot, latency, input_tokens, rate, concurrency). Throws InputError for an unknown metric or unit.
 [[nodiscard]] ColumnMap read_column_map(const std::string& text);
 
-/// One point a row. `text` is the whole table, with a header. Throws InputError with file:line:column.
+/// Returns one point per row. `text` is the whole table with its header. Throws InputError with file:line:column.
 [[nodiscard]] std::vector<PointDraft> read_csv_results(const std::string& text, const std::string& file,
                                                        const std::vector<ColumnMap>& maps);
 

@@ -61,7 +61,7 @@ std::optional<double> arrival_cv(const ImportedPoint& p) {
   return cv ? cv : number(p, kSweptArrivalCv);
 }
 
-// All cells, so that `import` restores the same point to the last digit. Swept keys are not among the columns.
+// Writes all cells, so that `import` restores the same point to the last digit. Swept keys are not included.
 ordered_json own_object(const ImportedPoint& p) {
   static const std::vector<std::string> kColumns = point_columns({});
   ordered_json object = ordered_json::object();
@@ -71,15 +71,15 @@ ordered_json own_object(const ImportedPoint& p) {
   return object;
 }
 
-// The shape of the gamma distribution of the gaps: vLLM's burstiness, AIPerf's smoothness. 1 is a Poisson process.
+// Returns the shape of the gaps' gamma distribution: vLLM's burstiness, AIPerf's smoothness. 1 is a Poisson process.
 std::optional<double> gap_shape(const ImportedPoint& p) {
   if (text(p, "load_kind") == load::load_kind(load::Poisson{})) return 1;
   const auto cv = arrival_cv(p);
   return cv && *cv > 0 ? std::optional(1 / (*cv * *cv)) : std::nullopt;
 }
 
-// A burst is a run without a rate and without a cap. A trace or a script has no form there: neither rate nor cap is
-// stated.
+// A burst is written as a run without rate and without cap. The format cannot describe a trace or a script: both fields
+// are left out.
 void put_vllm_load(ordered_json& object, const ImportedPoint& p) {
   const std::optional<double> load = number(p, "load_value");
   const load::LoadQuantity quantity = load::load_kind_named(text(p, "load_kind")).quantity;
@@ -107,6 +107,7 @@ ordered_json vllm_object(const ImportedPoint& p) {
   put(object, "duration", number(p, "duration_s"));
   put(object, "completed", completed);
   put(object, "failed", completed ? std::optional(failed) : std::nullopt);
+  // vLLM writes total tokens, so the means are multiplied by the number of completed requests.
   for (const auto& [ours, theirs] :
        {Name{"input_tokens_mean", "total_input_tokens"}, Name{"output_tokens_mean", "total_output_tokens"}}) {
     const auto mean = number(p, ours);
@@ -125,7 +126,7 @@ ordered_json vllm_object(const ImportedPoint& p) {
 
 ordered_json average_of(std::string_view unit, double value) { return {{"unit", unit}, {"avg", value}}; }
 
-// Its own options by their names: --concurrency, --request-rate with --arrival-pattern, --fixed-schedule.
+// AIPerf's options by name: --concurrency, --request-rate with --arrival-pattern, --fixed-schedule.
 ordered_json aiperf_config(const ImportedPoint& p) {
   ordered_json config = {{"model", text(p, "model")}};
   const std::string kind = text(p, "load_kind");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The formats that import_results knows, one function each; private to study/exchange. Fields and units are those of
-// the tools' own exporters (docs/import.md names the versions).
+// The formats that import_results reads, one function each; private to study/exchange. Fields and units are those of
+// the tools' own exporters (docs/import.md gives the versions).
 #pragma once
 
 #include <array>
@@ -15,25 +15,27 @@ namespace plimsoll::study {
 
 inline constexpr double kSecondsPerMillisecond = 1e-3;
 
-/// The object that `export` adds to the tools' fields: the point's cells by their columns.
+/// The object that `export` adds to the tools' own fields: the point's cells by column.
 inline constexpr std::string_view kOwnObject = "plimsoll";
-/// The spread of a gamma load's gaps; as the column of a swept key in older files.
+/// The coefficient of variation of a gamma load's gaps, and its column in older files, where it was a swept key.
 inline constexpr std::string_view kArrivalCv = "arrival_cv", kSweptArrivalCv = "workload.load.gamma.cv";
-/// AIPerf's pattern of requests that are sent as soon as a cap allows; without a cap all at once.
+/// AIPerf's pattern that sends requests as soon as a cap allows; without a cap, all at once.
 inline constexpr std::string_view kAllAtOnce = "concurrency_burst";
 
-/// Whether a column of points.csv holds a text; the others hold numbers and flags.
+/// Returns whether a column of points.csv holds text; the others hold numbers and flags.
 [[nodiscard]] bool is_text_column(std::string_view column);
 
 /// Collects a point's cells and notes.
 class PointDraft {
  public:
   void text(std::string_view column, const std::optional<std::string>& value);
+  /// Adds a number times `scale`, if there is a value and points.csv has the column.
   void number(std::string_view column, std::optional<double> value, double scale = 1);
+  /// Replaces a count, if there is a value. Throws InputError if it is not a whole number.
   void count(std::string_view column, std::optional<double> value);
-  /// Replaces the load; a kind without the value that it needs is not stated.
+  /// Replaces the load; ignored if `kind` needs a value and there is none.
   void load(std::string_view kind, std::optional<double> value);
-  /// Replaces a cell, whatever it holds.
+  /// Replaces a cell whatever it holds.
   void cell(std::string_view column, Cell value);
   void note(std::string text) { notes_.push_back(std::move(text)); }
   [[nodiscard]] bool has(std::string_view column) const { return point_.find(column) != nullptr; }
@@ -45,7 +47,7 @@ class PointDraft {
   std::vector<std::string> notes_;
 };
 
-/// `vllm bench serve --save-result`; SGLang's and older vLLM's benchmark_serving write the same fields.
+/// `vllm bench serve --save-result`; benchmark_serving of SGLang and of older vLLM writes the same fields.
 [[nodiscard]] bool is_vllm(const ForeignValue& document);
 [[nodiscard]] PointDraft read_vllm(const ForeignValue& document);
 
@@ -53,7 +55,7 @@ class PointDraft {
 [[nodiscard]] bool is_aiperf(const ForeignValue& document);
 [[nodiscard]] PointDraft read_aiperf(const ForeignValue& document);
 
-/// guidellm benchmarks.json: several points.
+/// guidellm benchmarks.json; may hold several points.
 [[nodiscard]] bool is_guidellm(const ForeignValue& document);
 [[nodiscard]] std::vector<PointDraft> read_guidellm(const ForeignValue& document);
 

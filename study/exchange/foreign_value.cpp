@@ -8,7 +8,7 @@
 namespace plimsoll::study {
 namespace {
 
-// How a value looks in a message.
+// Formats a value for a message.
 std::string shown(const nlohmann::json& value) {
   constexpr std::size_t kMaxLength = 40;
   std::string text = value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // {"metadata": …, "benchmarks": [{"config": {"strategy": …}, "metrics": {name: {"successful": {"mean",
-// "percentiles"}}}}]}. request_latency is in seconds, names that end in _ms in milliseconds. Its time per output token
-// is a request's latency over its tokens, the first one included; its inter-token latency is a mean over each request,
+// "percentiles"}}}}]}. request_latency is in seconds; names that end in _ms are in milliseconds. Its time per output
+// token is a request's latency over all its tokens, including the first. Its inter-token latency is a mean per request,
 // which is our TPOT.
 #include <fmt/format.h>
 
@@ -32,7 +32,7 @@ std::optional<double> average(const ForeignValue& metrics, std::string_view name
   return found ? found->number("mean") : std::nullopt;
 }
 
-// Version 2 keeps the strategy in "config", earlier ones in "args".
+// Version 2 has the strategy in "config", earlier versions in "args".
 std::optional<ForeignValue> strategy_of(const ForeignValue& benchmark) {
   for (const char* holder : {"config", "args"}) {
     const auto inner = benchmark.find(holder);

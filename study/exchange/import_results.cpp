@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 5> kFormats = {"vllm", "aiperf", "guidell
 constexpr int kDeepest = 64;
 constexpr std::size_t kMaxSize = std::size_t{256} << 20U, kPiece = 1U << 16U;  // bytes
 
-// Plain or gzip. A text has no NUL byte at its start, so endless input (/dev/zero) is rejected at once.
+// Reads a plain or gzip file. Text contains no NUL bytes, so endless input (/dev/zero) is rejected at once.
 std::string read_whole(const std::string& file) {
   std::error_code error;
   if (std::filesystem::is_directory(file, error))
@@ -68,7 +68,7 @@ json parse(std::string_view text, const std::string& file, std::size_t first_lin
   }
 }
 
-// Python writes Infinity and NaN, which JSON does not have: a text "inf" and null here, on the same lines.
+// Python writes Infinity and NaN, which JSON does not have. They become the text "inf" and null, on the same lines.
 std::string without_python_numbers(const std::string& text) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kWords = {
       {{"-Infinity", "null"}, {"Infinity", "\"inf\""}, {"NaN", "null"}}};
@@ -92,7 +92,7 @@ std::string without_python_numbers(const std::string& text) {
   return out;
 }
 
-// One document; or as many as there are lines, where the first line is one by itself and not the last.
+// Parses one document; or one per line, if the first line is a document by itself and not the last line.
 std::vector<json> documents_in(const std::string& text, const std::string& file) {
   std::vector<json> documents;
   const std::size_t end = text.find('\n');
@@ -129,7 +129,7 @@ std::vector<PointDraft> read_document(std::string_view format, const ForeignValu
   return {read_vllm(document)};
 }
 
-// The object that `export` added.
+// Reads the object that `export` added.
 void read_own(const ForeignValue& document, PointDraft& draft) {
   const auto own = document.find(kOwnObject);
   if (!own || !own->is_object()) return;
@@ -169,7 +169,7 @@ void add_notes(const PointDraft& draft, std::vector<std::string>& notes) {
     if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
 }
 
-// Without these columns a point cannot be simulated beside.
+// Notes missing columns without which a point cannot be simulated for comparison.
 void note_missing(ImportedResults& results) {
   for (const char* column : {"model", "hardware", "engine", "load_kind", "input_tokens_mean", "output_tokens_mean"}) {
     const auto lacking =
@@ -255,7 +255,7 @@ void PointDraft::text(std::string_view column, const std::optional<std::string>&
 
 void PointDraft::number(std::string_view column, std::optional<double> value, double scale) {
   static const std::vector<std::string> known = point_columns({});
-  if (!value || std::find(known.begin(), known.end(), column) == known.end()) return;  // itl_p90_s: not one of ours
+  if (!value || std::find(known.begin(), known.end(), column) == known.end()) return;  // itl_p90_s: not in points.csv
   point_.cells.emplace_back(column, *value * scale);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One object a point: throughput per GPU, times in seconds under mean_, median_, pNN_.
+// The file has one object per point: throughput per GPU, times in seconds as mean_, median_, pNN_.
 #include <fmt/format.h>
 
 #include <array>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One object a run: totals, then mean_, median_, pNN_ of ttft, tpot, itl and e2el in milliseconds, those that
-// --percentile-metrics asked for; with --save-detailed a list for each request, in seconds.
+// The file has one object per run: totals, then mean_, median_, pNN_ of those of ttft, tpot, itl and e2el that
+// --percentile-metrics requested, in milliseconds. With --save-detailed it also has lists with one value per request,
+// in seconds.
 #include <fmt/format.h>
 
 #include <array>
@@ -27,17 +28,17 @@ void read_load(const ForeignValue& document, PointDraft& draft) {
   const auto requested = document.find("request_rate");
   if (requested && requested->raw() != "inf") rate = requested->as_number();
   const std::optional<double> concurrency = document.number("max_concurrency");
-  if (!rate) {  // "inf": as fast as the cap lets them
+  if (!rate) {  // "inf": as fast as the cap allows
     if (concurrency)
       draft.load("closed_loop", concurrency);
     else if (requested)
       draft.load("burst", document.number("num_prompts"));
-    return;  // neither rate nor cap: the load is not stated
+    return;  // neither rate nor cap: the load is unknown
   }
   const double burstiness = document.number("burstiness").value_or(1);
   draft.load(burstiness == 1 ? "poisson" : "gamma", rate);
   if (burstiness != 1 && burstiness > 0)
-    draft.number(kArrivalCv, 1 / std::sqrt(burstiness));  // of gaps with that shape
+    draft.number(kArrivalCv, 1 / std::sqrt(burstiness));  // the cv of gaps with that shape
   if (concurrency)
     draft.note(
         fmt::format("the client held no more than {} requests open: the rate may not have been reached", *concurrency));
@@ -61,7 +62,7 @@ double mean(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-// Latency and latency per token of each request from --save-detailed; a request that failed has no tokens.
+// Computes latency and latency per token of each request from --save-detailed. A failed request has no tokens.
 void read_details(const ForeignValue& document, PointDraft& draft) {
   if (!document.has("ttfts") || !document.has("itls") || !document.has("output_lens")) return;
   const ForeignValue first = document.list("ttfts"), gaps = document.list("itls"),
@@ -83,6 +84,7 @@ void read_details(const ForeignValue& document, PointDraft& draft) {
   if (latencies.empty()) return;
   draft.number("latency_per_token_mean_s", mean(per_token));
   draft.number("latency_per_token_p90_s", sched::quantile(per_token, 0.9));
+  // Saved statistics of the latency take precedence over recomputed ones.
   if (draft.has("latency_mean_s")) return;
   draft.number("latency_mean_s", mean(latencies));
   constexpr std::array<std::pair<std::string_view, double>, 4> kOf = {
@@ -101,7 +103,7 @@ bool is_vllm(const ForeignValue& document) {
 PointDraft read_vllm(const ForeignValue& document) {
   PointDraft draft;
   draft.text("model", document.text("model_id"));
-  // "openai-chat" names the interface, not the engine behind it.
+  // "openai-chat" is the name of the interface, not of the engine behind it.
   const auto backend = document.has("endpoint_type") ? document.text("endpoint_type") : document.text("backend");
   if (backend && !backend->starts_with("openai")) draft.text("engine", backend);
   draft.count("tp", document.number("tensor_parallel_size"));

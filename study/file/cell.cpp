@@ -31,7 +31,7 @@ std::string quoted_csv(const std::string& text) {
 std::string with_thousands(std::string digits) {
   const std::size_t end = std::min(digits.find('.'), digits.size());
   const std::size_t first = digits[0] == '-' ? 1 : 0;
-  if (end - first < 5) return digits;  // 1000 reads well; 10 000 needs the gap
+  if (end - first < 5) return digits;  // 1000 is readable as it is; 10 000 needs the gap
   for (std::size_t i = end; i > first + 3; i -= 3) digits.insert(i - 3, "\u202f");
   return digits;
 }

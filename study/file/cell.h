@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One cell of a result table, and its text in CSV, JSON and the terminal. Numbers are written in the shortest form that
-// reads back to the same value, whatever the locale.
+// reads back to the same value, independent of the locale.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,23 @@
 
 namespace plimsoll::study {
 
-/// monostate: not applicable, blank.
+/// monostate: blank, not applicable.
 using Cell = std::variant<std::monostate, std::string, double, std::int64_t, bool>;
 
-/// A blank cell for nullopt and NaN.
+/// Returns a blank cell for nullopt and NaN.
 [[nodiscard]] Cell number_cell(std::optional<double> value);
 
+/// Formats a number in the shortest form that reads back to the same value.
 [[nodiscard]] std::string number_text(double value);
-/// A number for display: grouped thousands, no exponent between 1e-6 and 1e12, at most `digits` significant digits.
+/// Formats a number for display: grouped thousands, at most `digits` digits, no exponent between 1e-6 and 1e12.
 [[nodiscard]] std::string reader_number(double value, int digits = 4);
-/// Unquoted text: "", "12.5", "true".
+/// Formats a cell as unquoted text: "", "12.5", "true".
 [[nodiscard]] std::string plain_text(const Cell& cell);
-/// plain_text, quoted as RFC 4180 asks where it holds a comma, a quote or a line break.
+/// plain_text(), quoted as RFC 4180 requires if it contains a comma, a quote or a line break.
 [[nodiscard]] std::string csv_text(const Cell& cell);
-/// A JSON value; blank is null.
+/// Formats a cell as a JSON value; a blank cell is null.
 [[nodiscard]] std::string json_text(const Cell& cell);
-/// A JSON string with its quotes; bytes that are not UTF-8 become U+FFFD.
+/// Formats a JSON string with its quotes; bytes that are not valid UTF-8 become U+FFFD.
 [[nodiscard]] std::string json_quoted(std::string_view text);
 
 [[nodiscard]] std::string csv_line(const std::vector<Cell>& cells);

@@ -209,7 +209,7 @@ const std::array<NotModelled, 11> kFeatures{{
       "ring_attention", "enable_prefill_cp", "attn_cp_size"}},
 }};
 
-// "--enable-expert-parallel", "option.enable_lora" and "MAX_LORAS" in the form of the list.
+// Converts "--enable-expert-parallel", "option.enable_lora" or "MAX_LORAS" to the spelling used in the list.
 std::string plain(std::string_view key) {
   if (key.starts_with("option.")) key.remove_prefix(7);
   while (key.starts_with('-')) key.remove_prefix(1);
@@ -221,7 +221,7 @@ std::string plain(std::string_view key) {
   return out;
 }
 
-// Values that ask for nothing: one rank, off.
+// Returns whether a value requests nothing, such as one rank or "off".
 bool is_off(const Node& value) {
   if (value.is_null()) return true;
   if (!value.is_scalar()) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Features of serving products that are known by name but not modelled. A study that asks for one is rejected
-// with the effect of their absence on the results. The user's page: docs/limits.md.
+// Features of serving products that are known by name but not modelled. A study that requests one is rejected, with the
+// effect that its absence would have on the results. The page for users is docs/limits.md.
 #pragma once
 
 #include <span>
@@ -14,23 +14,23 @@ namespace plimsoll::study {
 
 struct NotModelled {
   std::string_view name;               // "expert parallelism"
-  std::string_view effect;             // effect of its absence on the results: direction, rough size
-  std::string_view source;             // of the size
-  std::string_view instead;            // what to do; empty: nothing
-  std::vector<std::string_view> keys;  // spellings without dashes before, with '_' between words, in lower case
+  std::string_view effect;             // how its absence changes the results: direction, rough size
+  std::string_view source;             // source of the size
+  std::string_view instead;            // what to do instead; empty: nothing
+  std::vector<std::string_view> keys;  // spellings in lower case, without leading dashes, words joined by '_'
 };
-/// In the order of docs/limits.md.
+/// All features, in the order of docs/limits.md.
 [[nodiscard]] std::span<const NotModelled> not_modelled();
-/// The feature that a key asks for, in any product's spelling ("--enable-expert-parallel"); nullptr: none.
+/// Returns the feature that a key requests, in any product's spelling ("--enable-expert-parallel"); nullptr if none.
 [[nodiscard]] const NotModelled* feature_of(std::string_view key);
-/// One feature by its name; aborts for a name that is not in the list.
+/// Returns the feature with this name; aborts if it is not in the list.
 [[nodiscard]] const NotModelled& not_modelled(std::string_view name);
 
-/// "NAME is not modelled; effect: … (source: …) … See docs/limits.md".
+/// Returns "NAME is not modelled; effect: … (source: …) … See docs/limits.md".
 [[nodiscard]] std::string text_of(const NotModelled& feature);
-/// Throws InputError at the first key of a map that is not `known` and asks for such a feature.
+/// Throws InputError for the first key of a map that is not among `known` and requests such a feature.
 void refuse_not_modelled(const configs::Node& map, std::span<const std::string_view> known);
-/// The same for one key with its value.
+/// Does the same for one key with its value.
 void refuse_not_modelled(const std::string& key, const configs::Node& value, const Where& where);
 
 }  // namespace plimsoll::study

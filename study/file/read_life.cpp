@@ -15,9 +15,9 @@ using Keys = std::vector<std::string_view>;
 
 constexpr std::int32_t kMostScaled = 10'000;
 constexpr std::int32_t kMostPoints = 10'000;
-constexpr Nanos kHighResolution = 10'000'000'000;  // data points of concurrency
+constexpr Nanos kHighResolution = 10'000'000'000;  // default period between data points of concurrency
 
-constexpr Seconds kMinLength(1e-3);  // of repeated events: shorter periods would flood a run with events
+constexpr Seconds kMinLength(1e-3);  // of repeated events: shorter periods would flood a run
 
 Nanos nanos(Seconds time) { return std::llround(time.count() * 1e9); }
 
@@ -54,7 +54,7 @@ sched::AutoscalingConfig read_autoscaling(const configs::Node& node) {
   take_time(section, "in_time", config.in_time);
   take_time(section, "scale_out_cooldown", config.out_cooldown);
   take_time(section, "scale_in_cooldown", config.in_cooldown);
-  // No default: it is minutes in practice, and it determines the cost of a peak.
+  // No default: in practice it takes minutes, and it determines the cost of a peak.
   config.start_up = nanos(section.need("start_up", "5 min").as_seconds());
   return config;
 }

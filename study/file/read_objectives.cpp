@@ -15,7 +15,7 @@ using Keys = std::vector<std::string_view>;
 
 constexpr std::array<std::string_view, 5> kMetrics = {"latency", "ttft", "tpot", "itl", "latency_per_token"};
 
-// "p99_itl", "p99.9_ttft", "mean_latency"; nullopt for any other key.
+// Parses "p99_itl", "p99.9_ttft", "mean_latency"; returns nullopt for any other key.
 std::optional<sched::Slo::Bound> bound_named(std::string_view key) {
   const std::size_t underscore = key.find('_');
   if (underscore == std::string_view::npos) return {};
@@ -38,7 +38,7 @@ std::optional<sched::Slo::Bound> bound_named(std::string_view key) {
   return {};
 }
 
-// The names that "nearest known key" may propose: the usual percentiles of every metric.
+// The names that "nearest known key" may suggest: the usual percentiles of every metric.
 Keys slo_keys(const Node& node, std::vector<std::string>& storage) {
   for (const char* const statistic : {"mean", "p50", "p90", "p95", "p99"}) {
     for (const std::string_view metric : kMetrics) storage.push_back(fmt::format("{}_{}", statistic, metric));
@@ -53,7 +53,7 @@ Keys slo_keys(const Node& node, std::vector<std::string>& storage) {
   return keys;
 }
 
-/// The keys of `search` that are lists of values of the study, in the order in which candidates are named.
+/// The keys of `search` that list values of a study's key, in the order in which candidates are named.
 struct AxisKey {
   std::string_view key, path;
 };
@@ -69,7 +69,7 @@ constexpr std::array<AxisKey, 11> kAxes = {{{"instances", "hardware"},
                                             {"prefill_token_budget", "scheduler.prefill_token_budget"},
                                             {"mem_fraction", "scheduler.mem_fraction"}}};
 
-// Whole numbers, and 0 for "max"; each once, as a deployment that stands there twice would tie with itself.
+// Reads whole numbers, with 0 for "max". Each is kept once, because a deployment listed twice would tie with itself.
 std::vector<std::int32_t> counts(const Section& section, std::string_view key) {
   std::vector<std::int32_t> out;
   const auto node = section.find(key);
@@ -83,7 +83,7 @@ std::vector<std::int32_t> counts(const Section& section, std::string_view key) {
   return out;
 }
 
-// The key already says "per second", so a bare number is accepted.
+// The key already means "per second", so a bare number is accepted.
 std::optional<double> rate_of(const Section& section, std::string_view key) {
   const auto node = section.find(key);
   if (!node) return {};

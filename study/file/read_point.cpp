@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, 22> kStudyKeys = {
     "slo",     "seed",    "replications", "sweep",           "models",   "search",
     "weights", "prompts", "script_step",  "engine_front_end"};
 
-// A path is relative to the study; a name is not.
+// A path is relative to the study's folder; a name is not.
 void read_model_name(const std::string& text, const TraceStore& traces, PointSpec& spec) {
   const std::string path = traces.path_of(text);
   std::error_code error;
@@ -35,7 +35,7 @@ void read_model_name(const std::string& text, const TraceStore& traces, PointSpe
   spec.model_name = spec.model_is_file ? path : text;
 }
 
-// "4-bit" weights still keep a 16-bit cache.
+// Weights of 4 bits still use a 16-bit cache.
 model::DType default_kv_dtype(model::DType weights, const model::EngineProfile& engine) {
   if (weights == model::DType::fp8 && engine.fp8_cache) return weights;
   const bool wide = weights == model::DType::fp32 || weights == model::DType::bf16 || weights == model::DType::fp16;
@@ -54,7 +54,7 @@ void read_model(const Section& study, const Catalogue& catalogue, const TraceSto
 
 bool is_sixteen_bit(model::DType dtype) { return dtype == model::DType::fp16 || dtype == model::DType::bf16; }
 
-// The study's type, else the checkpoint's own. Of another type the checkpoint's scales and exceptions do not hold.
+// Uses the study's type, else the checkpoint's. The checkpoint's scales and exceptions hold only for its own type.
 void read_weight_dtype(const Section& study, PointSpec& spec) {
   const auto stated = study.find("dtype");
   if (stated) spec.weight_dtype = stated->as_dtype();
@@ -62,6 +62,7 @@ void read_weight_dtype(const Section& study, PointSpec& spec) {
   if (!spec.shape || !spec.shape->checkpoint) return;
   const model::Checkpoint& checkpoint = *spec.shape->checkpoint;
   if (!stated) spec.weight_dtype = checkpoint.dtype;
+  // A bf16 checkpoint runs in fp16 on an accelerator that supports only fp16.
   const bool no_bf16 = spec.hardware.accelerator && spec.hardware.accelerator->bf16.value <= 0 &&
                        spec.hardware.accelerator->fp16.value > 0;
   if (!stated && checkpoint.dtype == model::DType::bf16 && no_bf16) {
@@ -77,12 +78,13 @@ void read_weight_dtype(const Section& study, PointSpec& spec) {
     spec.notes.push_back(fmt::format("using dtype {} as stated; the checkpoint's is {} ({})",
                                      model::name(spec.weight_dtype), model::name(checkpoint.dtype), checkpoint.format));
   // A copy without the checkpoint: its scales and exceptions belong to its own type.
+  // The checkpoint's scales and exceptions do not apply to another type, so they are dropped.
   model::LlmShape shape = *spec.shape;
   shape.checkpoint.reset();
   spec.shape = std::make_shared<const model::LlmShape>(std::move(shape));
 }
 
-// Types that run as weights only say so.
+// Adds a note for weight types in which the accelerator does not compute.
 void note_widened(PointSpec& spec) {
   if (!spec.hardware.accelerator) return;
   const model::Accelerator& a = *spec.hardware.accelerator;
@@ -130,7 +132,7 @@ double read_usd(const Node& node) {
   return configs::parse_number(node.as_string()) ? node.as_number(0, 1e9) : node.as_usd().value;
 }
 
-// The user's own prices win over the catalogue's: an instance's, or so much for each accelerator.
+// The user's prices override those of the catalogue. They are stated per instance or per accelerator.
 void read_prices(const Section& study, const Catalogue& catalogue, Hardware& hardware) {
   constexpr std::string_view kGpuHour = "gpu_hour";
   const auto prices = study.find("prices");
@@ -161,7 +163,7 @@ bool is_this_machine(const Node& node) {
   return node.is_scalar() && configs::canonical_name(node.as_string()) == "this-machine";
 }
 
-// How many ranks share it is not known yet: see settle_this_machine.
+// How many ranks share the machine is not known yet: see settle_this_machine.
 Hardware read_this_machine(const Node& node, const Catalogue& catalogue, const PointSpec& spec) {
   Hardware hardware;
   hardware.label = "this-machine";
@@ -172,7 +174,7 @@ Hardware read_this_machine(const Node& node, const Catalogue& catalogue, const P
   return hardware;
 }
 
-// All ranks of all replicas share the machine; its own engine has been measured with it.
+// All ranks of all replicas share the machine. Its own engine was measured together with it.
 void settle_this_machine(PointSpec& spec) {
   Hardware& hardware = spec.hardware;
   if (!hardware.this_machine) return;
@@ -191,7 +193,7 @@ void settle_this_machine(PointSpec& spec) {
 
 void settle_machine(Hardware& hardware, const Catalogue& catalogue, const std::string& link, const Where& where) {
   hardware.label = fmt::format("{} x {}", hardware.accelerator->id, hardware.count);
-  if (!link.empty() || hardware.count > 1) {  // a GPU alone has nothing to talk to
+  if (!link.empty() || hardware.count > 1) {  // a single GPU needs no interconnect
     hardware.interconnect = catalogue.link(*hardware.accelerator, link, where);
   }
 }
@@ -211,7 +213,7 @@ Hardware read_machine(const Node& node, const Catalogue& catalogue) {
   return hardware;
 }
 
-// An instance's name, or accelerators as in "8xH100".
+// Reads an instance's name, or accelerators as in "8xH100".
 Hardware read_named(const Node& node, const std::string& month, const Catalogue& catalogue) {
   const std::string name = node.as_string();
   if (catalogue.has_instance(name)) return read_instance(node, month, catalogue);
@@ -229,7 +231,7 @@ Hardware read_named(const Node& node, const std::string& month, const Catalogue&
   return hardware;
 }
 
-// "2025-04"; nothing: the newest.
+// Reads a month such as "2025-04"; empty: the newest prices.
 std::string read_month(const Section& study) {
   const auto node = study.find("price_date");
   if (!node) return {};
@@ -278,7 +280,7 @@ std::shared_ptr<const model::EngineProfile> read_constant(const Node& engine) {
   profile.constant = cost;
   // A textbook queue: one request at a time unless the study says otherwise.
   profile.scheduler_policy = "none";
-  profile.calibrated = true;  // a stated cost is no estimate
+  profile.calibrated = true;  // a cost stated in the study is not an estimate
   return std::make_shared<const model::EngineProfile>(profile);
 }
 
@@ -297,7 +299,7 @@ std::shared_ptr<const configs::Engine> read_engine(const Section& study, const C
   return engine;
 }
 
-// A front end whose time with the engine nothing tells must not be predicted as none.
+// If the front end's time with this engine is unknown, it must not be predicted as zero.
 void read_front_end(const Section& study, PointSpec& spec) {
   const auto node = study.find("engine_front_end");
   if (!node) return;
@@ -339,7 +341,7 @@ void read_deployment(const Section& study, PointSpec& spec) {
   spec.places.failures = section.where("failures");
 }
 
-// A product's name for the degree, among the scheduler's settings.
+// Takes the TP or PP degree from a product's setting among the scheduler's settings.
 void take_degree(const std::optional<SchedulerSettings::Degree>& degree, bool stated, std::int32_t& value, bool* is_max,
                  Where* place) {
   if (!degree) return;
@@ -387,6 +389,7 @@ PointSpec read_point(const Node& root, const Catalogue& catalogue, TraceStore& t
   PointSpec spec;
   spec.name = study.text("study").value_or("");
   spec.places.study = root.where();
+  // Later sections use earlier ones: the engine's defaults, then the model, then the hardware.
   const auto engine = read_engine(study, catalogue, spec);
   read_front_end(study, spec);
   read_model(study, catalogue, traces, spec);

@@ -73,7 +73,7 @@ struct Setter {
 };
 using C = PolicyConfig;
 
-// `policy` and `variant` are read before the others.
+// `policy` and `variant` are read before these keys.
 const std::vector<Setter>& setters() {
   static const std::vector<Setter> kSetters = {
       {"max_running", [](C& c, const Node& n) { c.max_running = n.as_integer(1, kMaxCount); }},
@@ -146,7 +146,7 @@ PolicyVariant read_variant(PolicyKind policy, const Node& node) {
                                allowed.empty() ? "default" : fmt::format("{}", fmt::join(allowed, ", "))));
 }
 
-/// Reads one map into the settings.
+/// Reads one map of settings into SchedulerSettings.
 class MapReader {
  public:
   MapReader(const Node& map, SchedulerSettings& out, bool memory_only)
@@ -182,7 +182,7 @@ class MapReader {
                                               : fmt::format("nearest known key: '{}'", near)));
   }
 
-  // The same budget under two names: TGI limits prefills, the others whole steps. Where both stand, each policy takes
+  // Two names for the same budget: TGI limits prefills, the others whole steps. If both are stated, each policy uses
   // its own.
   void share_budget() {
     PolicyConfig& config = out_.config;
@@ -224,7 +224,7 @@ class MapReader {
         return;
       case AliasForm::degree: (alias.ours == "tp" ? out_.tp : out_.pp) = degree_of(value); return;
       case AliasForm::lmi_rolling:
-      case AliasForm::lmi_paged: return;  // read with the policy
+      case AliasForm::lmi_paged: return;  // read together with the policy
       case AliasForm::same:
       case AliasForm::milliseconds: apply_own(alias.ours, value); return;
     }
@@ -247,7 +247,7 @@ class MapReader {
     if (chunk > 0) out_.config.step_token_budget = chunk;
   }
 
-  // SGLang's --schedule-policy.
+  // Reads SGLang's --schedule-policy.
   void apply_order(const std::string& key, const Node& value) {
     if (value.is_scalar() && lower(value.as_string()) == "priority") value.fail(text_of(not_modelled("priorities")));
     static_cast<void>(value.as_one_of(Names<1>{"fcfs"}));
@@ -270,7 +270,7 @@ struct Chosen {
   std::optional<PolicyVariant> variant;
 };
 
-// The policy and variant that a map states, under our names or LMI's.
+// Reads the policy and variant that a map states, under our names or LMI's.
 Chosen chosen_policy(const Node* map, PolicyKind otherwise) {
   Chosen chosen;
   if (map == nullptr) return chosen;
@@ -296,7 +296,7 @@ std::string start_problem(const PolicyConfig& config) {
   try {
     static_cast<void>(sched::make_policy(config));
     return {};
-  } catch (const InputError& error) {  // a value here: in a sweep, one point cannot exist and the others can
+  } catch (const InputError& error) {  // thrown for a value: in a sweep, other points may still be possible
     return error.text();
   }
 }
@@ -304,6 +304,7 @@ std::string start_problem(const PolicyConfig& config) {
 void give_way(SchedulerSettings& settings, const PolicyConfig& stated) {
   PolicyConfig& config = settings.config;
   if (start_problem(config).empty()) return;
+  // The profile's limits contradict the study's own, so only the study's are kept.
   config.max_input = stated.max_input;
   config.max_total = stated.max_total;
   config.prefill_token_budget = stated.prefill_token_budget;
@@ -311,7 +312,7 @@ void give_way(SchedulerSettings& settings, const PolicyConfig& stated) {
   settings.problem = start_problem(config);
 }
 
-// Defaults if neither the study nor an engine profile states a value.
+// Sets the defaults of settings that neither the study nor an engine profile states.
 void set_common_defaults(PolicyConfig& config) {
   config.prefix_caching = config.prefix_caching.value_or(false);
   config.reserve_full_sequence = config.whole_sequence_must_fit();
@@ -335,8 +336,10 @@ SchedulerSettings read_scheduler(const Node* study, std::span<const Node> engine
   if (same_policy && engine_variant) merged.config.variant = *engine_variant;
   if (chosen.variant) merged.config.variant = stated.config.variant = *chosen.variant;
   for (const Node& map : engine) MapReader(map, merged, !same_policy).read();
+  // Notes on the engine profile's own settings do not concern the user.
   merged.notes.clear();
   if (study != nullptr) {
+    // Read twice: over the engine's settings, and alone, to know what the study itself states.
     MapReader(*study, merged, false).read();
     MapReader(*study, stated, false).read();
   }

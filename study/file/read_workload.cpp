@@ -35,7 +35,7 @@ std::int32_t needed_concurrency(const Section& load) {
   return to_int32(load.need("concurrency", "32").as_integer(1, kMaxClients));
 }
 
-// One number for prompts and answers, or {input: …, output: …}.
+// Reads one factor for prompts and answers, or {input: …, output: …}.
 std::shared_ptr<const traces::Trace> with_scaled_lengths(const Section& section,
                                                          std::shared_ptr<const traces::Trace> trace,
                                                          TraceStore& store) {
@@ -73,7 +73,7 @@ load::LoadSpec read_script(const Node& node, Seconds step) {
   }
 }
 
-// A number, or `off`; nothing where the load does not say.
+// Reads a number, or `off`; nullopt if the load states no drift.
 std::optional<double> stated_drift(const Section& load) {
   const auto node = load.find("drift");
   if (!node) return {};
@@ -176,7 +176,7 @@ bool is_endless(const load::LoadSpec& load) {
          std::holds_alternative<load::GammaArrivals>(load) || std::holds_alternative<load::ConstantRate>(load);
 }
 
-// Where neither is stated, endless loads stop after kDefaultRequests; the others end by themselves.
+// If neither is stated, endless loads stop after kDefaultRequests; the others end by themselves.
 void read_extent(const Section& section, PointSpec& spec) {
   load::WorkloadSpec& workload = spec.workload;
   const auto requests = section.whole("requests", 1, load::kMaxAttempts);
@@ -224,7 +224,7 @@ void read_priorities(const Section& section, PointSpec& spec) {
   }
 }
 
-// Fitted engines without a drift were fitted to runs in which equal requests stay together.
+// Fitted engines without a drift were fitted to runs in which equal requests stay in step.
 void note_waves(const load::ClosedLoop& closed, bool own_policy, PointSpec& spec) {
   if (!own_policy || !spec.engine->calibrated || spec.engine->constant || closed.concurrency < 2) return;
   spec.load_notes.push_back(fmt::format(
@@ -233,8 +233,8 @@ void note_waves(const load::ClosedLoop& closed, bool own_policy, PointSpec& spec
       spec.engine->id));
 }
 
-// Where a closed loop does not say how its equal requests drift apart, they do as those that the engine's profile was
-// fitted with, under the engine's own policy: of others the fit knows nothing.
+// If a closed loop does not state how its equal requests drift apart, they drift as in the runs that the engine's
+// profile was fitted to. This holds only for the engine's own policy: the fit says nothing about others.
 void settle_drift(PointSpec& spec) {
   auto* const closed = std::get_if<load::ClosedLoop>(&spec.workload.load);
   if (closed == nullptr) return;
@@ -242,7 +242,8 @@ void settle_drift(PointSpec& spec) {
   const auto* const lengths = std::get_if<load::IndependentLengths>(&spec.workload.lengths);
   const bool own_policy = sched::name(spec.policy.policy) == spec.engine->scheduler_policy;
   const double drift = stated ? closed->drift : own_policy ? spec.engine->closed_loop_drift : 0;
-  const bool alone = closed->concurrency == 1;  // one user has no other to keep step with
+  const bool alone = closed->concurrency == 1;  // a single user has no other to drift from
+  // A drift has no effect on lengths that already vary more.
   const bool equal = lengths != nullptr && load::length_cv(lengths->output) < drift;
   if (stated && drift > 0 && !equal && !alone)
     spec.load_notes.emplace_back(
@@ -257,7 +258,7 @@ void settle_drift(PointSpec& spec) {
                   spec.engine->id, 100 * drift));
 }
 
-// A key of the load or of the lengths that is stated one level too high, spelt right or nearly so.
+// Suggests the right place for a key of the load or of the lengths that is one level too high, even if misspelt.
 void hint_at_inner_keys(const Node& node, const Keys& keys) {
   constexpr std::string_view kLoad = "load: {poisson: {rate: 2 /s}}; --set and sweep accept workload.rate",
                              kUsers =
@@ -298,6 +299,7 @@ void read_workload(const Node& node, Seconds script_step, TraceStore& store, Poi
                                           replay->trace->rows_without_blocks, replay->trace->records.size(),
                                           replay->trace->file));
   }
+  // A replayed trace brings its own lengths unless the study states others.
   const bool stated = section.has("lengths");
   if (!stated && replay != nullptr) {
     workload.lengths = load::TracePairs{replay->trace};

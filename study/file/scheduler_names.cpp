@@ -9,14 +9,14 @@ namespace plimsoll::study {
 namespace {
 
 struct Row {
-  std::string_view spelling;  // property, environment or flag, as the product's documentation writes it
+  std::string_view spelling;  // property, environment variable or flag, as in the product's documentation
   SchedulerAlias alias;
 };
 
 using enum AliasForm;
 
 constexpr std::array kAliases = {
-    // LMI: serving.properties, and the environment that replaces it
+    // LMI: serving.properties, and the environment variables that replace it
     Row{"option.max_rolling_batch_size", {"max_running"}},
     Row{"option.max_rolling_batch_prefill_tokens", {"step_token_budget"}},
     Row{"option.gpu_memory_utilization", {"mem_fraction"}},
@@ -29,7 +29,7 @@ constexpr std::array kAliases = {
     Row{"max_dynamic_batch_size", {"batch_size"}},
     Row{"job_queue_size", {"queue_limit"}},
     Row{"engine", {"", engine_kind}},
-    // TGI: environment; the flags are the same words
+    // TGI: environment variables; the flags are the same words
     Row{"MAX_BATCH_SIZE", {"max_running"}},
     Row{"MAX_BATCH_PREFILL_TOKENS", {"prefill_token_budget"}},
     Row{"MAX_BATCH_TOTAL_TOKENS", {"kv_token_budget"}},
@@ -94,7 +94,7 @@ bool starts_with_any_case(std::string_view text, std::string_view prefix) {
          });
 }
 
-// One form for "--max-num-seqs", "max_num_seqs", "MAX_NUM_SEQS", "option.x", "OPTION_X" and "SERVING_X".
+// Converts "--max-num-seqs", "max_num_seqs", "MAX_NUM_SEQS", "option.x", "OPTION_X" and "SERVING_X" to one form.
 std::string normal_form(std::string_view name) {
   if (starts_with_any_case(name, "--")) name.remove_prefix(2);
   for (const std::string_view prefix : {"option.", "option_", "serving.", "serving_"}) {

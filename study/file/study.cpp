@@ -26,13 +26,13 @@ constexpr std::string_view kModels = "models";
 constexpr std::size_t kMaxPoints = 1'000'000;
 constexpr std::size_t kMaxTried = 10'000;
 constexpr std::string_view kLoad = "workload.load";
-// Values that are names of files, relative to the study's folder.
+// Values that are file names, relative to the study's folder.
 constexpr std::array<std::string_view, 5> kFileKeys = {"workload.load.trace.file", "workload.lengths.trace", "weights",
                                                        "prompts", "model"};
 
 std::string folder_of(const std::string& file) { return std::filesystem::path(file).parent_path().string(); }
 
-/// The kind of load that the document states; empty when it states none.
+/// Returns the kind of load that the document states; empty if none.
 std::string active_load(const Document& document) {
   const auto workload = document.root().find("workload");
   const auto load = workload && workload->is_map() ? workload->find("load") : std::nullopt;
@@ -41,7 +41,7 @@ std::string active_load(const Document& document) {
   return items.size() == 1 ? items.front().key : std::string();
 }
 
-// workload.concurrency and workload.rate denote the active load's own field.
+// Resolves workload.concurrency and workload.rate to the field of the active load.
 std::string full_path(const Document& document, const std::string& path, const Where& where) {
   constexpr std::string_view kPrefix = "workload.";
   const bool shortcut = path == "workload.concurrency" || path == "workload.rate";
@@ -55,7 +55,7 @@ std::string full_path(const Document& document, const std::string& path, const W
                                       word == "rate" ? "poisson, gamma and constant" : "closed_loop and jumpstart"));
 }
 
-// Setting a field of one load, or one source of lengths, replaces the other.
+// Setting a field of one load, or one source of lengths, removes the other.
 void make_room(Document& document, const std::string& path) {
   const std::string load_prefix = fmt::format("{}.", kLoad);
   if (path.starts_with(load_prefix)) {
@@ -70,8 +70,8 @@ void make_room(Document& document, const std::string& path) {
   if (path == "workload.lengths.input" || path == "workload.lengths.output") document.remove("workload.lengths.trace");
 }
 
-// A scheduler setting replaces the same one under another name. Dots in a product's property are no path: what the file
-// does not hold already goes by its environment spelling (OPTION_ROLLING_BATCH).
+// A scheduler setting replaces the same setting under another name. The dots in a product's property are not a path:
+// unless the file already contains that spelling, the environment spelling is used (OPTION_ROLLING_BATCH).
 std::string scheduler_path(Document& document, const std::string& key) {
   const auto alias = scheduler_alias(key, false);
   const auto scheduler = document.root().find("scheduler");
@@ -113,7 +113,7 @@ Node override_value(const std::string& path, const std::string& yaml) {
   return setting_value(yaml, fmt::format("--set {}={}", path, shown));
 }
 
-// Nested maps under `sweep:` are dotted paths written another way.
+// Nested maps under `sweep:` are another notation for dotted paths.
 void collect_sweep(const Node& map, const std::string& prefix, std::vector<SweptKey>& out) {
   for (const configs::Item& item : map.items()) {
     const std::string path = prefix.empty() ? item.key : prefix + '.' + item.key;
@@ -126,7 +126,7 @@ void collect_sweep(const Node& map, const std::string& prefix, std::vector<Swept
   }
 }
 
-// --set of a swept key pins it.
+// --set of a swept key removes it from the sweep.
 void pin(Document& document, const std::string& path) {
   const auto sweep = document.root().find("sweep");
   if (!sweep || !sweep->is_map()) return;
@@ -146,7 +146,7 @@ Cell cell_of(const Node& value) {
   return whole ? Cell(static_cast<std::int64_t>(*number)) : Cell(*number);
 }
 
-/// The file or folder that a value names; empty: none.
+/// Returns the file or folder that a value names, if it exists; else an empty text.
 std::string existing_file(const Node& value, const std::string& folder) {
   if (!value.is_scalar()) return {};
   const std::filesystem::path file = std::filesystem::path(folder) / value.as_string();
@@ -155,7 +155,7 @@ std::string existing_file(const Node& value, const std::string& folder) {
                                               : std::string();
 }
 
-/// The value as YAML, the files that it names made absolute: `path` is the key that it would set.
+/// Returns the value as YAML, with file names made absolute. `path` is the key that the value would set.
 std::string with_whole_paths(const Node& value, const std::string& path, const std::string& folder) {
   std::vector<std::string> parts;
   if (value.is_sequence()) {
@@ -205,17 +205,18 @@ Study::Study(Document document, const std::string& file, const Overrides& overri
       document_(std::move(document)),
       base_(document_) {
   static_cast<void>(Section(document_.root(), study_keys()));
-  settle_hardware();  // a part of it may be set
+  settle_hardware();  // overrides may set a part of the hardware
   for (const auto& [path, yaml] : overrides) {
     pin(document_, path);
     put(document_, path, override_value(path, yaml));
   }
+  // Overrides may have stated hardware in the short form again.
   settle_hardware();
   read_sweep();
   try_every_value();
 }
 
-// Expands "8xH100", here and in `search.instances`, so that the written study states the resolved form.
+// Expands "8xH100", also in `search.instances`, so that the written study states the resolved form.
 void Study::settle_hardware() {
   const auto meant_by = [this](const Node& node) -> std::string {
     const auto found = node.is_scalar() ? configs::find_accelerators(*catalogue_, node.as_string()) : std::nullopt;
@@ -262,7 +263,7 @@ void Study::read_sweep() {
   }
 }
 
-// Several models on the same machines: each entry of the list is laid over the study and makes a point of its own.
+// Several models on the same machines: each entry of the list is merged into the study and gives points of its own.
 void Study::read_models() {
   const auto models = document_.root().find(kModels);
   if (!models) return;
@@ -276,8 +277,8 @@ void Study::read_models() {
   sweep_.push_back({std::string(kModels), std::move(entries)});
 }
 
-// Each value beside the first ones of the other keys: faults show before anything runs, without reading every point.
-// Values of one key beyond kMaxTried are checked only when they are used.
+// Reads each swept value together with the first values of the other keys. So errors show before anything runs, without
+// reading every point. Values of a key beyond kMaxTried are checked only when they are used.
 void Study::try_every_value() const {
   std::vector<std::size_t> choice(sweep_.size(), 0);
   static_cast<void>(point_with(choice));
@@ -292,6 +293,7 @@ void Study::try_every_value() const {
 
 std::vector<std::size_t> Study::choice_of(std::size_t index) const {
   std::vector<std::size_t> choice(sweep_.size());
+  // The last key varies fastest.
   for (std::size_t key = sweep_.size(); key-- > 0;) {
     choice[key] = index % sweep_[key].values.size();
     index /= sweep_[key].values.size();
@@ -348,15 +350,15 @@ std::vector<Cell> Study::swept_values(std::size_t index) const {
   return cells;
 }
 
-// The drift that all points have; nothing where they differ. Each value of the sweep is looked at beside the first ones
-// of the other keys, as in try_every_value().
+// Returns the drift that all points have in common; nullopt if they differ. Tries each swept value with the first
+// values of the other keys, as try_every_value() does.
 std::optional<double> Study::common_drift() const {
   std::optional<double> common;
   bool same = true;
   const auto look = [&](const std::vector<std::size_t>& choice) {
     const PointSpec spec = point_with(choice);
     const auto* const closed = std::get_if<load::ClosedLoop>(&spec.workload.load);
-    if (closed != nullptr && closed->concurrency == 1) return;  // has none, whatever is stated
+    if (closed != nullptr && closed->concurrency == 1) return;  // a single client cannot drift, whatever is stated
     const double drift = closed == nullptr ? 0 : closed->drift;
     same = same && common.value_or(drift) == drift;
     common = drift;
@@ -375,6 +377,7 @@ std::optional<double> Study::common_drift() const {
 
 std::string Study::resolved_yaml() const {
   Document document = document_;
+  // States the drift that the points have in common, even if it comes from the engine's profile.
   if (const auto drift = common_drift(); drift.value_or(0) > 0)
     document.set("workload.load.closed_loop.drift", configs::number_text(*drift), document.root().where());
   const auto engine = node_at(document, "engine");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trace files; each is read only once, however many points use it.
+// Trace files. Each is read only once, however many points use it.
 #pragma once
 
 #include <map>
@@ -14,21 +14,22 @@
 
 namespace plimsoll::study {
 
-/// A copy with every row's lengths multiplied and rounded, at least 1 token; shared prefixes grow with the prompts.
+/// Returns a copy in which every row's lengths are multiplied and rounded (at least 1 token). Shared prefixes grow with
+/// the prompts.
 [[nodiscard]] std::shared_ptr<const traces::Trace> with_scaled_lengths(const traces::Trace& trace, double input,
                                                                        double output);
 
 class TraceStore {
  public:
   explicit TraceStore(std::string folder) : folder_(std::move(folder)) {}
-  /// `file` as the study writes it at `where`, relative to `folder`. Throws InputError there. Any number of threads at
-  /// once.
+  /// Returns the trace `file`, named at `where` in the study, relative to `folder`. Throws InputError with that place.
+  /// Thread-safe.
   [[nodiscard]] std::shared_ptr<const traces::Trace> get(const std::string& file, const std::string& format,
                                                          const Where& where);
-  /// with_scaled_lengths(), once for every pair of factors.
+  /// Calls with_scaled_lengths() once for every pair of factors.
   [[nodiscard]] std::shared_ptr<const traces::Trace> scaled(const std::shared_ptr<const traces::Trace>& trace,
                                                             double input, double output);
-  /// The file's full name.
+  /// Returns the file's full path.
   [[nodiscard]] std::string path_of(const std::string& file) const;
 
  private:

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kLinearSteps = 8;
 
-// The largest of 1, 2, 5 times a power of ten that makes at least kLinearSteps steps.
+// Returns the largest of 1, 2, 5 times a power of ten that gives at least kLinearSteps steps.
 double nice_step(double range) {
   const double rough = range / kLinearSteps;
   const double decade = std::pow(10, std::floor(std::log10(rough)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One axis of a chart: the range that covers all values, its ticks, and the position of a value.
+// One axis of a chart: its range, which covers all values, its ticks, and the position of a value.
 #pragma once
 
 #include <string>
@@ -18,10 +18,11 @@ struct Tick {
 
 class ChartAxis {
  public:
-  /// `values` may be empty; on a log axis values that are not positive are left out.
+  /// `values` may be empty. A log axis ignores values that are not positive.
   ChartAxis(Scale scale, const std::vector<double>& values);
-  /// 0 at the low end, 1 at the high end.
+  /// Returns the position of a value: 0 at the low end, 1 at the high end.
   [[nodiscard]] double fraction(double value) const;
+  /// Returns whether the value is finite and within the axis's range.
   [[nodiscard]] bool shows(double value) const;
   [[nodiscard]] const std::vector<Tick>& ticks() const { return ticks_; }
 

@@ -24,7 +24,7 @@ std::optional<sched::Blk> whole_pool(const sched::PolicyConfig& policy) {
   return *policy.kv_blocks + sched::policy_info(policy.policy).unusable_blocks;
 }
 
-/// One option of a server; without a value it is a switch.
+/// One option of a server. An option without a value is a switch.
 struct Option {
   std::string name;
   std::optional<std::string> value;
@@ -54,7 +54,7 @@ class Options {
   std::vector<Option> options_;
 };
 
-// A shell takes everything between single quotes literally, newlines included; a quote itself goes outside them.
+// A shell takes everything between single quotes literally, even newlines; a quote itself must be outside of them.
 std::string shell_quoted(const std::string& text) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
   if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
@@ -63,8 +63,8 @@ std::string shell_quoted(const std::string& text) {
   return out + "'";
 }
 
-// A value of a Java property file: a backslash begins an escape, blanks before the value are skipped, a line ends it.
-// Bytes beyond ASCII stay: DJL Serving reads the file as UTF-8.
+// Quotes a value of a Java property file: a backslash begins an escape, leading blanks are skipped, and a line break
+// ends the value. Bytes beyond ASCII are unchanged, because DJL Serving reads the file as UTF-8.
 std::string property_quoted(const std::string& text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -81,14 +81,14 @@ std::string property_quoted(const std::string& text) {
   return out;
 }
 
-// KEY=VALUE lines.
+// Formats options as KEY=VALUE lines.
 std::string lines(const Options& options, std::string (*quoted)(const std::string&)) {
   std::string text;
   for (const Option& option : options.all()) text += option.name + "=" + quoted(option.value.value_or("true")) + "\n";
   return text;
 }
 
-// One command over several lines.
+// Formats one command over several lines.
 std::string command(const std::string& begin, const Options& options) {
   std::string text = begin;
   for (const Option& option : options.all()) {
@@ -106,8 +106,8 @@ bool has_word(std::string_view name, std::string_view word) {
   return false;
 }
 
-// The catalogue names base models. A study that names a tuning of one ("llama-3.1-70b-instruct") means that: makers put
-// the word behind the size, before a version or the name of a packaging.
+// The catalogue names base models. If the study names a tuned version ("llama-3.1-70b-instruct"), that one is meant:
+// its makers put the word behind the size, before a version or the name of a packaging.
 std::string hub_name(const std::string& base, const std::string& stated) {
   struct Tuning {
     std::string_view word, after_capital;
@@ -124,8 +124,8 @@ std::string hub_name(const std::string& base, const std::string& stated) {
   return base;
 }
 
-// A path or a name of the hub as the study states it, of a path the folder, which is what servers open; else the hub's
-// name of the catalogue's model.
+// Returns the model to serve: a path or hub name as stated in the study, of a path its folder, which servers open. For
+// a catalogue model, its name on the hub.
 std::string model_of(const PointSpec& spec) {
   if (!spec.shape) return "MODEL";
   const std::string& stated = spec.model_stated;
@@ -133,19 +133,19 @@ std::string model_of(const PointSpec& spec) {
     const std::filesystem::path path(stated);
     std::string folder = path.extension() == ".json" ? path.parent_path().string() : stated;
     if (folder.empty()) folder = ".";
-    return folder.starts_with('-') ? "./" + folder : folder;  // no option
+    return folder.starts_with('-') ? "./" + folder : folder;  // must not look like an option
   }
   if (stated.find('/') != std::string::npos && !stated.starts_with('-')) return stated;
   return spec.shape->hf_id.empty() ? spec.shape->id : hub_name(spec.shape->hf_id, stated);
 }
 
-/// A product's version, without its last number.
+/// A product's version, without its patch number.
 struct Version {
   int major = 0, minor = 0;
   auto operator<=>(const Version&) const = default;
 };
 
-// The version of the product that the point's engine names: 0.14 of "trtllm-0.14"; nothing for other products.
+// Returns the version in the name of the point's engine, such as 0.14 of "trtllm-0.14"; nullopt for other products.
 std::optional<Version> version_of(const PointSpec& spec, std::string_view product) {
   const std::string_view id = spec.engine->id;
   Version version;
@@ -164,7 +164,7 @@ bool is_before(const PointSpec& spec, std::string_view product, Version version)
 
 std::string degree_text(std::int32_t value) { return fmt::format("{}", value); }
 
-// vLLM and SGLang name their types in words; weights of less than 16 bits are the checkpoint's own.
+// vLLM and SGLang name their types by words; the checkpoint itself sets weights of less than 16 bits.
 std::string dtype_word(model::DType dtype) {
   switch (dtype) {
     case model::DType::fp32: return "float32";
@@ -178,8 +178,8 @@ std::string quantisation(model::DType dtype) { return dtype == model::DType::fp8
 
 std::string kv_word(const PointSpec& spec) { return spec.kv_dtype == model::DType::fp8 ? "fp8" : ""; }
 
-// Servers refuse to start where the model's longest sequence is more than the KV pool holds. The pool is predicted: a
-// tenth less is stated, but never less than what the workload sends.
+// Servers refuse to start if the model's longest sequence exceeds the KV pool. The pool is only predicted, so a tenth
+// less is stated, but never less than the workload sends.
 std::optional<std::int64_t> longest(const PointSpec& spec) {
   constexpr std::int64_t kUnit = 256;
   if (spec.policy.max_total) return *spec.policy.max_total;
@@ -191,7 +191,7 @@ std::optional<std::int64_t> longest(const PointSpec& spec) {
   return std::max(longest_sent(spec.workload), pool * 9 / 10 / kUnit * kUnit);
 }
 
-// From these versions on, vLLM decides a step while the one before it runs, and admits a prompt only whole.
+// From these versions on, vLLM decides a step while the previous one runs, and admits a prompt only if all of it fits.
 constexpr std::int32_t kVllmAsyncByDefault = 14, kVllmReservesWhole = 19;
 
 DeployFile vllm(const PointSpec& spec, bool v1) {
@@ -211,6 +211,7 @@ DeployFile vllm(const PointSpec& spec, bool v1) {
       .add("--num-gpu-blocks-override", whole_pool(p));
   if (v1) {
     const bool is_async = p.async_scheduling.value_or(false);
+    // The switch is written only if it differs from the version's default.
     if (is_async != (p.version >= kVllmAsyncByDefault))
       o.add_switch(true, is_async ? "--async-scheduling" : "--no-async-scheduling");
     o.add_switch(p.version >= kVllmReservesWhole && !p.whole_sequence_must_fit(), "--no-scheduler-reserve-full-isl")
@@ -255,7 +256,7 @@ DeployFile lmi(const PointSpec& spec) {
   const sched::PolicyConfig& p = spec.policy;
   const sched::LmiSettings& settings = sched::policy_info(p.policy).lmi;
   const bool rolling = settings.rolling_batch != sched::LmiSettings{}.rolling_batch;
-  const bool may_be_contiguous = sched::has_variant(p.policy, PolicyVariant::contiguous);  // lmi-dist
+  const bool may_be_contiguous = sched::has_variant(p.policy, PolicyVariant::contiguous);  // only for lmi-dist
   Options o;
   o.add("engine", settings.starts_by_mpi ? "MPI" : "Python")
       .add("option.model_id", model_of(spec))
@@ -278,7 +279,7 @@ DeployFile lmi(const PointSpec& spec) {
   return {"serving.properties", "Large Model Inference (DJL Serving)", lines(o, property_quoted)};
 }
 
-// Before trtllm-serve, the limits were built into an engine, which Triton's backend ran.
+// Before trtllm-serve, these limits were built into an engine, which Triton's backend then ran.
 DeployFile trtllm_build(const PointSpec& spec) {
   const sched::PolicyConfig& p = spec.policy;
   Options o;
@@ -312,7 +313,7 @@ DeployFile trtllm(const PointSpec& spec) {
 
 DeployFile sglang(const PointSpec& spec) {
   const sched::PolicyConfig& p = spec.policy;
-  // The first versions of 0.4 have no other size, and no option for it.
+  // The first versions of 0.4 have only pages of one token, and no option for the size.
   const bool pages_of_one = is_before(spec, "sglang-", {0, 5}) && p.block_size == 1;
   Options o;
   o.add("--model-path", model_of(spec))

@@ -32,7 +32,7 @@ std::optional<double> usd_per_instance_hour(const PointResult& point) {
   return *point.usd_per_hour / point.instances;
 }
 
-/// Means over one part of the run.
+/// Means over one time slice of the run.
 struct Part {
   double begin_s = 0, end_s = 0;
   std::array<double, kStates.size()> replicas{};
@@ -51,6 +51,7 @@ std::vector<Part> parts_of(const std::vector<FleetRow>& rows, std::size_t count)
   std::size_t p = 0;
   // A row holds until the next one. It is shared out over the parts that it reaches into, so that thousands of changes
   // cost one pass.
+  // A row holds until the next one. Its time is divided among the parts that it overlaps.
   for (std::size_t i = 0; i + 1 < rows.size(); ++i) {
     const double from = seconds(rows[i].time), to = seconds(rows[i + 1].time);
     while (p + 1 < count && parts[p].end_s <= from) ++p;
@@ -68,7 +69,7 @@ std::vector<Part> parts_of(const std::vector<FleetRow>& rows, std::size_t count)
   return parts;
 }
 
-/// Instance hours until each row.
+/// Cumulative instance hours at each row.
 std::vector<double> hours_until(const std::vector<FleetRow>& rows) {
   std::vector<double> hours(rows.size(), 0);
   for (std::size_t i = 1; i < rows.size(); ++i) {
@@ -77,7 +78,7 @@ std::vector<double> hours_until(const std::vector<FleetRow>& rows) {
   return hours;
 }
 
-// Few changes are drawn as steps; many as the means of equal parts, which show no fewer to the eye.
+// Draws few changes as steps, and many as the means of equal time slices; at this resolution the curve looks the same.
 std::vector<ChartPoint> state_curve(const std::vector<FleetRow>& rows, std::size_t state) {
   constexpr std::size_t kMaxSteps = 100, kParts = 200;
   std::vector<ChartPoint> curve;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A report as one HTML page that needs nothing else: text, tables and SVG pictures; no scripts, no files beside it.
+// A report as a single HTML page: text, tables and SVG pictures, without scripts or other files.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace plimsoll::study {
 
-/// Text within an element or a quoted attribute.
+/// Escapes text for use in an element or a quoted attribute.
 [[nodiscard]] std::string html_escaped(const std::string& text);
 
 class HtmlPage {
@@ -18,15 +18,15 @@ class HtmlPage {
   explicit HtmlPage(const std::string& title);
   HtmlPage& heading(const std::string& text);
   HtmlPage& paragraph(const std::string& text);
-  /// Nothing where there are no items.
+  /// Adds a list; adds nothing if it is empty.
   HtmlPage& list(const std::vector<std::string>& items);
   HtmlPage& table(const TextTable& table);
   HtmlPage& picture(const Chart& chart);
-  /// Preformatted text.
+  /// Adds preformatted text.
   HtmlPage& preformatted(const std::string& text);
-  /// The same, folded away below `summary`.
+  /// Adds preformatted text, collapsed below `summary`.
   HtmlPage& folded(const std::string& summary, const std::string& text);
-  /// HTML of the caller's own making.
+  /// Adds HTML as it is, without escaping.
   HtmlPage& raw(const std::string& html);
   [[nodiscard]] std::string text() const { return page_ + "</body></html>\n"; }
 

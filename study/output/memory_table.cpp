@@ -38,14 +38,14 @@ MemoryRow row_of(PointSpec spec) {
   return row;
 }
 
-// Of the longest kind that the pool holds at once.
+// Returns how many sequences of the longest kind the pool holds at once.
 std::int64_t sequences_of(const MemoryRow& row) {
   return row.longest > 0 ? row.kv_blocks * sched::block_tokens(row.spec.policy) / row.longest : 0;
 }
 
 std::string gigabytes_text(Bytes bytes) { return reader_number(bytes.value / 1e9, 4); }
 
-// The columns of the table after the swept keys; "-" for unknown values.
+// Returns the cells after the swept keys, as text; "-" for unknown values.
 std::vector<std::string> figures_of(const MemoryRow& row) {
   constexpr std::size_t kOfPlan = 9;
   const std::string blank = "-";
@@ -115,7 +115,7 @@ std::vector<Cell> memory_cells(const MemoryRow& row) {
                                row.longest, sequences_of(row)});
   } else {
     cells.resize(cells.size() + 9);
-    cells[cells.size() - 2] = row.longest;  // it is the model's, whatever the degree
+    cells[cells.size() - 2] = row.longest;  // a property of the model, whatever the degree
   }
   cells.push_back(row.impossible ? Cell(row.impossible->reason) : blank);
   return cells;
@@ -172,7 +172,7 @@ std::vector<std::string> reasons_of(const MemoryTable& table) {
 
 std::string memory_text(const std::string& title, const MemoryTable& table) {
   std::string text = fmt::format("{}\n{}\n\n{}", title, constants_of(table), text_table(memory_cells_table(table)));
-  // The reason of a single point is the error that the program ends with.
+  // For a single point the program ends with this reason as its error, so it is not repeated here.
   if (table.rows.size() == 1) return text;
   for (const std::string& reason : reasons_of(table)) text += "  cannot exist: " + reason + '\n';
   return text;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of the deployments that a study describes, and the two formulas of the JumpStart post.
+// The memory use of the deployments in a study, and the two formulas of the JumpStart post.
 #pragma once
 
 #include <optional>
@@ -11,35 +11,35 @@
 
 namespace plimsoll::study {
 
-/// One deployment: points that differ in their workload alone share it.
+/// One deployment, shared by points that differ only in their workload.
 struct MemoryRow {
   std::vector<Cell> swept;
   PointSpec spec;
-  std::optional<model::MemoryPlan> plan;  // none: the TP degree cannot exist
-  std::int64_t kv_blocks = 0;             // after the study's own kv_blocks
-  std::int64_t longest = 0;               // tokens of the sequence that the formulas assume
+  std::optional<model::MemoryPlan> plan;  // none: the TP degree is impossible
+  std::int64_t kv_blocks = 0;             // with the study's own kv_blocks applied
+  std::int64_t longest = 0;               // tokens of the longest sequence, which the formulas assume
   std::int64_t max_kv_batch = 0;          // 0 without a plan
-  std::int64_t critical_batch = 0;        // 0: the accelerator does not compute in this type
+  std::int64_t critical_batch = 0;        // 0: the accelerator does not support this type
   double attention_intensity = 0;
   std::optional<Impossible> impossible;
 };
 
 struct MemoryTable {
-  std::vector<std::string> swept_keys;  // those that are not the workload's
+  std::vector<std::string> swept_keys;  // without keys of the workload
   std::vector<MemoryRow> rows;
 };
 
-/// Throws InputError for a study that names no model or no hardware.
+/// Throws InputError for a study without a model or hardware.
 [[nodiscard]] MemoryTable memory_table(const Study& study);
 
-/// Swept keys, then max_kv_batch, critical_batch, attention_intensity, weights_bytes, activation_bytes, overhead_bytes,
-/// kv_bytes, kv_blocks, kv_tokens, budget_bytes, longest_tokens, sequences of that length that the pool holds,
-/// infeasible: why the deployment cannot exist. Unknown values are blank.
+/// The swept keys, then max_kv_batch, critical_batch, attention_intensity, weights_bytes, activation_bytes,
+/// overhead_bytes, kv_bytes, kv_blocks, kv_tokens, budget_bytes, longest_tokens, sequences of that length that fit the
+/// pool, and infeasible: why the deployment is impossible. Unknown values are blank.
 [[nodiscard]] std::vector<std::string> memory_columns(const MemoryTable& table);
 [[nodiscard]] std::vector<Cell> memory_cells(const MemoryRow& row);
-/// A breakdown for the terminal.
+/// Formats a breakdown for the terminal.
 [[nodiscard]] std::string memory_text(const std::string& title, const MemoryTable& table);
-/// The same as an HTML page, with its assumptions.
+/// Formats the same as an HTML page, with its assumptions.
 [[nodiscard]] std::string memory_html(const std::string& title, const MemoryTable& table);
 
 }  // namespace plimsoll::study

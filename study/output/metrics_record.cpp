@@ -18,7 +18,7 @@ constexpr std::string_view kFleetLine = "fleet over time:";
 using sched::PointMetrics;
 using Quantiles = PointMetrics::Quantiles;
 
-// A field that is added to these and not below would be lost on its way through the store.
+// A field added to these structures but not to the list below would be lost in the store.
 static_assert(sizeof(PointMetrics) == 1112 && sizeof(Quantiles) == 80, "name the new field below");
 
 template <class Archive, class Metrics>
@@ -88,7 +88,7 @@ struct Reader {
   void take(double& value) { value = number<double>(word()); }
   void take(std::int64_t& value) { value = number<std::int64_t>(word()); }
   void take(sched::Steadiness& value) { value = static_cast<sched::Steadiness>(number<std::uint8_t>(word())); }
-  void take(std::string& value) {  // it may hold commas
+  void take(std::string& value) {  // the text may contain commas
     const auto size = number<std::size_t>(word());
     if (rest.size() <= size) refuse();
     value = rest.substr(0, size);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A point's metrics as a line of text, for the store of results and for other processes: every number is restored to
+// A point's metrics as a line of text, for the store of results and for other processes. Every number is restored to
 // the last bit.
 #pragma once
 
@@ -13,14 +13,14 @@
 
 namespace plimsoll::study {
 
-/// The fields in a fixed order, separated by commas; blank: absent. Only the program that wrote it understands it.
+/// Returns the fields in a fixed order, separated by commas; blank: absent. Only the program that wrote it can read it.
 [[nodiscard]] std::string metrics_record(const sched::PointMetrics& metrics);
-/// Throws DeviceError for a text that is not one of metrics_record.
+/// Throws DeviceError for a text that metrics_record() did not write.
 [[nodiscard]] sched::PointMetrics read_metrics_record(std::string_view text);
 
-/// How a fleet changed, as one line.
+/// Formats the changes of a fleet as one line.
 [[nodiscard]] std::string fleet_record(const std::vector<sched::FleetRow>& fleet);
-/// nullopt for a line that is not one of fleet_record.
+/// Returns nullopt for a line that fleet_record() did not write.
 [[nodiscard]] std::optional<std::vector<sched::FleetRow>> read_fleet_record(std::string_view line);
 
 }  // namespace plimsoll::study

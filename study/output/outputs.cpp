@@ -23,13 +23,13 @@ Outputs::Outputs(const Study& study, OutputChoice choice) : study_(study), choic
   make_folder(choice_.folder);
   if (choice_.resumable) {
     store_ = std::make_unique<ResultStore>(path("results.sqlite"));
-    remove_leftovers();  // the store is locked by this run, so no other process writes them
+    remove_leftovers();  // this run holds the store's lock, so no other process writes these files
     keys_ = std::make_unique<PointKeys>(study, choice_.stepwise ? "stepwise" : choice_.measured_on);
   }
   write_file(path("study.yaml"), study.resolved_yaml());
 }
 
-// Temporary files (write_file.h) of a run that was killed.
+// Removes the temporary files (write_file.h) of a run that was killed.
 void Outputs::remove_leftovers() const {
   namespace fs = std::filesystem;
   constexpr std::array<std::string_view, 10> kStems = {"study.yaml.", "points.csv.", "report.html.", "infeasible.csv.",
@@ -46,7 +46,7 @@ void Outputs::remove_leftovers() const {
   for (const fs::path& file : found) fs::remove(file, error);
 }
 
-// Files of a point are named after its place in the sweep, so they belong to the place as well as to the point.
+// A point's files are named after its place in the sweep, so the key includes the place as well as the point.
 Digest Outputs::key_of(std::size_t index) const {
   if (!choice_.requests && !choice_.decisions && !choice_.timeline) return keys_->of_point(index);
   return keys_->of_point(index, fmt::format("files {} {} {} of point {} of {}", choice_.requests, choice_.decisions,
@@ -82,14 +82,14 @@ std::optional<sched::PointMetrics> Outputs::recall(PointResult& point) {
       add_extrapolation(point, line);
   }
   ++recalled_;
-  write_fleet(point);  // the place in the sweep may be another one
+  write_fleet(point);  // its place in the sweep may have changed
   return read_metrics_record(std::string_view(*text).substr(0, end));
 }
 
 void Outputs::add(const FinishedPoint& point) {
   if (choice_.folder.empty()) return;
-  if (point.result.metrics) write_files(point);      // before the store records the point
-  const bool keep = store_ && point.result.metrics;  // why a point cannot exist is quickly found again
+  if (point.result.metrics) write_files(point);      // before the store records the point as finished
+  const bool keep = store_ && point.result.metrics;  // the reason of an impossible point is quickly found again
   if (!keep) return;
   std::string text = metrics_record(*point.result.metrics);
   for (const std::string& why : point.run.beyond_measured) text += '\n' + why;
@@ -150,7 +150,7 @@ void Outputs::finish(const StudyResult& result) {
   if (any) {
     write_file(path("infeasible.csv"), text);
   } else {
-    std::remove(path("infeasible.csv").c_str());  // of an earlier run
+    std::remove(path("infeasible.csv").c_str());  // left by an earlier run
   }
   write_file(path("report.html"), points_html(study_, result.points));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The folder of a run (docs/study-file.md, "Outputs"): report.html, points.csv, infeasible.csv, study.yaml, and for
-// each point what was asked for: requests, decisions (of live runs with their events), timeline. Every file is written
-// whole or not at all. Finished points are also kept in results.sqlite, from which a run that was ended continues.
+// The output folder of a run (docs/study-file.md, "Outputs"): report.html, points.csv, infeasible.csv, study.yaml, and
+// for each point the requested files: requests, decisions (for live runs also events), timeline. Every file is written
+// completely or not at all. Finished points are also stored in results.sqlite, so that an interrupted run can continue.
 #pragma once
 
 #include <atomic>
@@ -17,32 +17,33 @@
 
 namespace plimsoll::study {
 
+/// What a run writes, and where.
 struct OutputChoice {
   std::string folder;  // empty: no files
   bool requests = false, decisions = false, timeline = false;
   bool resumable = false;        // keep results.sqlite
-  bool stepwise = false;         // of the run: its results differ in the last digits
-  std::string measured_on = {};  // the server of a measured run; its results are not those of a simulation
+  bool stepwise = false;         // the run makes no leaps; its results differ in the last digits
+  std::string measured_on = {};  // the server of a measured run; its results differ from those of a simulation
 };
 
 class Outputs {
  public:
-  /// Makes the folder, opens its store if there is to be one, and writes study.yaml. Throws InputError or DeviceError.
+  /// Makes the folder, opens its store if there is one, and writes study.yaml. Throws InputError or DeviceError.
   Outputs(const Study& study, OutputChoice choice);
-  /// What an earlier run measured at this point, if all files of the point are there; adds to the point why that lay
-  /// beyond measured kernels. Any number of threads at once.
+  /// Returns what an earlier run measured at this point, if all files of the point exist. Adds to the point the stored
+  /// reason why it lay beyond measured kernels. Thread-safe.
   [[nodiscard]] std::optional<sched::PointMetrics> recall(PointResult& point);
-  /// The files of one point, then its place in the store; called as points finish.
+  /// Writes the files of one point, then stores it as finished; called as points finish.
   void add(const FinishedPoint& point);
-  /// The files of a point whose run was cut short, with what they hold.
+  /// Writes the files of a point whose run was cut short, as far as they got.
   void add_unfinished(const FinishedPoint& point) const;
-  /// Call now and then while points run: commits finished points to disk.
+  /// Commits finished points to disk. Call from time to time while points run.
   void tick();
-  /// report.html, points.csv and, where some point cannot exist, infeasible.csv.
+  /// Writes report.html, points.csv and, if some points are impossible, infeasible.csv.
   void finish(const StudyResult& result);
-  /// "written to DIR: report.html, points.csv, …"; after finish(). Empty: there is no folder.
+  /// Returns "written to DIR: report.html, points.csv, …"; call after finish(). Empty if there is no folder.
   [[nodiscard]] std::string written_text() const;
-  /// How many points were recalled.
+  /// Returns how many points were recalled.
   [[nodiscard]] std::size_t recalled() const { return recalled_; }
 
  private:
@@ -57,7 +58,7 @@ class Outputs {
   std::unique_ptr<ResultStore> store_;
   std::unique_ptr<PointKeys> keys_;
   std::atomic<std::size_t> recalled_{0};
-  bool infeasible_ = false;  // infeasible.csv was written
+  bool infeasible_ = false;  // whether infeasible.csv was written
 };
 
 }  // namespace plimsoll::study

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kMaxSeries = 14;
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-constexpr double kWide = 6;  // axes whose ends are further apart than this are logarithmic
+constexpr double kWide = 6;  // axes whose ends differ by a larger factor are logarithmic
 
 using Value = std::function<double(const PointResult&)>;
 struct Axis {
@@ -36,7 +36,7 @@ double number_of(const Cell& cell) {
   return kNone;
 }
 
-// Rates are swept as text: "4 /s".
+// Rates are swept as text such as "4 /s".
 double leading_number(const Cell& cell) {
   if (const auto* const text = std::get_if<std::string>(&cell))
     return configs::parse_number(text->substr(0, text->find(' '))).value_or(kNone);
@@ -82,7 +82,7 @@ Axis axis_across(const std::vector<std::string>& keys, const std::vector<PointRe
           [key](const PointResult& point) { return leading_number(point.swept[key]); }};
 }
 
-// Metrics in seconds that the SLO limits, else latency. A growing queue has no latency.
+// The metrics in seconds that the SLO limits, or the latency if there is none. A growing queue has no latency.
 std::vector<Axis> axes_up(const std::vector<PointResult>& points) {
   std::vector<Axis> axes;
   const auto described =
@@ -130,7 +130,7 @@ Scale scale_of(const Chart& chart, double ChartPoint::*member) {
   return low > 0 && high > kWide * low ? Scale::log : Scale::linear;
 }
 
-// The SLO's own line, from end to end.
+// Draws the SLO's limit as a line across the chart.
 void add_limit(Chart& chart, const std::vector<PointResult>& points, const std::string& axis) {
   std::set<double> limits;
   for (const PointResult& point : points) {

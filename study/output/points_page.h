@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// report.html of a study's points: the curves, the table, what was assumed and what is estimated.
+// report.html for the points of a study: the curves, the table, the assumptions and the estimates.
 #pragma once
 
 #include <string>
@@ -13,15 +13,15 @@ namespace plimsoll::study {
 
 [[nodiscard]] std::string points_html(const Study& study, const std::vector<PointResult>& points);
 
-/// What figures of a point rest on: the machine with its price, the engine's profile and its fit, and `notes`, those of
-/// the study.
+/// Returns the assumptions behind a point's figures: the machine with its price, the engine's profile and its fit, and
+/// `notes`, which are those of the study.
 [[nodiscard]] std::vector<std::string> assumptions_of(const PointSpec& spec, const std::vector<std::string>& notes);
 
-// The curves of a study's points: the metrics that its SLO limits, or latency, over load or another swept number.
+// Charts of a study's points: the metrics that its SLO limits, or latency, over load or another swept number.
 
-/// The first picture is the one to show where there is room for one. A series for each choice of the other swept
-/// values; against output tokens/s in closed loops, against the offered load in open ones, else against the swept key
-/// with the most numbers. Empty where no swept key has two numbers.
+/// The first chart is the one to show if there is room for only one. There is one series for each combination of the
+/// other swept values. The x axis is output tokens/s in closed loops and the offered load in open ones; otherwise it is
+/// the swept key with the most numbers. Empty if no swept key has two numbers.
 [[nodiscard]] std::vector<Chart> points_charts(const std::string& title, const std::vector<std::string>& swept_keys,
                                                const std::vector<PointResult>& points);
 

@@ -26,13 +26,13 @@ const char* outcome_name(sched::Outcome outcome) {
   return "";
 }
 
-// The HTTP status of a refusal; where a product refuses without one, its name for it.
+// Returns the HTTP status of a refusal, or its name if the product refuses without a status.
 std::string code_text(const sim::RequestRow& row) {
   if (row.http != 0) return fmt::format("{}", row.http);
   return row.code != nullptr ? row.code : "";
 }
 
-// Perfetto colours a slice by its name: prefill, decode or both.
+// Perfetto colours a slice by its name: prefill, decode or mixed.
 const char* step_name(const sim::StepRow& step) {
   if (step.prefill_rows > 0 && step.decode_rows > 0) return "mixed";
   return step.prefill_rows > 0 ? "prefill" : "decode";

@@ -18,7 +18,7 @@ constexpr const char* kInk = "#1b1f24";
 constexpr const char* kSoft = "#57606a";
 constexpr const char* kGrid = "#e3e7eb";
 constexpr const char* kMinorGrid = "#f1f3f5";
-// Okabe and Ito, "Color Universal Design" (2008), without the yellow that fades on white.
+// Okabe and Ito, "Color Universal Design" (2008), without yellow, which is too pale on white.
 constexpr std::array<const char*, 7> kPalette = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                  "#e69f00", "#56b4e9", "#000000"};
 
@@ -122,7 +122,7 @@ class Drawing {
     }
   }
 
-  // Circle, square, diamond, triangle, by the series' number.
+  // Draws a circle, square, diamond or triangle, by the series' number.
   void marker(const ChartSeries& series, double x, double y, const std::string& label) {
     // Measured points are hollow and larger, so that a predicted curve shows through them.
     const bool hollow = series.style == SeriesStyle::points;

@@ -36,7 +36,7 @@ std::string shown_cell(const Cell& cell) {
   return text.empty() ? kBlank : text;
 }
 
-/// "deployment.tp" -> "tp".
+/// Returns the last part of a key: "deployment.tp" -> "tp".
 std::string short_key(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
 bool same_everywhere(const std::vector<PointResult>& points, const std::string PointLabels::*label) {
@@ -61,7 +61,7 @@ std::string constants_line(const std::vector<PointResult>& points) {
   return line;
 }
 
-/// Notes below the table; a row refers to one by its letter.
+/// The notes below the table; a row refers to a note by its letter.
 class Footnotes {
  public:
   std::string mark(const std::string& text) {
@@ -91,7 +91,7 @@ const std::vector<std::vector<std::string>> kHeader = {
 
 constexpr std::size_t kAfterSlo = 5;  // columns right of TPOT: use of batch and KV pool, cost, notes
 
-/// A figure that the SLO limits and that has no column of its own in kHeader.
+/// A metric that the SLO limits and that has no column of its own in kHeader.
 struct SloColumn {
   std::string figure, name, unit;
   double scale = 1;
@@ -122,7 +122,7 @@ std::string slo_cell(const PointResult& point, const SloColumn& column) {
   return kBlank;
 }
 
-// " (max_model_len)", with counts where there are several.
+// Returns " (max_model_len)", with counts if there are several codes.
 std::string rejection_codes(const sched::PointMetrics& m) {
   std::vector<std::string> codes;
   for (const auto& [code, count] : m.rejections)
@@ -130,7 +130,7 @@ std::string rejection_codes(const sched::PointMetrics& m) {
   return codes.empty() ? "" : fmt::format(" ({})", fmt::join(codes, ", "));
 }
 
-// Where the first wave of a closed loop moves the mean TTFT; empty: it does not.
+// Returns a note if the first wave of a closed loop changes the mean TTFT noticeably; else an empty text.
 std::string steady_note(const sched::PointMetrics& m, Footnotes& footnotes) {
   constexpr double kMoves = 0.1;
   if (!m.ttft.mean || !m.ttft_steady_mean ||
@@ -143,7 +143,7 @@ std::string steady_note(const sched::PointMetrics& m, Footnotes& footnotes) {
                      "ttft_steady_mean_s and others in points.csv exclude it"));
 }
 
-// The meaning of a refusal, and the key to change.
+// The meaning of a refusal, and which key to change.
 struct Refusal {
   std::string_view code, meaning;
 };
@@ -171,7 +171,7 @@ constexpr Refusal kRefusals[] = {
      "too many requests at once: raise scheduler.max_concurrent or scheduler.queue_limit, or add replicas"},
     {"queue_capacity", "the queue is full: raise scheduler.queue_limit, or add replicas"}};
 
-// "3 rejected (max_num_tokens): a".
+// Returns "3 rejected (max_num_tokens): a".
 std::string rejections(const sched::PointMetrics& m, Footnotes& footnotes) {
   std::string text = fmt::format("{} rejected{}", m.requests_rejected, rejection_codes(m));
   for (const auto& [code, count] : m.rejections)
@@ -232,7 +232,7 @@ std::vector<std::string> figures_of(const PointResult& point) {
           shown(usd_per_million_output_tokens(point))};
 }
 
-// Resources used by fleets whose replicas come and go; columns before the notes.
+// Columns before the notes: resources used by fleets with replicas that come and go.
 const std::vector<std::vector<std::string>> kFleetHeader = {{"replicas", "instance", "cost"}, {"mean", "hours", "USD"}};
 
 bool comes_and_goes(const PointResult& point) { return point.metrics && point.metrics->replica_s.has_value(); }
@@ -316,7 +316,7 @@ std::string points_table(const std::string& title, const std::vector<std::string
   const PointsTable table = points_text_table(swept_keys, points);
   std::string text = fmt::format("{}\n{}\n\n{}", title, table.constants, text_table(table.table));
   for (const std::string& line : table.footnotes) text += "  " + line + '\n';
-  const bool alone = points.size() == 1 && !points.front().fleet.empty();  // a sweep has its files in --out
+  const bool alone = points.size() == 1 && !points.front().fleet.empty();  // a sweep's fleets are in the files of --out
   return alone ? text + '\n' + fleet_table(points.front()) : text;
 }
 

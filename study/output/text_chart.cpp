@@ -12,13 +12,13 @@
 namespace plimsoll::study {
 namespace {
 
-constexpr int kDotsAcross = 2, kDotsDown = 4;  // of a braille cell
+constexpr int kDotsAcross = 2, kDotsDown = 4;  // dots in a braille cell
 constexpr int kMinWidth = 40, kMinHeight = 8;
 constexpr std::array<const char*, 7> kMarks = {"●", "■", "◆", "▲", "○", "□", "◇"};
 constexpr std::array<int, 7> kColours = {34, 31, 32, 35,
                                          33, 36, 37};  // ANSI: blue, red, green, magenta, yellow, cyan, white
 
-// Bits of the dots of U+2800 by column and row.
+// Bits of the dots of U+2800, by column and row.
 constexpr std::array<std::array<unsigned char, kDotsDown>, kDotsAcross> kDotBits = {
     {{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}}};
 
@@ -86,8 +86,8 @@ class Canvas {
  private:
   struct CellInk {
     unsigned char dots = 0;
-    int series = -1;             // colour of the dots
-    const char* mark = nullptr;  // covers them
+    int series = -1;             // its colour is the colour of the dots
+    const char* mark = nullptr;  // drawn instead of the dots
   };
 
   static std::vector<double> values(const Chart& chart, double ChartPoint::*member) {
@@ -115,7 +115,7 @@ class Canvas {
     cell.series = colour;
   }
 
-  // A limit is dotted; missing values leave a gap.
+  // Limits are dotted, and missing values leave a gap.
   void line(const ChartSeries& series) {
     const int every = series.style == SeriesStyle::limit ? 4 : 1;
     for (std::size_t i = 1; i < series.points.size(); ++i) {
@@ -151,7 +151,7 @@ class Canvas {
     return cell.dots == 0 ? " " : braille(cell.dots);
   }
 
-  // Neighbours of one colour share its code.
+  // Neighbouring cells of one colour share a colour code.
   [[nodiscard]] std::string row_text(int row) const {
     // Blanks at the end of a line are not printed: terminals wrap them, and files keep them.
     int last = across_;
@@ -172,7 +172,7 @@ class Canvas {
 
   static std::string trimmed(const std::string& text) { return text.substr(0, text.find_last_not_of(' ') + 1); }
 
-  // A tick's label is in its row; if two ticks share a row, the first label wins.
+  // A tick's label is in the tick's row. If two ticks share a row, the first label is shown.
   [[nodiscard]] std::vector<std::string> row_labels() const {
     std::vector<std::string> labels(static_cast<std::size_t>(down_));
     for (const Tick& tick : y_.ticks()) {
@@ -199,7 +199,7 @@ class Canvas {
     return trimmed(fmt::format("{:{}}{}", "", label_width_ + 2, fmt::join(line, ""))) + '\n';
   }
 
-  // Entries are left out where the line ends.
+  // Leaves out entries that do not fit into the line.
   [[nodiscard]] std::string legend() const {
     std::string text;
     std::size_t cells = 0;

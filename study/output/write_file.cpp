@@ -28,7 +28,7 @@ struct CloseFile {
 
 }  // namespace
 
-// The process id keeps two runs that share a folder from writing into one another's temporary file.
+// The process id keeps two runs that share a folder from writing to each other's temporary file.
 PendingFile::PendingFile(std::string path, std::string_view text)
     : path_(std::move(path)), temporary_(fmt::format("{}.{}.tmp", path_, ::getpid())) {
   std::unique_ptr<std::FILE, CloseFile> file(std::fopen(temporary_.c_str(), "wb"));
@@ -56,7 +56,7 @@ void write_file(const std::string& path, std::string_view text) { PendingFile(pa
 void make_folder(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  std::error_code unknown;  // such as of a name that is too long: then the first error is more useful
+  std::error_code unknown;  // for example if a name is too long; the first error is more useful
   if (std::filesystem::is_directory(path, unknown)) return;
   if (std::filesystem::exists(path, unknown)) throw InputError(fmt::format("--out '{}' is a file, not a folder", path));
   throw DeviceError(fmt::format("cannot make the folder '{}': {}", path, error.message()));

@@ -19,12 +19,12 @@ namespace {
 
 constexpr double kFourSigma = 4;
 constexpr double kItlRounding = 1e-3, kRounding = 1e-6;
-constexpr std::int64_t kMaxRows = 2048;  // above, the floor of a row is not worth its computation
+constexpr std::int64_t kMaxRows = 2048;  // beyond this, the bound is not worth its computation
 
-/// The lengths that every request of a workload has at least, and how many output tokens they have together.
+/// Lower bounds on the lengths of a workload's requests, and on the mean of their outputs.
 struct Lengths {
   double input_min = 1, output_min = 1;
-  double output_mean_low = 1;  // of any run of this many requests, but for one in a million
+  double output_mean_low = 1;  // holds for all but one in a million runs of so many requests
 };
 
 double fixed_or(const load::LengthMarginal& marginal, double otherwise) {
@@ -63,7 +63,7 @@ Lengths lengths_of(const load::WorkloadSpec& workload, double requests) {
   return lengths;
 }
 
-/// Requests/s of an open loop that goes on as long as it takes; nothing for the other loads.
+/// Returns the requests/s of an open loop that continues as long as needed; nullopt for other loads.
 std::optional<double> steady_rate(const PointSpec& spec, double load) {
   if (spec.workload.duration.count() > 0) return {};
   const bool steady = std::holds_alternative<load::Poisson>(spec.workload.load) ||
@@ -72,7 +72,7 @@ std::optional<double> steady_rate(const PointSpec& spec, double load) {
   return load > 0 ? load : load::load_value(spec.workload.load);
 }
 
-// Measured times may fall where the work grows.
+// Returns whether measured times are used: these may fall where the work grows.
 bool has_residuals(const load::Scenario& scenario) {
   const model::Accelerator& a = *scenario.accelerator;
   if (a.kernels && scenario.engine->measured_kernels) return true;
@@ -82,22 +82,22 @@ bool has_residuals(const load::Scenario& scenario) {
                      [](const auto& kind) { return kind.second.residual != nullptr; });
 }
 
-// Rows that one step may have: by the batch limit, and by a pool in which each needs its shortest prompt.
+// Returns the most rows of one step: by the batch limit, and by a pool in which each row needs the shortest prompt.
 std::int64_t most_rows(const load::Scenario& scenario, double input_min) {
   const std::int64_t rows = std::min(sched::resolve_limits(scenario.policy).max_running, kMaxRows + 1);
-  if (scenario.policy.prefix_caching.value_or(false)) return rows;  // prompts may share their blocks
+  if (scenario.policy.prefix_caching.value_or(false)) return rows;  // prompts may share blocks
   const double pool = static_cast<double>(scenario.kv.blocks) * scenario.kv.block_tokens;
   return std::min(rows, std::max<std::int64_t>(1, static_cast<std::int64_t>(pool / input_min)));
 }
 
 /// The strictest limit on a quantile of the latency.
 struct LateAllowed {
-  double share = std::numeric_limits<double>::infinity();  // of the requests; infinite: no such limit
+  double share = std::numeric_limits<double>::infinity();  // of requests that may be late; infinite: no such limit
   double limit = 0;                                        // seconds
 };
 
-// A quantile of n values lies between two of them: those above it may all be late, and the one just above its place
-// too.
+// A quantile of n values lies between two of them. All values above it may be late, and also the one just above its
+// position.
 LateAllowed late_allowed(const sched::Slo& slo, double requests) {
   LateAllowed allowed;
   for (const sched::Slo::Bound& bound : slo.bounds) {
@@ -110,7 +110,7 @@ LateAllowed late_allowed(const sched::Slo& slo, double requests) {
 
 bool has_prefixes(const std::shared_ptr<const traces::Trace>& trace) { return trace && trace->hash_block_tokens > 0; }
 
-// Requests find in a cache what others left there.
+// Returns whether requests may find blocks of other requests in the cache.
 bool shares_caches(const PointSpec& spec) {
   if (!spec.policy.prefix_caching.value_or(true)) return false;
   const auto* const replay = std::get_if<load::TraceReplay>(&spec.workload.load);
@@ -126,7 +126,7 @@ bool shares_caches(const PointSpec& spec) {
 bool more_replicas_help(const PointSpec& spec) {
   const sched::RouterKind router = spec.deployment.router;
   const bool sticks = router == sched::RouterKind::session || router == sched::RouterKind::prefix;
-  // A batch that fills from fewer arrivals waits longer; a batch of one waits for none.
+  // A batch that must fill waits longer if fewer requests arrive. A batch of one never waits.
   const bool fills_batches =
       sched::traits_of(spec.policy).returns_at_batch_end && sched::resolve_limits(spec.policy).max_running > 1;
   return spec.deployment.is_fixed() && !fills_batches && !sticks && !shares_caches(spec);
@@ -157,6 +157,7 @@ Bounds::Floor Bounds::floor_of(const Candidate& candidate) {
   std::vector<model::PrefillSpan> spans;
   const double window = s.shape->sliding_window > 0 ? std::min<double>(context, s.shape->sliding_window) : context;
   // Every number of rows is looked at, since the step with the least time a row is not always the fullest.
+  // Finds the shortest step, and the shortest time per token, over all batch sizes.
   for (std::int64_t r = 1; r <= rows; ++r) {
     spans.push_back({1, 0});
     const auto sum = static_cast<double>(r);
@@ -180,12 +181,12 @@ Bounded Bounds::problem(const Candidate& candidate, double load) {
   const auto n = static_cast<double>(std::max<std::int64_t>(1, spec.workload.requests));
   const Lengths lengths = lengths_of(spec.workload, n);
   for (const sched::Slo::Bound& bound : spec.slo.bounds) {
-    double least = floor.step;  // TPOT, ITL
+    double least = floor.step;  // TPOT and ITL: one step
     if (bound.metric == sched::Slo::Metric::ttft) continue;
     if (bound.metric == sched::Slo::Metric::latency) least = lengths.output_min * floor.step;
     const bool between_tokens = bound.metric == sched::Slo::Metric::tpot || bound.metric == sched::Slo::Metric::itl;
     if (between_tokens && (lengths.output_min < 2 || sched::traits_of(spec.policy).returns_at_batch_end)) continue;
-    // What a run reports is rounded: ITL to a histogram's bins, the others to nanoseconds.
+    // Reported values are rounded: ITL to the bins of a histogram, the others to nanoseconds.
     const double rounded = bound.metric == sched::Slo::Metric::itl ? kItlRounding : kRounding;
     if (least <= bound.limit * (1 + rounded)) continue;
     return {
@@ -196,7 +197,7 @@ Bounded Bounds::problem(const Candidate& candidate, double load) {
   }
   const auto rate = steady_rate(spec, load);
   if (!rate) return {};
-  // Requests sent within the warm-up do not count; at worst they are the ones that are late.
+  // Requests sent during the warm-up do not count. In the worst case they are exactly the late ones.
   const double unmeasured =
       std::ceil(*rate * spec.warmup.count() + kFourSigma * std::sqrt(*rate * spec.warmup.count()));
   const double measured = n - unmeasured;
@@ -204,7 +205,7 @@ Bounded Bounds::problem(const Candidate& candidate, double load) {
   const LateAllowed allowed = late_allowed(spec.slo, measured);
   if (allowed.share > 1) return {};
   const double capacity =
-      spec.deployment.most_replicas() / (lengths.output_mean_low * floor.share);  // requests/s, at most
+      spec.deployment.most_replicas() / (lengths.output_mean_low * floor.share);  // requests/s, upper bound
   // The last arrival may come later than in the mean; four standard deviations are allowed for.
   const double arrivals_end = n / *rate * (1 + kFourSigma / std::sqrt(n));
   const double late = (n - capacity * (arrivals_end + allowed.limit) - unmeasured) / measured;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The largest load that passes a test, between a load that passes and one that fails. Loads are asked for one at a
-// time, so that many brackets run side by side.
+// Finds the largest load that passes a test, between a load that passes and one that fails. It asks for one load at a
+// time, so that many brackets can run side by side.
 #pragma once
 
 #include <cstdint>
@@ -8,29 +8,31 @@
 
 namespace plimsoll::study::plan {
 
-/// Begins at `start` > 0 and moves by factors of `stride` until both sides are found, then halves the gap until it is
+/// Starts at `start` > 0 and moves by factors of `stride` until both ends are found. Then it halves the gap until it is
 /// below `tolerance` of the load.
 struct BracketSpec {
   double start = 1, stride = 2, tolerance = 0.01;
   bool whole = false;  // loads are whole numbers
-  double least = 0;    // nothing below is tested
+  double least = 0;    // no smaller load is tested
 };
 
 /// A bisection over loads that may begin with a guess; each answer narrows it.
+/// One search for the largest load that passes.
 class Bracket {
  public:
   explicit Bracket(const BracketSpec& spec);
 
-  /// The next load to test; nothing when it is settled.
+  /// Returns the next load to test; nullopt when the bracket is settled.
   [[nodiscard]] std::optional<double> next() const;
+  /// Reports whether a load passed. It need not be the load that next() returned.
   void answer(double load, bool passes);
-  /// Loads below those that failed, or above those that passed, say nothing more.
+  /// Stops the search and keeps what was found: other loads would say nothing new.
   void end_search() { ended_ = true; }
-  /// The largest load that passed and the smallest above that failed; 0 and nothing where there is none from
-  /// start / 2^24 to start * 2^12.
+  /// The largest load that passed, and the smallest larger load that failed. 0 and nullopt if there is none between
+  /// start / 2^24 and start * 2^12.
   [[nodiscard]] double passing() const { return passing_; }
   [[nodiscard]] std::optional<double> failing() const { return failing_; }
-  /// Between the two; 0 where nothing passes.
+  /// Returns the middle of the two; 0 if nothing passes.
   [[nodiscard]] double value() const;
 
  private:

@@ -22,7 +22,7 @@ constexpr std::string_view kTp = "deployment.tp", kReplicas = "deployment.replic
                            kMaxRunning = "scheduler.max_running";
 constexpr std::array<std::int32_t, 14> kAutoReplicas = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
 constexpr std::int32_t kMaxAutoTp = 64;
-// Axes that every name shows; the others only where they vary.
+// Axes that every name shows; other axes appear only if they vary.
 constexpr std::array<std::string_view, 3> kInEveryName = {kHardware, kTp, kReplicas};
 
 configs::Node number_node(std::int64_t value) { return setting_value(fmt::format("{}", value), "search"); }
@@ -38,7 +38,7 @@ bool has_axis(const SearchSpec& search, std::string_view path) {
   return std::any_of(search.axes.begin(), search.axes.end(), [&](const SearchAxis& axis) { return axis.path == path; });
 }
 
-// What neither the search nor the study states is found.
+// Adds axes for what neither the search nor the study states: the search then finds their values.
 std::vector<SearchAxis> all_axes(const Study& study, std::size_t index, const PointSpec& spec,
                                  const SearchSpec& search) {
   std::vector<SearchAxis> axes = search.axes;
@@ -47,7 +47,7 @@ std::vector<SearchAxis> all_axes(const Study& study, std::size_t index, const Po
   if (!has_axis(search, kTp) && !states_tp) {
     std::vector<std::int32_t> degrees;
     for (std::int32_t tp = 1; tp <= kMaxAutoTp; tp *= 2) degrees.push_back(tp);
-    axes.push_back(number_axis(kTp, degrees));  // those beyond an instance are left out below
+    axes.push_back(number_axis(kTp, degrees));  // degrees larger than an instance are removed below
   }
   const bool by_instance = !search.replicas_per_instance.empty() || !search.instance_counts.empty();
   if (!has_axis(search, kReplicas) && !by_instance && !study.states(index, kReplicas)) {
@@ -56,7 +56,7 @@ std::vector<SearchAxis> all_axes(const Study& study, std::size_t index, const Po
   return axes;
 }
 
-// A deployment that stands there twice would tie with itself.
+// A deployment listed twice would tie with itself.
 void refuse_twice(const SearchAxis& axis) {
   std::set<std::string> seen;
   for (const configs::Node& value : axis.values) {
@@ -123,7 +123,7 @@ class Builder {
         search.replicas_per_instance.empty() ? std::vector<std::int32_t>{0} : search.replicas_per_instance;
     const std::vector<std::int32_t> counts =
         search.instance_counts.empty() ? std::vector<std::int32_t>{1} : search.instance_counts;
-    std::set<std::int32_t> seen;  // "max" may be a number that is listed as well
+    std::set<std::int32_t> seen;  // "max" may equal a number that is also listed
     for (const std::int32_t wanted : densities) {
       const std::int32_t density = wanted > 0 ? wanted : std::max(1, spec.hardware.count / degree);
       if (!seen.insert(density).second) continue;
@@ -146,13 +146,13 @@ class Builder {
     candidate.settings = settings;
     candidate.spec = std::move(spec);
     candidate.spec.search.reset();
-    candidate.spec.replications = 1;  // the search repeats where it must
+    candidate.spec.replications = 1;  // the search replicates runs itself where needed
     if (candidate.spec.deployment.tp_is_max) candidate.spec.deployment.tp = candidate.spec.hardware.count;
     ResolvedPoint resolved = resolve_spec(candidate.spec);
     candidate.point = std::move(resolved.result);
     candidate.point.index = question_.candidates.size();
     const Deployment& d = candidate.spec.deployment;
-    candidate.gpus = std::int64_t{d.tp} * d.pp * d.most_replicas();  // of those that cannot exist as well
+    candidate.gpus = std::int64_t{d.tp} * d.pp * d.most_replicas();  // set for impossible candidates too
     candidate.name = name_of(candidate);
     candidate.family = families_.try_emplace(family_of(candidate), families_.size()).first->second;
     // Twins differ only in the limit of running requests. Where none of them reaches it, one run answers for all.
@@ -181,7 +181,7 @@ class Builder {
     return settings_text(candidate, [](const std::string& path) { return path != kReplicas && path != kInstances; });
   }
 
-  // Batches that return as a whole wait to be full: there the limit counts before it is reached.
+  // Batches that return as a whole wait to be filled: there the limit matters before it is reached.
   [[nodiscard]] static std::string twins_of(const Candidate& candidate, const ResolvedPoint& resolved) {
     const bool alone = !resolved.scenario || !candidate.spec.deployment.is_fixed() ||
                        sched::traits_of(candidate.spec.policy).returns_at_batch_end;
@@ -227,7 +227,7 @@ class Builder {
   bool auto_tp_ = false;
 };
 
-// Instance types that may take part, each with one of its candidates.
+// Returns the instance types in the search, each with one of its candidates.
 std::map<std::string, const Candidate*> types_of(const Question& question) {
   std::map<std::string, const Candidate*> types;
   for (const Candidate& c : question.candidates) {
@@ -248,7 +248,7 @@ void need_price(const Candidate& candidate, std::string_view what) {
                                                                candidate.spec.hardware.label, kHowToPrice));
 }
 
-// One's own machines need no price as long as nothing else is compared with them.
+// One's own machines need no price if nothing else is compared with them.
 void settle_prices(Question& question) {
   const std::map<std::string, const Candidate*> types = types_of(question);
   const bool costs = asks_for_cost(question.search.objective);
@@ -265,9 +265,9 @@ void settle_prices(Question& question) {
   }
 }
 
-// Prices of other months may have changed since.
+// Notes prices of different months, because prices may have changed in between.
 void note_dates(Question& question) {
-  std::map<std::string, std::vector<std::string>> labels;  // by date
+  std::map<std::string, std::vector<std::string>> labels;  // by price date
   for (const auto& [label, candidate] : types_of(question)) {
     if (!candidate->spec.hardware.price_date.empty()) labels[candidate->spec.hardware.price_date].push_back(label);
   }

@@ -18,27 +18,27 @@
 namespace plimsoll::study::plan {
 namespace {
 
-constexpr double kConfirmed = 0.02;  // of a load, where a confirming bracket ends
+constexpr double kConfirmed = 0.02;  // relative width at which a confirming bracket ends
 constexpr std::size_t kConfirmingRuns = 4, kWave = 3;
-// What brackets of some replications find is a little too large, since it takes long for the worst to come: it is held
-// against one run that is much longer, and lowered by steps until that passes.
+// Brackets of a few replications find a load that is slightly too large, because the worst case takes long to occur. So
+// the result is checked by one much longer run, and lowered in steps until that passes.
 constexpr double kLowered = 0.03;
 constexpr int kSteps = 8;
-// A long run has three times the requests of a confirming one; of a large fleet, over which chance evens out, half as
-// many again.
+// A long run has three times the requests of a confirming run. For a large fleet, over which chance evens out, it has
+// 1.5 times as many.
 constexpr double kLonger = 3, kLongerOfMany = 1.5;
 constexpr std::int64_t kLongRequests = 100'000, kMany = 400'000;
 
 bool whole_loads(const PointSpec& spec) { return load::is_whole(load::kind_of(spec.workload.load).quantity); }
 
-// Throughput that is to be kept bounds the load from below: it is asked for at the load that the limits above allow.
+// Brackets ignore throughput goals, which bound the load from below. They are checked at the load that is found.
 PointSpec without_goals(PointSpec spec) {
   spec.slo.min_output_tokens_per_s = spec.slo.min_requests_per_s = spec.slo.min_goodput = std::nullopt;
   return spec;
 }
 
-// The load with which a run of so many requests lasts ten years: its requests are long alone, and a run that lasts more
-// than a hundred cannot be simulated.
+// Returns the load at which a run of this many requests lasts ten years. Its requests are alone long before, and a run
+// of more than a hundred years cannot be simulated.
 double least_load(const PointSpec& spec, std::int64_t requests) {
   constexpr double kTenYears = 10 * 365.25 * 86'400;  // seconds
   if (const auto* const replay = std::get_if<load::TraceReplay>(&spec.workload.load)) {
@@ -49,9 +49,9 @@ double least_load(const PointSpec& spec, std::int64_t requests) {
   return static_cast<double>(std::max(requests, spec.workload.requests)) / kTenYears;
 }
 
-// Requests that are alone in the system (but for one in a thousand, in the mean) do not fare better under less load.
-// Where they come in clusters, of a trace or by a gamma distribution, the system is empty in the mean and they wait all
-// the same.
+// Returns whether requests are alone in the system, but for one in a thousand on average: less load does not help them.
+// If arrivals cluster (a trace or a gamma distribution), an empty system on average proves nothing, because requests
+// still wait.
 bool is_alone(const PointSpec& spec, const sched::PointMetrics& m) {
   constexpr double kAlone = 1e-3;
   const bool measured = m.requests_completed + m.requests_rejected + m.requests_timed_out > 0;
@@ -60,8 +60,8 @@ bool is_alone(const PointSpec& spec, const sched::PointMetrics& m) {
   return measured && !clusters && m.in_system_mean < kAlone;
 }
 
-// Where most clients of a closed loop wait and the SLO limits nothing but the time between tokens, more clients wait
-// longer and break nothing.
+// Returns whether more clients would only wait longer and miss no limit: most clients of a closed loop wait, and the
+// SLO limits only the time between tokens.
 bool only_waits(const PointSpec& spec, const sched::PointMetrics& m) {
   const auto between_tokens = [](const sched::Slo::Bound& b) {
     return b.metric == sched::Slo::Metric::tpot || b.metric == sched::Slo::Metric::itl;
@@ -75,11 +75,11 @@ struct Line {  // one bracket
   std::size_t slot = 0, candidate = 0, replication = 0;
   Bracket bracket;
   double requests_per_load = 0;
-  double most = std::numeric_limits<double>::infinity();  // of the load, by its bound: more fails without a run
+  double most = std::numeric_limits<double>::infinity();  // upper bound of the load: larger loads fail without a run
   bool dropped = false, waits = false;
 };
 
-// A bracket that ends at 2 % is one of several that begin at other loads: their mean is finer than that.
+// Replications start at slightly different loads, so that the mean of their brackets is finer than a single one.
 double dithered(double load, std::size_t replication, const CapacityPlan& plan) {
   const auto all = static_cast<double>(plan.replications);
   return load * (1 + plan.tolerance * ((static_cast<double>(replication) + 0.5) / all - 0.5));
@@ -105,8 +105,8 @@ class Rounds {
     }
   }
 
-  // Those that may carry most by their bounds show what there is to beat: most of the others need only one run, just
-  // below that.
+  // The candidates with the highest upper bounds run first and show what must be beaten. Most of the others then need
+  // only one run, just below that load.
   void run() {
     hold_back();
     for (;;) {
@@ -117,8 +117,8 @@ class Rounds {
     }
   }
 
-  // Lowers what was found to loads that long runs sustain, two steps at a time. What a part of a fleet found may be too
-  // little as well.
+  // Lowers the results to loads that long runs sustain, two steps at a time. A result from part of a fleet may also be
+  // too low.
   void hold_against_long_runs(const std::vector<std::size_t>& candidates, const std::vector<CapacityStart>& starts,
                               std::vector<Capacity>& found) {
     std::vector<Descent> open;
@@ -138,7 +138,7 @@ class Rounds {
     }
   }
 
-  /// `run`: what a confirming run at such a load found.
+  /// Makes the long trial at `load`. `run` is a confirming run near that load, or null.
   [[nodiscard]] Trial long_trial(std::size_t candidate, const sched::PointMetrics* run, double load) const {
     Trial trial{.candidate = candidate,
                 .replication = static_cast<std::int32_t>(kConfirmingRuns),
@@ -166,7 +166,7 @@ class Rounds {
       if (out.failing && *out.failing < line.most) out.at_failing = trials_.of(trial(line, *out.failing));
       if (!line.dropped) continue;
       out.failing = std::min(line.most, out.failing.value_or(line.most));
-      if (out.passing > 0) values.back() = *out.failing;  // it was not followed: an upper bound is all that is known
+      if (out.passing > 0) values.back() = *out.failing;  // its bracket was not completed: only an upper bound is known
     }
     out.load = estimate(values, question_.search.confidence);
     out.confirmed = plan_.long_runs;
@@ -174,7 +174,7 @@ class Rounds {
   }
 
  private:
-  // One round; false: nothing is left to ask.
+  // Runs one round. Returns false if no bracket needs another run.
   bool ask() {
     std::vector<std::pair<Line*, double>> asked;
     std::vector<Trial> todo;
@@ -198,6 +198,7 @@ class Rounds {
 
   void hold_back() {
     if (!(plan_.worth_following > 0)) return;
+    // Brackets are compared only among candidates on the same kind of hardware, so that each kind keeps its best.
     std::map<std::string, std::vector<Line*>> kinds;
     for (Line& line : lines_) kinds[hardware_of(line)].push_back(&line);
     for (auto& [hardware, lines] : kinds) {
@@ -215,10 +216,10 @@ class Rounds {
     if (best == best_.end()) return next;
     if (const auto least = telling_load(line, plan_.worth_following * best->second)) return least;
     if (!(plan_.alike > 0) || worth(line, line.bracket.passing()) >= best->second) return next;
-    return telling_load(line, plan_.alike * best->second);  // nothing: it cannot be told from the best
+    return telling_load(line, plan_.alike * best->second);  // nullopt: it is indistinguishable from the best
   }
 
-  // The load of this worth, if it lies within the bracket.
+  // Returns the load with this worth, if it lies within the bracket.
   [[nodiscard]] std::optional<double> telling_load(const Line& line, double worth) const {
     const double exact = worth * share_of(line), load = whole_loads(limits_) ? std::floor(exact) : exact;
     const bool tells = load > line.bracket.passing() && load < line.bracket.failing().value_or(line.most);
@@ -248,10 +249,10 @@ class Rounds {
     return least > 0 ? std::max<std::int64_t>(least, std::llround(load * requests_per_load)) : 0;
   }
 
-  /// Loads of one capacity for long runs, from above.
+  /// The loads at which one capacity is checked by long runs, in falling order.
   struct Descent {
     std::size_t slot = 0, candidate = 0;
-    double found = 0;  // what the brackets say
+    double found = 0;  // the result of the brackets
     std::optional<sched::PointMetrics> at_passing;
     std::vector<double> loads;
     CapacityStart start;
@@ -261,7 +262,7 @@ class Rounds {
     [[nodiscard]] bool is_kept(double load) const { return start.kept != nullptr && load == start.asked_for; }
   };
 
-  // The load that the study asks for is one of them: an answer that names its deployment must not end just below it.
+  // Includes the load that the study asks for: an answer that recommends this deployment must not end just below it.
   [[nodiscard]] Descent descent_of(std::size_t slot, std::size_t candidate, const Capacity& found,
                                    const CapacityStart& start) const {
     const bool whole = whole_loads(limits_);
@@ -287,7 +288,7 @@ class Rounds {
     }
     std::sort(d.loads.begin(), d.loads.end(), std::greater<>());
     d.loads.erase(std::unique(d.loads.begin(), d.loads.end()), d.loads.end());
-    std::erase_if(d.loads, [](double load) { return !(load > 0); });  // the brackets passed nothing
+    std::erase_if(d.loads, [](double load) { return !(load > 0); });  // the brackets found no passing load
     return d;
   }
 
@@ -295,11 +296,12 @@ class Rounds {
     return long_trial(d.candidate, d.at_passing ? &*d.at_passing : nullptr, load);
   }
 
-  // Whether this capacity is settled.
+  // Takes the results of two steps. Returns whether this capacity is settled.
   bool take_steps(const Descent& d, std::size_t step, Capacity& out) {
     for (std::size_t s = step; s < std::min(step + 2, d.loads.size()); ++s) {
       const double load = d.loads[s];
       if (!take(d, load, out)) continue;
+      // The load passed but the step above it failed: try the middle, if the gap is wide enough to matter.
       const bool can_be_finer = s > 0 && load != d.found && !whole_loads(limits_);
       if (can_be_finer && d.loads[s - 1] - load > kConfirmed * load) {
         const double middle = (d.loads[s - 1] + load) / 2;
@@ -338,7 +340,7 @@ class Rounds {
     return passing > 0;
   }
 
-  // Where a long run keeps a load that a shorter one failed at, the next that fails is further up.
+  // If a long run passes a load at which a shorter run failed, the smallest failing load is higher: look for it.
   void climb(const Descent& d, Capacity& out) {
     for (int step = 0; step < kSteps && (!out.failing || *out.failing <= out.passing); ++step) {
       const double higher = (1 + kLowered) * out.passing;
@@ -346,7 +348,7 @@ class Rounds {
       trials_.one(long_trial(d, load));
       take(d, load, out);
     }
-    if (out.failing && *out.failing <= out.passing) out.failing.reset();  // where it fails is not known
+    if (out.failing && *out.failing <= out.passing) out.failing.reset();  // no load above is known to fail
   }
 
   bool take(const Descent& d, double load, Capacity& out) {
@@ -356,8 +358,8 @@ class Rounds {
       out.at_failing = metrics;
       return false;
     }
-    if (d.looks_up && load == d.loads.front()) out.failing.reset();  // only brackets failed
-    // The mean of the brackets stays, and their ends where they are about it.
+    if (d.looks_up && load == d.loads.front()) out.failing.reset();  // only brackets failed above it
+    // Keeps the brackets' mean, and their ends if they enclose it.
     if (load == d.found && out.failing && *out.failing <= load) return true;
     if (load != d.found) out.load.mean = load;
     out.passing = load;
@@ -400,7 +402,7 @@ class Rounds {
   const PointSpec limits_;
   RateBound bounds_;
   std::vector<Line> lines_;
-  std::map<std::string, double> best_;  // worth of what passes, by kind of hardware
+  std::map<std::string, double> best_;  // largest passing worth so far, by kind of hardware
 };
 
 }  // namespace
@@ -423,7 +425,7 @@ std::vector<Capacity> find_capacities(const Question& question, Trials& trials,
   return out;
 }
 
-// From a load near to it.
+// Settings of confirming brackets, which start from a load that is close.
 CapacityPlan confirming_brackets() {
   return {.confirms = true,
           .long_runs = true,
@@ -433,7 +435,7 @@ CapacityPlan confirming_brackets() {
           .part = kSampledPart};
 }
 
-// Where there is one run at a load that passes, brackets begin there with what it took.
+// If one run has passed, brackets start near its load, with the number of requests that it needed.
 CapacityStart confirming_start(const Question& question, const Capacity& first) {
   CapacityStart start{.load = first.load.mean};
   if (first.at_passing) start = start_from(question.spec, first.load.mean, first.passing, *first.at_passing);
@@ -441,7 +443,7 @@ CapacityStart confirming_start(const Question& question, const Capacity& first) 
   return start;
 }
 
-// Open loops: in proportion to the rate, since the loads to come are close.
+// For open loops the number of requests is proportional to the rate, since the next loads are close.
 CapacityStart start_from(const PointSpec& spec, double load, double run_load, const sched::PointMetrics& run) {
   if (!can_be_longer(spec) || load::is_closed_loop(spec.workload.load) || !run.latency.mean || !(run_load > 0))
     return {load, 0};

@@ -10,7 +10,7 @@
 namespace plimsoll::study::plan {
 namespace {
 
-// Open loops of one rate carry the same tokens/s as long as they are stable; what is left is chance.
+// Stable open loops of one rate have equal throughput; smaller differences than this are chance.
 constexpr double kSameThroughput = 0.01;
 
 }  // namespace
@@ -22,7 +22,7 @@ Trial Confirm::trial(std::size_t candidate, std::size_t run) const {
           .lives = kConfirmingLives};
 }
 
-// As many as the first run shows to be needed: a run that proves too short would be repeated.
+// Returns as many requests as the first run shows to be needed. A run that proves too short would have to be repeated.
 std::int64_t Confirm::requests_of(std::size_t candidate) const {
   const std::int64_t least = confirming_requests(question_.spec);
   const Trial first = first_trial(question_.spec, candidate);
@@ -72,7 +72,7 @@ std::vector<double> Confirm::values(std::size_t candidate, bool objective) const
   return out;
 }
 
-// Smaller values go before.
+// Smaller values rank first.
 Confirm::Relation Confirm::compare(const std::vector<double>& a, const std::vector<double>& b,
                                    double indifference) const {
   const Estimate difference = paired_difference(a, b, confidence_);
@@ -96,7 +96,7 @@ Confirm::Relation Confirm::by_latency(std::size_t a, std::size_t b) const {
   return compare(values(a, false), values(b, false), 0);
 }
 
-// More runs may still show that the candidate belongs before the leader, or that it cannot be told from it.
+// Returns whether more runs may still rank the candidate before the leader or prove it equal.
 bool Confirm::could_lead(std::size_t candidate, std::size_t leader) const {
   return by_objective(candidate, leader) == Relation::unknown;
 }
@@ -108,11 +108,13 @@ std::vector<std::size_t> Confirm::unsettled(const std::vector<std::size_t>& cont
   const auto leader = std::min_element(able.begin(), able.end(), before);
   for (const std::size_t c : contenders) {
     const SloVerdict& standing = answer_.entries[c].standing;
+    // A contender behind the leader by its objective cannot win, so its verdict need not be certain.
     const bool worth_it = leader == able.end() || c == *leader || by_objective(c, *leader) != Relation::after;
     const bool verdict_open = !standing.certain && worth_it;
     const bool order_open = standing.meets && c != *leader && could_lead(c, *leader);
     if (verdict_open || order_open) out.push_back(c);
   }
+  // Comparisons are paired, so the leader gets as many runs as its rivals.
   if (!out.empty() && leader != able.end() && std::find(out.begin(), out.end(), *leader) == out.end())
     out.push_back(*leader);
   return out;
@@ -122,7 +124,7 @@ std::vector<std::size_t> Confirm::order_of(const std::vector<std::size_t>& conte
   runs_.assign(question_.candidates.size(), 0);
   requests_.assign(question_.candidates.size(), 0);
   for (const std::size_t c : contenders) requests_[c] = requests_of(c);
-  // Bonferroni: each comparison with the leader at a level at which all of them hold together.
+  // Bonferroni: the level of each comparison with the leader is raised so that all hold together.
   const auto comparisons = static_cast<double>(std::max<std::size_t>(1, contenders.size()));
   confidence_ = 1 - (1 - question_.search.confidence) / comparisons;
   add_runs(contenders, kFirstRuns);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the front-runners longer and again until their order is certain.
+// Runs the best candidates longer and repeatedly until their order is certain.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +13,15 @@ namespace plimsoll::study::plan {
 
 class Confirm {
  public:
-  /// `most_runs` of each, where their intervals do not decide before.
+  /// `most_runs`: limit per candidate, if its intervals do not decide earlier.
   Confirm(const Question& question, Trials& trials, Answer& answer, std::size_t most_runs = kMaxRuns)
       : question_(question), trials_(trials), answer_(answer), most_runs_(most_runs) {}
   static constexpr std::size_t kFirstRuns = 3, kMaxRuns = 24;
 
-  /// Among `contenders`, those that meet the SLO, best first by their means, once intervals have decided on that and on
-  /// objectives that must be measured. Every contender's entry is brought up to date.
+  /// Returns the contenders that meet the SLO, best first by their means. First it repeats runs until intervals have
+  /// decided on the SLO and on objectives that must be measured. Updates every contender's entry.
   std::vector<std::size_t> order_of(const std::vector<std::size_t>& contenders);
-  /// Their final order (ranking.h), by the intervals of their differences.
+  /// Puts them into their final order (ranking.h), by the intervals of their differences.
   void settle_ties(std::vector<std::size_t>& order);
 
  private:
@@ -43,9 +43,9 @@ class Confirm {
   Trials& trials_;
   Answer& answer_;
   std::size_t most_runs_;
-  double confidence_ = 0.95;            // of one comparison, so that all hold together
-  std::vector<std::size_t> runs_;       // of each candidate
-  std::vector<std::int64_t> requests_;  // of each of its runs
+  double confidence_ = 0.95;            // level of one comparison, so that all hold together
+  std::vector<std::size_t> runs_;       // number of runs per candidate
+  std::vector<std::int64_t> requests_;  // requests in each run, per candidate
 };
 
 }  // namespace plimsoll::study::plan

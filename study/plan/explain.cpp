@@ -15,7 +15,7 @@ namespace plimsoll::study::plan {
 namespace {
 
 std::string percent(double ratio) {
-  constexpr double kWhole = 0.1;  // above, digits after the point say nothing
+  constexpr double kWhole = 0.1;  // above this, decimals say nothing
   return std::abs(ratio) < kWhole ? fmt::format("{:.2g} %", 100 * std::abs(ratio))
                                   : fmt::format("{:.0f} %", 100 * std::abs(ratio));
 }
@@ -36,14 +36,14 @@ std::string miss_text(const Question& question, const Entry& entry) {
   return part.empty() ? text : text + "; " + part;
 }
 
-// "34 % more USD/h", "3.1 times the USD/h".
+// Returns "34 % more USD/h" or "3.1 times the USD/h".
 std::string factor_gap(double factor, const char* more, const char* less, const char* unit) {
-  constexpr double kManyTimes = 2;  // above, per cent are hard to read
+  constexpr double kManyTimes = 2;  // above this, percentages are hard to read
   if (factor >= kManyTimes) return fmt::format("{} times the {}", reader_number(factor, 3), unit);
   return fmt::format("{} {} {}", percent(factor - 1), factor > 1 ? more : less, unit);
 }
 
-// "1 more GPU", "2 GPUs more".
+// Returns "1 more GPU" or "2 GPUs more".
 std::string gpu_count(std::int64_t count, const char* before) {
   return fmt::format("{}{} GPU{}", count, before, count == 1 ? "" : "s");
 }

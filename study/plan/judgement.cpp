@@ -21,14 +21,14 @@ double student_quantile(std::size_t degrees, double confidence) {
   return boost::math::quantile(distribution, 0.5 + confidence / 2);
 }
 
-// A run that was too short to tell, however long it was made, proves no capacity.
+// A run too short to judge its steady state, however much it was lengthened, proves no capacity.
 bool is_beyond_capacity(const PointSpec& spec, const sched::PointMetrics& m) {
   return m.steady.verdict != sched::Steadiness::stable && !load::is_closed_loop(spec.workload.load);
 }
 
-/// What one run found for each check, in a fixed order.
+/// The values that one run found for the checks, in a fixed order.
 struct Found {
-  std::vector<Check> checks;  // limits and names
+  std::vector<Check> checks;  // names and limits
   std::vector<double> values;
 
   void add(CheckKind kind, SloFigure figure) {
@@ -63,7 +63,7 @@ Estimate estimate_of(std::span<const sched::PointMetrics* const> runs, double co
   return estimate(values, confidence);
 }
 
-// Certain to meet: all checks surely kept. Certain to miss: one surely missed.
+// Meeting the SLO is certain if every check is; missing it is certain if one miss is.
 bool verdict_is_certain(const SloVerdict& standing) {
   if (standing.runs < 2) return false;
   if (standing.meets) return std::all_of(standing.checks.begin(), standing.checks.end(), is_certain);
@@ -80,6 +80,7 @@ Estimate estimate(std::span<const double> values, double confidence) {
   const auto n = static_cast<double>(values.size());
   const auto infinite = std::count_if(values.begin(), values.end(), [](double v) { return !std::isfinite(v); });
   // One run without an end makes the mean infinite; it is certain only if all of them are.
+  // One infinite value makes the mean infinite. If all values are infinite they agree, so there is no spread.
   if (infinite > 0) return {kInfinity, static_cast<double>(infinite) < n ? kInfinity : 0, values.size()};
   for (const double value : values) out.mean += value / n;
   if (values.size() < 2) return out;
@@ -95,11 +96,11 @@ Estimate paired_difference(std::span<const double> a, std::span<const double> b,
     if (std::isfinite(a[i]) || std::isfinite(b[i]))
       differences.push_back(a[i] - b[i]);
     else
-      differences.push_back(0);  // both beyond capacity
+      differences.push_back(0);  // both are beyond capacity
   }
   // Both candidates saw the same requests, so their difference varies less than each of them.
   Estimate out = estimate(differences, confidence);
-  // Of one sign, however infinite.
+  // If all differences have one sign, the mean keeps it although it is infinite.
   if (!std::isfinite(out.mean) && std::all_of(differences.begin(), differences.end(), [](double d) { return d < 0; }))
     out.mean = -kInfinity;
   return out;
@@ -122,6 +123,7 @@ SloVerdict standing_of(const PointSpec& spec, std::span<const sched::PointMetric
   std::vector<std::vector<double>> values;
   for (const sched::PointMetrics* run : runs) {
     Found found = find_all(spec, *run);
+    // All runs have the same checks, so the first run provides their names.
     if (out.checks.empty()) out.checks = std::move(found.checks);
     values.resize(out.checks.size());
     for (std::size_t i = 0; i < values.size(); ++i) values[i].push_back(found.values[i]);
@@ -158,7 +160,7 @@ std::string check_text(const Check& check) {
     return check.at_least || check.limit <= 0 ? fmt::format("{} {}, limit {}", check.name, value, limit)
                                               : fmt::format("{}: too many requests fail to keep {}", check.name, limit);
   }
-  constexpr double kManyTimes = 2;  // above, per cent are hard to read
+  constexpr double kManyTimes = 2;  // above this, percentages are hard to read
   if (!check.at_least && ratio >= kManyTimes)
     return fmt::format("{} {}, {:.3g} times the limit of {}", check.name, value, ratio, limit);
   const double off = check.at_least ? 1 - check.value.mean / check.limit : ratio - 1;

@@ -15,18 +15,18 @@ namespace {
 constexpr std::array<double, 16> kShares = {0.05, 0.1,  0.2, 0.3,  0.4, 0.5,  0.6, 0.7,
                                             0.8,  0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25};
 constexpr std::int64_t kCurveRequests = 4000;
-constexpr double kStraight = 1e-3;  // curvature, in units of the scaled axes
+constexpr double kStraight = 1e-3;  // less curvature than this is straight; in units of the scaled axes
 
 struct Dot {
   double x = 0, y = 0;
 };
 
-// One over the radius of the circle through three points.
+// Returns one over the radius of the circle through three points.
 double menger_curvature(Dot a, Dot b, Dot c) {
   const double area2 = (b.x - a.x) * (c.y - a.y) - (b.y - a.y) * (c.x - a.x);
   const double sides =
       std::hypot(b.x - a.x, b.y - a.y) * std::hypot(c.x - b.x, c.y - b.y) * std::hypot(c.x - a.x, c.y - a.y);
-  return sides > 0 ? 2 * area2 / sides : 0;  // positive where the curve turns upwards
+  return sides > 0 ? 2 * area2 / sides : 0;  // positive if the curve turns upwards
 }
 
 double interpolated(std::span<const double> x, std::span<const double> y, double at) {
@@ -37,8 +37,8 @@ double interpolated(std::span<const double> x, std::span<const double> y, double
   return y[right - 1] + share * (y[right] - y[right - 1]);
 }
 
-// At least as many as a first run of that load: the opening wave of many clients would be most of a short one. Near the
-// capacity as many as tell, by what its own run took.
+// At least as many requests as a first run at that load, since the opening wave of many clients would dominate a short
+// run. Near the capacity, as many as the capacity's own run needed.
 std::int64_t requests_at(const PointSpec& spec, double load, const Capacity& capacity) {
   constexpr double kNear = 0.9;
   if (!can_be_longer(spec)) return 0;
@@ -74,6 +74,7 @@ std::optional<double> half_latency_knee(std::span<const double> load, std::span<
   const auto excess = [&](double at) {
     return interpolated(load, latency, at) - 2 * interpolated(load, latency, at / 2);
   };
+  // Finds the first load whose latency exceeds twice that at half the load, then refines it by bisection.
   for (std::size_t i = 1; i < load.size(); ++i) {
     if (excess(load[i]) < 0) continue;
     double low = load[i - 1], high = load[i];
@@ -95,6 +96,7 @@ LoadCurve load_curve(const Question& question, Trials& trials, std::size_t candi
   std::vector<Trial> todo;
   for (const double share : kShares) {
     const double load = whole ? std::max(1.0, std::round(top * share)) : top * share;
+    // Rounding may give the same load twice.
     if (!todo.empty() && load <= todo.back().load) continue;
     todo.push_back({.candidate = candidate,
                     .requests = requests_at(question.spec, load, capacity),
@@ -106,6 +108,7 @@ LoadCurve load_curve(const Question& question, Trials& trials, std::size_t candi
   for (const Trial& trial : todo) {
     const sched::PointMetrics& metrics = trials.of(trial);
     curve.loads.push_back({trial.load, metrics});
+    // A load beyond capacity has no latency for the knees.
     if (!std::isfinite(p90_latency(question.spec, metrics)) || !metrics.latency.mean) continue;
     loads.push_back(trial.load);
     latencies.push_back(*metrics.latency.mean);

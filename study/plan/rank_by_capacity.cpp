@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search for the largest capacity: first looks at all candidates, confirmed capacities of the best, their order.
+// Searches for the largest capacity: first looks at all candidates, confirmed capacities of the best, their order.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,10 +16,10 @@
 namespace plimsoll::study::plan {
 namespace {
 
-constexpr double kStillPossible = 0.93;  // of the best screened capacity, for a deployment to be confirmed
+constexpr double kStillPossible = 0.93;  // a deployment is confirmed from this share of the best screened capacity on
 constexpr std::size_t kMaxNarrowed = 64;
 
-// USD a million output tokens at the largest load, with whose interval that of the tokens widens. Infinite without one.
+// USD per million output tokens at the largest load, with its relative interval. Infinite if there is no such load.
 Estimate cost_of_a_million(const Candidate& candidate, const Capacity& capacity) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (!capacity.at_passing || !(capacity.at_passing->output_tokens_per_s > 0) || !(capacity.load.mean > 0))
@@ -29,7 +29,7 @@ Estimate cost_of_a_million(const Candidate& candidate, const Capacity& capacity)
   return {mean, mean * capacity.load.half_width / capacity.load.mean, capacity.load.values};
 }
 
-// The figures of an entry of a search for capacity are those at the load that it carries.
+// In a search for capacity, an entry's figures are those at the load that it carries.
 void fill_entry(const Question& question, Answer& answer, std::size_t candidate, Capacity capacity, Stage stage) {
   Entry& entry = answer.entries[candidate];
   entry.stage = stage;
@@ -44,13 +44,13 @@ void fill_entry(const Question& question, Answer& answer, std::size_t candidate,
     entry.standing = standing_of(question.spec, std::span(&run, 1), question.search.confidence);
     entry.metrics = *shown;
   }
-  // Each replication has its load that passes.
+  // Each replication found a load of its own that passes.
   entry.standing.runs = capacity.load.values;
   entry.standing.certain = entry.standing.meets && stage == Stage::confirmed && capacity.load.low() > 0;
   entry.objective = question.search.objective == Objective::capacity
                         ? capacity.load
                         : cost_of_a_million(question.candidates[candidate], capacity);
-  // One run may be wrong by chance about a load that is close.
+  // A single run may by chance be wrong about a load close to the limit.
   constexpr double kByChance = 1.05;
   if (!capacity.confirmed && capacity.failing) entry.capacity_at_most = kByChance * *capacity.failing;
   entry.capacity = std::move(capacity);
@@ -66,7 +66,7 @@ void settle_overlapping(const Question& question, Answer& answer, std::vector<st
     return less ? mine.low() <= best.high() + kTellsApart * best.mean
                 : mine.high() >= best.low() - kTellsApart * best.mean;
   };
-  // A first look at another load tells no latency to compare.
+  // First looks were made at different loads, so their latencies cannot be compared.
   const auto is_sure = [&](std::size_t c) { return answer.entries[c].stage == Stage::confirmed; };
   settle(question, answer, leaders, overlaps, [&](std::size_t a, std::size_t b) {
     return !is_sure(a) || !is_sure(b) ||
@@ -74,7 +74,7 @@ void settle_overlapping(const Question& question, Answer& answer, std::vector<st
   });
 }
 
-// First looks at all that wait. Those that may carry most come back, with what was found.
+// Takes first looks at all waiting candidates. Returns those that may carry most, with the results.
 std::map<std::size_t, Capacity> look_at_all(const Question& question, Trials& trials, Answer& answer) {
   std::vector<std::size_t> candidates;
   for (std::size_t i = 0; i < answer.entries.size(); ++i) {
@@ -96,6 +96,7 @@ std::map<std::size_t, Capacity> look_at_all(const Question& question, Trials& tr
   const auto before = [&](std::size_t a, std::size_t b) { return goes_before(question, answer, a, b); };
   std::sort(candidates.begin(), candidates.end(), before);
   std::map<std::size_t, Capacity> contenders;
+  // In order of rank, so the first candidate that is too far behind the best ends the list.
   for (const std::size_t c : candidates) {
     const double load = answer.entries[c].capacity->load.mean;
     const double mine = answer.entries[c].objective.mean, best = answer.entries[candidates.front()].objective.mean;
@@ -107,8 +108,8 @@ std::map<std::size_t, Capacity> look_at_all(const Question& question, Trials& tr
   return contenders;
 }
 
-// Short runs, or those of a part of a fleet, may be wrong about all in the same way: the bounds that they give allow
-// for what they missed of a confirmed one.
+// Short runs, or runs of part of a fleet, may all be wrong in the same way. So the bounds from them are widened by as
+// much as they underestimated a confirmed capacity.
 void widen_bounds(Answer& answer, const std::map<std::size_t, Capacity>& first,
                   const std::map<std::size_t, Capacity>& confirmed) {
   double missed = 1;
@@ -144,7 +145,7 @@ std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& tria
   std::erase_if(leaders,
                 [&](std::size_t c) { return !answer.entries[c].standing.meets; });  // too little throughput there
   settle_overlapping(question, answer, leaders);
-  // Of equal ones, a confirmed one is the answer: the figures of the others come from short runs.
+  // Among equals, a confirmed one is the answer: the figures of the others come from short runs.
   const auto sure = std::find_if(leaders.begin(), leaders.end(),
                                  [&](std::size_t c) { return answer.entries[c].stage == Stage::confirmed; });
   if (sure != leaders.end() && sure != leaders.begin() && answer.entries[*sure].ties) {

@@ -11,11 +11,11 @@
 namespace plimsoll::study::plan {
 namespace {
 
-struct Corner {  // smaller is better in each
+struct Corner {  // a smaller value is better in each dimension
   std::size_t candidate = 0;
   std::array<double, 3> values{};
 
-  [[nodiscard]] bool beats(const Corner& other) const {  // or equals
+  [[nodiscard]] bool beats(const Corner& other) const {  // or equals it
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (values[i] > other.values[i]) return false;
     }
@@ -23,13 +23,13 @@ struct Corner {  // smaller is better in each
   }
 };
 
-// The largest load, where it was looked for; without a limit beyond all numbers.
+// Returns the largest load, if it was searched for; infinity if nothing limits it.
 double carried(const Entry& entry) {
   if (!entry.capacity) return 0;
   return entry.capacity->is_open() ? std::numeric_limits<double>::infinity() : entry.capacity->load.mean;
 }
 
-// Within their intervals, and within the width in which brackets end.
+// Loads are alike within their intervals, and within the width at which brackets end.
 bool carry_alike(const Entry& a, const Entry& b) {
   constexpr double kFine = 0.01;
   if (!a.capacity || !b.capacity || a.capacity->is_open() || b.capacity->is_open()) return carried(a) == carried(b);
@@ -111,7 +111,7 @@ bool goes_before(const Question& question, const Answer& answer, std::size_t a, 
   if (x.standing.meets != y.standing.meets) return x.standing.meets;
   if (!x.standing.meets && x.standing.ratio != y.standing.ratio) return x.standing.ratio < y.standing.ratio;
   if (!x.standing.meets && x.metrics && y.metrics && x.metrics->requests_per_s != y.metrics->requests_per_s) {
-    return x.metrics->requests_per_s > y.metrics->requests_per_s;  // both miss without measure: queues that grow
+    return x.metrics->requests_per_s > y.metrics->requests_per_s;  // both miss infinitely: their queues grow
   }
   const Objective objective = question.search.objective;
   if (x.objective.mean != y.objective.mean) return (x.objective.mean < y.objective.mean) == is_minimised(objective);
@@ -135,7 +135,7 @@ void settle(const Question& question, Answer& answer, std::vector<std::size_t>& 
             const Alike& by_latency) {
   if (order.empty()) return;
   const std::vector<Candidate>& all = question.candidates;
-  auto end = order.end();  // up to here none is told from the first yet
+  auto end = order.end();  // the candidates before `end` are so far indistinguishable from the first
   const auto narrow = [&](const auto& before, const auto& alike) {
     std::stable_sort(order.begin(), end, before);
     const std::size_t first = order.front();
@@ -171,7 +171,7 @@ void rank(const Question& question, Answer& answer, const std::vector<std::size_
 }
 
 void mark_frontier(const Question& question, Answer& answer) {
-  constexpr double kNoPrice = std::numeric_limits<double>::infinity();  // unknown is not free
+  constexpr double kNoPrice = std::numeric_limits<double>::infinity();  // an unknown price is not free
   std::vector<Corner> corners;
   for (const std::size_t i : answer.order) {
     const Entry& entry = answer.entries[i];
@@ -182,7 +182,7 @@ void mark_frontier(const Question& question, Answer& answer) {
         entry.standing.output_tokens_per_s.mean / static_cast<double>(std::max<std::int64_t>(1, candidate.gpus));
     corners.push_back({i, {p90, -per_gpu, candidate.point.usd_per_hour.value_or(kNoPrice)}});
   }
-  // In this order no corner is beaten by a later one, except by an equal one; the first of equals stays.
+  // In this order, only an equal corner may beat an earlier one. Of equal corners the first stays.
   std::stable_sort(corners.begin(), corners.end(),
                    [](const Corner& a, const Corner& b) { return a.values < b.values; });
   std::vector<Corner> front;

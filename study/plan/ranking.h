@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of candidates, the only place that knows it: what meets the SLO, by the objective; at an equal objective by
-// the lower price, then more capacity, lower p90 latency, fewer GPUs, the name; then what does not meet it, by how
-// little it misses.
+// The order of candidates; no other code knows it. First come those that meet the SLO, by the objective; at an equal
+// objective by lower price, then more capacity, lower p90 latency, fewer GPUs, and the name. Then come those that miss
+// it, by how little they miss it.
 #pragma once
 
 #include <cstddef>
@@ -12,26 +12,26 @@
 
 namespace plimsoll::study::plan {
 
-/// Whether the objective follows from the deployment alone, or must be measured (as the cost of a fleet that scales).
+/// Returns whether the objective follows from the deployment alone; if not (a fleet that scales), runs must measure it.
 [[nodiscard]] bool is_known(const Question& question);
-/// What an hour of one run costs, in the unit of Candidate::rent: of the instances that it used.
+/// Returns the hourly cost of one run, by the instances that it used, in the unit of Candidate::rent.
 [[nodiscard]] double run_cost(const Candidate& candidate, const sched::PointMetrics& run);
-/// Of a candidate, given its standing (of capacity: elsewhere). Infinite, or 0 where more is better, beyond capacity.
+/// A candidate's objective, given its standing (not for capacity). Beyond capacity infinite, or 0 if more is better.
 [[nodiscard]] Estimate objective_of(const Question& question, const Candidate& candidate, const SloVerdict& standing);
-/// Whether `a` goes before `b` by their means alone.
+/// Returns whether `a` ranks before `b` by their means alone.
 [[nodiscard]] bool goes_before(const Question& question, const Answer& answer, std::size_t a, std::size_t b);
-/// The part of that order that decides between equal objectives.
+/// Returns whether `a` ranks before `b` if their objectives are equal.
 [[nodiscard]] bool breaks_tie(const Question& question, const Answer& answer, std::size_t a, std::size_t b);
 
-/// Whether two candidates cannot be told apart in one respect.
+/// Returns whether two candidates are indistinguishable in one respect.
 using Alike = std::function<bool(std::size_t, std::size_t)>;
-/// Puts those that keep the SLO into their final order, where a difference counts only if it is certain, and marks
-/// those that cannot be told from the first in any respect. What they carry counts as far as their entries have it.
+/// Puts the candidates that keep the SLO into their final order, in which only certain differences count. Marks those
+/// that are indistinguishable from the first in every respect. Capacities count if their entries have them.
 void settle(const Question& question, Answer& answer, std::vector<std::size_t>& order, const Alike& by_objective,
             const Alike& by_latency);
-/// Fills answer.order and answer.winner; `leaders`, in their settled order, go first.
+/// Sets answer.order and answer.winner; `leaders`, in their final order, come first.
 void rank(const Question& question, Answer& answer, const std::vector<std::size_t>& leaders);
-/// Marks the entries that no other beats in all of p90 latency, output tokens/s a GPU and USD/h; of equals, the first.
+/// Marks entries that no other beats in all of p90 latency, output tokens/s per GPU and USD/h; of equals, the first.
 void mark_frontier(const Question& question, Answer& answer);
 
 }  // namespace plimsoll::study::plan

@@ -20,15 +20,15 @@
 namespace plimsoll::study::plan {
 namespace {
 
-constexpr double kMargin = 1.1;  // on what is carried, for products whose efficiency depends on their shape
+constexpr double kMargin = 1.1;  // margin on the bound, since the efficiency of matrix products depends on their shape
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-/// What a request brings in the mean, at least. What is too long to be served brings nothing.
+/// Lower bounds on the mean work of a request. A request too long to be served adds nothing.
 struct Work {
-  double input = 0, decode_rows = 0, context = 0, windowed = 0;  // contexts: sums over the decode rows
+  double input = 0, decode_rows = 0, context = 0, windowed = 0;  // context, windowed: sums over the decode rows
 
   void add(double in, double out, double window) {
-    const double rows = out - 1;  // the first token comes with the prompt
+    const double rows = out - 1;  // the prefill emits the first token
     input += in;
     decode_rows += rows;
     context += rows * (in + rows / 2);
@@ -44,7 +44,7 @@ struct Work {
   }
 };
 
-/// Limits beyond which a request is refused.
+/// A request longer than these is refused.
 struct Limits {
   double input = kNoLimit, total = kNoLimit;
   [[nodiscard]] bool takes(double in, double out) const { return in <= input && in + out <= total; }
@@ -58,12 +58,12 @@ Limits limits_of(const load::Scenario& s, std::int64_t longest) {
   if (s.policy.max_input) limits.input = static_cast<double>(*s.policy.max_input);
   for (const auto& budget : {s.policy.step_token_budget, s.policy.prefill_token_budget}) {
     if (budget)
-      limits.input = std::min(limits.input, static_cast<double>(*budget));  // some refuse what they cannot cut
+      limits.input = std::min(limits.input, static_cast<double>(*budget));  // some policies refuse what they cannot cut
   }
   return limits;
 }
 
-// Drawn lengths are known by their first draws, but for what chance may take away.
+// Estimates the mean work from the first draws, less a margin for chance.
 Work mean_work(const load::WorkloadSpec& workload, const Limits& limits, double window) {
   Work sum;
   if (const auto* const pairs = std::get_if<load::TracePairs>(&workload.lengths)) {
@@ -97,18 +97,19 @@ Work mean_work(const load::WorkloadSpec& workload, const Limits& limits, double 
   if (!(tokens > 0)) return {};
   // The mean of the draws may exceed the true mean by chance. It is lowered by five standard errors, so that the bound
   // stays a bound.
+  // A lower bound of the true mean: five standard errors below the estimate.
   const double cv = std::sqrt(std::max(0.0, squares * n / (tokens * tokens) - 1));
   const double at_least = std::max(0.0, 1 - kSigmas * cv / std::sqrt(n));
   return sum.over(n / at_least);
 }
 
-// Rows that a step may have, by the batch limit and by the pool.
+// Returns the most rows of a step, by the batch limit and by the pool.
 double most_rows(const load::Scenario& s, const Work& work) {
   const sched::PolicyConfig& policy = s.policy;
   double rows = kNoLimit;
   if (policy.max_running || sched::traits_of(policy).returns_at_batch_end)
     rows = static_cast<double>(sched::resolve_limits(policy).max_running);
-  if (s.kv.prefix_caching || !(work.decode_rows > 0)) return rows;  // contexts may share their blocks
+  if (s.kv.prefix_caching || !(work.decode_rows > 0)) return rows;  // contexts may share blocks
   const double pool = static_cast<double>(s.kv.blocks) * s.kv.block_tokens;
   return std::min(rows, std::max(1.0, pool / (work.context / work.decode_rows)));
 }
@@ -125,7 +126,7 @@ class FullBatch {
   FullBatch(const load::Scenario& s, const Work& work)
       : work_(work), prompt_(s.kv.prefix_caching ? 0 : work.input), cost_(sim::cost_inputs(s)) {}
 
-  // Seconds a request, whichever way its prompt and its decodes share the steps.
+  // Returns the least seconds per request, however prompts and decodes share the steps.
   [[nodiscard]] double least(double most_rows) {
     const double prompt = prompt_ > 0 ? least_prompt() : 0;
     if (!(work_.decode_rows > 0)) return prompt;
@@ -143,6 +144,7 @@ class FullBatch {
     const double steps = work_.decode_rows / rows;
     // Prompts in steps of their own, or mixed into the decode steps: whichever is cheaper bounds both kinds of
     // scheduler.
+    // Prompts either run in steps of their own or are mixed evenly into the decode steps: take the faster way.
     const double apart = steps * step(rows, 0) + prompt;
     return prompt_ > 0 ? std::min(apart, steps * step(rows, rows * prompt_ / work_.decode_rows)) : apart;
   }
@@ -162,7 +164,7 @@ class FullBatch {
         .total();
   }
 
-  // In steps of prompts alone.
+  // Seconds per prompt in steps of prompts alone.
   [[nodiscard]] double least_prompt() {
     // Batches of prompts share the reading of the weights; beyond some 64 nothing is gained.
     constexpr std::array<double, 7> kPrompts = {1, 2, 4, 8, 16, 32, 64};
@@ -187,7 +189,7 @@ class FullBatch {
   std::vector<model::PrefillSpan> spans_;
 };
 
-// Requests/s that load 1 stands for; nullopt where a load has no rate.
+// Returns the requests/s at load 1; nullopt if the load has no rate.
 std::optional<double> rate_of_unit(const load::LoadSpec& load) {
   if (load::stationary_rate(load)) return 1;
   const auto* const replay = std::get_if<load::TraceReplay>(&load);

@@ -17,9 +17,9 @@
 namespace plimsoll::study::plan {
 namespace {
 
-// A run that uses so many times its limit is no case for confirming. A short one may be so by how it begins (all
-// clients at once) and ends (in its last requests' time): unless its queue grows, it gets a longer one before it is
-// left out.
+// A run that exceeds a limit by this factor is not worth confirming. A short run may do so because of its start (all
+// clients at once) or its end (the time of its last requests). Unless its queue grows, it gets a longer run before it
+// is left out.
 constexpr double kHopeless = 1.5;
 
 }  // namespace
@@ -128,7 +128,7 @@ std::vector<Screening::Ladder> Screening::ladders_of(const std::vector<std::size
   return out;
 }
 
-// One round after the other, all ladders side by side: `next` names a rung, or the number of rungs where a ladder is
+// Probes all ladders side by side in rounds. `next` returns a rung to test, or the number of rungs if the ladder is
 // done.
 void Screening::probe(std::vector<Ladder>& ladders, const std::function<std::size_t(Ladder&)>& next) {
   for (;;) {
@@ -155,7 +155,7 @@ void Screening::probe(std::vector<Ladder>& ladders, const std::function<std::siz
 void Screening::scout(const std::vector<std::size_t>& members, const Level& level) {
   std::vector<Ladder> all = ladders_of(members);
   std::map<std::tuple<std::string, std::int32_t, std::int32_t>, Ladder>
-      guides;  // the last family has the widest limits as a rule
+      guides;  // as a rule the last family has the widest limits
   for (const Ladder& ladder : all) {
     const PointSpec& spec = question_.candidates[ladder.rungs.front()].spec;
     guides.insert_or_assign({spec.hardware.label, spec.deployment.tp, spec.deployment.pp}, ladder);
@@ -163,6 +163,7 @@ void Screening::scout(const std::vector<std::size_t>& members, const Level& leve
   std::vector<Ladder> some;
   for (auto& [kind, guide] : guides) some.push_back(std::move(guide));
   // First one ladder of each kind of machine: its result bounds the price at which the others need to look.
+  // Halve the replicas of one family per kind of hardware: this finds a first price that is low enough to prune by.
   probe(some, [](const Ladder& l) { return l.low < l.high ? (l.low + l.high) / 2 : l.rungs.size(); });
   const auto cheapest = [&](const std::vector<Ladder>& ladders) {
     double best = std::numeric_limits<double>::infinity();
@@ -170,6 +171,7 @@ void Screening::scout(const std::vector<std::size_t>& members, const Level& leve
     return best;
   };
   double best = cheapest(some);
+  // In each other family, first try its largest member that is cheaper than the best so far: usually it already misses.
   probe(all, [&](Ladder& l) {
     best = std::min(best, cheapest(all));
     // Rungs that cost as much as the best found cannot win, so only those below are probed.

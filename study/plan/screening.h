@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// First runs of candidates, as few as tell which may win.
+// First runs of candidates: as few as are needed to tell which may win.
 //
-// Of deployments that differ in their number of replicas alone, one that misses the SLO by far says so of all with
-// fewer: each of their replicas has more of the same load. So a search needs neither those that are cheaper than one
-// that misses, nor those that are dearer than one that surely keeps the SLO.
+// Among deployments that differ only in their number of replicas, one that misses the SLO by far rules out all with
+// fewer: each of their replicas gets more of the same load. So a search needs to run neither those cheaper than one
+// that misses, nor those more expensive than one that surely keeps the SLO.
 #pragma once
 
 #include <cstddef>
@@ -19,34 +19,34 @@ namespace plimsoll::study::plan {
 
 class Screening {
  public:
-  /// What a candidate costs by an objective that is known without a run; it never falls with more replicas.
+  /// A candidate's cost, by an objective that is known without a run. It never falls with more replicas.
   using Level = std::function<double(std::size_t)>;
 
-  /// All three outlive this.
+  /// All three must outlive this object.
   Screening(const Question& question, Trials& trials, Answer& answer);
 
-  /// One run of each that waits. A candidate is left out if a sibling with more replicas cannot keep the SLO.
+  /// Runs each waiting candidate once. Leaves a candidate out if a sibling with more replicas cannot keep the SLO.
   void screen(const std::vector<std::size_t>& candidates);
-  /// Runs of those members that tell the level on which the SLO is first kept: by halves among the replicas of one
-  /// family on each kind of hardware, then of every family the most able member that is cheaper than the cheapest that
-  /// keeps it.
+  /// Runs the members needed to find the lowest level at which the SLO is kept. First it halves the replicas of one
+  /// family on each kind of hardware. Then it tries, in every family, the largest member that is cheaper than the
+  /// cheapest one that keeps the SLO.
   void scout(const std::vector<std::size_t>& members, const Level& level);
-  /// Those worth a confirming run, or confirmed already, after a longer run of the doubtful ones.
+  /// Runs doubtful members longer. Returns those worth a confirming run or already confirmed.
   [[nodiscard]] std::vector<std::size_t> worth_confirming(const std::vector<std::size_t>& members);
-  /// After confirming runs: whether fewer replicas are out of the question, too.
+  /// After confirming runs: records whether fewer replicas are ruled out too.
   void learn(std::size_t candidate);
 
-  /// By its runs so far it may keep the SLO.
+  /// Returns whether it may keep the SLO, judging by its runs so far.
   [[nodiscard]] bool is_hopeful(std::size_t candidate) const;
-  /// It misses by a short run, and a longer one may say better of it.
+  /// Returns whether it misses in a short run but may do better in a longer one.
   [[nodiscard]] bool is_doubtful(std::size_t candidate) const;
-  /// Fills the entries of a search that was cancelled with the first runs that were made.
+  /// For a cancelled search: fills the entries for which first runs exist.
   void take_what_is_known();
 
  private:
-  struct Ladder {  // members of one family, by replicas
+  struct Ladder {  // members of one family, by number of replicas
     std::vector<std::size_t> rungs;
-    std::size_t low = 0, high = 0;  // those below `low` miss, `high` keeps the SLO or is beyond the last
+    std::size_t low = 0, high = 0;  // rungs below `low` miss; `high` keeps the SLO or is past the end
     bool is_fresh = true;
   };
   [[nodiscard]] bool is_too_small(std::size_t candidate) const;
@@ -58,7 +58,7 @@ class Screening {
   const Question& question_;
   Trials& trials_;
   Answer& answer_;
-  std::map<std::size_t, std::int32_t> too_few_;  // replicas, by family
+  std::map<std::size_t, std::int32_t> too_few_;  // by family: this many replicas miss the SLO
 };
 
 }  // namespace plimsoll::study::plan

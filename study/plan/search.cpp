@@ -24,11 +24,11 @@
 namespace plimsoll::study::plan {
 namespace {
 
-constexpr double kMuchWorse = 1.5;      // a short run's objective may be as wrong as that
+constexpr double kMuchWorse = 1.5;      // a short run's objective may be wrong by this factor
 constexpr std::size_t kAtOnce = 12;     // candidates confirmed side by side
-constexpr std::size_t kNearest = 24;    // of those excluded by bounds, where all are
-constexpr std::size_t kNextFleets = 6;  // after the winner, for the table and for a world that is 10 % off
-constexpr double kCoarse = 0.03;        // of a load, where brackets end that only choose contenders
+constexpr std::size_t kNearest = 24;    // candidates to simulate, if bounds exclude all
+constexpr std::size_t kNextFleets = 6;  // run after the winner, for the table and for a scenario 10 % off
+constexpr double kCoarse = 0.03;        // relative width at which brackets end that only choose contenders
 
 using Candidates = std::vector<std::size_t>;
 
@@ -95,7 +95,7 @@ class Search {
     }
   }
 
-  // Where none may meet the SLO, those that miss it by least are simulated all the same, to say what comes nearest.
+  // If no candidate may meet the SLO, simulates those that miss it by least, to show what comes nearest.
   void take_back_nearest() {
     const bool any = std::any_of(answer_.entries.begin(), answer_.entries.end(),
                                  [](const Entry& e) { return e.stage == Stage::waiting; });
@@ -122,14 +122,14 @@ class Search {
               [&](std::size_t a, std::size_t b) { return goes_before(question_, answer_, a, b); });
   }
 
-  // ---- objectives that are known beforehand -------------------------------------------------------------------
+  // ---- objectives that are known without a run ---------------------------------------------------------------
 
-  // Of a fixed deployment: no run is needed.
+  // For a fixed deployment the objective is known without a run.
   [[nodiscard]] Screening::Level objective_level() const {
     return [this](std::size_t i) { return objective_of(question_, question_.candidates[i], {}).mean; };
   }
 
-  // The first level on which some keep the SLO, in their order; with `confirms` surely, else by one run.
+  // Returns those on the first level where some keep the SLO, in order: confirmed if `confirms`, else by one run.
   Candidates first_level(const Candidates& set, const Screening::Level& level, bool confirms) {
     screening_.scout(set, level);
     std::map<double, Candidates> levels;
@@ -143,7 +143,7 @@ class Search {
     return {};
   }
 
-  // At one cost more replicas carry more, and win.
+  // At an equal price more replicas carry more, and win.
   [[nodiscard]] Candidates largest_of_each_family(const Candidates& members) const {
     if (!capacity_counts()) return members;
     const auto replicas = [this](std::size_t i) { return question_.candidates[i].spec.deployment.replicas; };
@@ -174,13 +174,14 @@ class Search {
     return out;
   }
 
-  // Of an equal objective the cheaper ones are confirmed first, and of an equal price those that carry most.
+  // At an equal objective the cheaper candidates are confirmed first, and at an equal price those that carry most.
   Candidates leaders_of(const Candidates& members) {
     Candidates able = screening_.worth_confirming(members);
     std::erase_if(able, [this](std::size_t i) { return dropped_.count(i) > 0; });
-    sort_by_rank(able);  // those that keep the SLO by one run lead
+    sort_by_rank(able);  // those that keep the SLO in one run come first
     const auto rest =
         std::find_if(able.begin(), able.end(), [&](std::size_t i) { return !answer_.entries[i].standing.meets; });
+    // Several candidates keep the SLO: choose by price, then by what they carry.
     if (rest - able.begin() > 1 && capacity_counts()) {
       std::map<double, Candidates> prices;
       for (auto i = able.begin(); i != rest; ++i) prices[question_.candidates[*i].rent].push_back(*i);
@@ -207,7 +208,7 @@ class Search {
     return order;
   }
 
-  // Members of one cost by what they carry, the most first, and how many of them cannot be told from the first.
+  // Members of one price by what they carry, the most first, and how many are indistinguishable from the first.
   struct ByCapacity {
     Candidates order;
     std::size_t alike = 0;
@@ -233,7 +234,7 @@ class Search {
     return out;
   }
 
-  // The first of them that is confirmed, and ties that it cannot be told from by what short runs carry.
+  // Returns the first member that long runs confirm, followed by those that short runs cannot distinguish from it.
   Candidates first_that_lasts(const ByCapacity& members) {
     for (const auto& [i, look] : members.looks) {
       std::optional<double>& most = answer_.entries[i].capacity_at_most;
@@ -266,7 +267,7 @@ class Search {
     return !std::holds_alternative<load::Script>(question_.spec.workload.load) && ends_somewhere(question_.spec);
   }
 
-  // By short runs; members that are far from carrying most are not followed to their end.
+  // Capacities by short runs. Members far from carrying most are not followed to the end.
   std::map<std::size_t, Capacity> capacities_by_short_runs(const Candidates& members) {
     const CapacityPlan coarse{.confirms = false,
                               .replications = 1,
@@ -282,8 +283,8 @@ class Search {
     return carried;
   }
 
-  // Drops leaders that miss the SLO in a long run: chance was kind to their shorter ones. Ties are those with a leader
-  // that lasts.
+  // Drops leaders that miss the SLO in a long run, since their shorter runs were lucky. Ties are then those with a
+  // leader that lasts.
   void settle_what_lasts(Confirm& confirm, Candidates& order) {
     confirm.settle_ties(order);
     while (!order.empty() && !lasts(order.front())) {
@@ -294,11 +295,12 @@ class Search {
     }
   }
 
-  // Whether a long run keeps the SLO at the study's load. A load that ends by itself needs none.
+  // Returns whether a long run keeps the SLO at the study's load. A load that ends by itself needs no such run.
   bool lasts(std::size_t candidate) {
     if (!capacity_counts() || !with_requests(question_.spec, 1)) return true;
     Entry& entry = answer_.entries[candidate];
     const double load = load::load_value(question_.spec.workload.load);
+    // A confirmed capacity above the study's load proves as much as a run at that load.
     if (entry.capacity && entry.capacity->confirmed && entry.capacity->load.mean >= load) return true;
     sched::PointMetrics longer = long_run(question_, trials_, candidate, *entry.metrics);
     const sched::PointMetrics* const run = &longer;
@@ -313,8 +315,8 @@ class Search {
     return false;
   }
 
-  // The cheapest of each other kind of hardware, and the fleets that cost a little more than the winner: what readers
-  // compare it with, and what may win in a world that is 10 % off.
+  // Runs the cheapest candidate of each other kind of hardware, and fleets slightly more expensive than the winner.
+  // Readers compare the winner with these, and they may win in a scenario that differs by 10 %.
   void find_others() {
     const auto level = objective_level();
     const Candidate& winner = question_.candidates[*answer_.winner];
@@ -336,7 +338,7 @@ class Search {
     return out;
   }
 
-  // With the winner's own batch limits, the next dearer numbers of replicas and degrees.
+  // Returns the next more expensive numbers of replicas and degrees, with the winner's own batch limits.
   [[nodiscard]] Candidates next_fleets(const Screening::Level& level) const {
     const std::size_t winner = *answer_.winner;
     Candidates dearer = all_that([&](std::size_t i) {
@@ -353,12 +355,12 @@ class Search {
            p.prefill_token_budget == q.prefill_token_budget && p.mem_fraction == q.mem_fraction;
   }
 
-  // On each instance type, the fewest GPUs on which some surely keep the SLO.
+  // Finds, on each instance type, the fewest GPUs that surely keep the SLO.
   void find_fewest() {
     std::map<std::string, Candidates> types;
     for (std::size_t i = 0; i < answer_.entries.size(); ++i)
       types[question_.candidates[i].spec.hardware.label].push_back(i);
-    std::vector<bool> ties;  // with the winner, not with the leader of a type
+    std::vector<bool> ties;  // ties with the winner; the search below would overwrite them
     for (const Entry& entry : answer_.entries) ties.push_back(entry.ties);
     const auto gpus = [this](std::size_t i) { return static_cast<double>(question_.candidates[i].gpus); };
     for (const auto& [hardware, members] : types) {
@@ -383,11 +385,11 @@ class Search {
     }
   }
 
-  // ---- objectives that look for the load ----------------------------------------------------------------------
+  // ---- objectives for which the load is searched --------------------------------------------------------------
 
-  // More replicas carry more, and each of them no less: chance evens out over many. So of each family the largest fleet
-  // is looked at, for the cost of a token the largest of those that rent a replica for least; there smaller fleets of
-  // the best families follow, since one of an equal cost is preferred for its price.
+  // More replicas carry more, and each of them no less, because chance evens out over many. So only the largest fleet
+  // of each family runs; for the cost per token, the largest among those with the cheapest replicas. There, smaller
+  // fleets of the best families follow, since among equal costs per token the cheaper one is preferred.
   void find_most_carried() {
     const bool per_token = question_.search.objective == Objective::cost_per_token;
     const std::map<std::size_t, Candidates> families = families_that_grow();
@@ -403,7 +405,7 @@ class Search {
       }
     }
     if (per_token && std::any_of(families.begin(), families.end(), [](const auto& f) { return f.second.size() > 1; })) {
-      // All of the best families again, so that one order ranks them; what ran before is remembered.
+      // Ranks all members of the best families together; runs made before are remembered.
       const Candidates likely = likely_leaders(question_, trials_, answer_);
       for (const std::size_t i : likely) answer_.entries[i] = Entry();
       for (const std::size_t family : best_families(likely)) {
@@ -427,7 +429,7 @@ class Search {
   [[nodiscard]] bool carries_for_less(std::size_t a, std::size_t b, bool per_token) const {
     const Candidate &c = question_.candidates[a], &d = question_.candidates[b];
     const std::int32_t mine = c.spec.deployment.replicas, others = d.spec.deployment.replicas;
-    const double rent = c.rent * others, other_rent = d.rent * mine;  // of as many replicas
+    const double rent = c.rent * others, other_rent = d.rent * mine;  // cost of an equal number of replicas
     if (mine == others) return c.rent < d.rent;
     return per_token && rent != other_rent ? rent < other_rent : mine > others;
   }
@@ -449,8 +451,8 @@ class Search {
 
   // ---- objectives that runs must measure ----------------------------------------------------------------------
 
-  // All that are near the best so far are confirmed, in rounds until one stands. Then those that it beats by a short
-  // run only have their longer one.
+  // Confirms all that are near the best so far, in rounds until one remains. Then it gives those that the winner beats
+  // only by a short run their longer run.
   Candidates confirm_by_measure() {
     Candidates order = first_order_near_best(all_that([&](std::size_t i) { return screening_.is_hopeful(i); }));
     const auto rivals = [&](std::size_t i) {
@@ -463,10 +465,10 @@ class Search {
     return first_order_near_best(std::move(more));
   }
 
-  // By a short run, whose objective may be as wrong as its limits.
+  // Judged by a short run, whose objective may be as wrong as its limits.
   [[nodiscard]] bool may_beat(std::size_t i, std::size_t leader) const {
     const Entry& entry = answer_.entries[i];
-    if (entry.metrics->requests_completed == 0) return true;  // nothing was measured
+    if (entry.metrics->requests_completed == 0) return true;  // nothing was measured, so nothing is known
     const double mine = entry.objective.mean, best = answer_.entries[leader].objective.mean;
     return is_minimised(question_.search.objective) ? mine <= kMuchWorse * best : kMuchWorse * mine >= best;
   }
@@ -486,7 +488,7 @@ class Search {
     return {};
   }
 
-  // The ranking, but for what one run cannot tell: throughput that is to be kept, and small differences from the best.
+  // Sorts by rank, ignoring what one run cannot tell: throughput goals, and small differences from the best.
   void sort_near_best(Candidates& candidates) const {
     const auto key = [this](std::size_t i) { return may_meet(i); };
     const auto by_objective = [&](std::size_t a, std::size_t b) {
@@ -505,7 +507,7 @@ class Search {
               [&](std::size_t a, std::size_t b) { return breaks_tie(question_, answer_, a, b); });
   }
 
-  // Throughput that is to be kept is not for a short run to judge.
+  // Returns whether it may meet the SLO; a short run cannot judge throughput goals.
   [[nodiscard]] bool may_meet(std::size_t i) const {
     const Entry& entry = answer_.entries[i];
     if (entry.standing.meets || entry.stage == Stage::confirmed || !can_be_longer(question_.spec))
@@ -535,11 +537,11 @@ class Search {
   Trials& trials_;
   Answer answer_;
   Screening screening_;
-  Candidates leaders_;                                   // in their settled order
-  std::set<std::size_t> dropped_;                        // short runs kept the SLO, a long one missed it
-  std::map<std::size_t, sched::PointMetrics> held_;      // long runs that keep the SLO
-  std::map<std::size_t, Capacity> looks_;                // first looks at what leaders carry
-  std::vector<std::pair<double, std::size_t>> bounded_;  // how far beyond the bound, and the candidate
+  Candidates leaders_;                                   // in their final order
+  std::set<std::size_t> dropped_;                        // a long run missed the SLO that short runs kept
+  std::map<std::size_t, sched::PointMetrics> held_;      // long runs that kept the SLO
+  std::map<std::size_t, Capacity> looks_;                // first looks at the leaders' capacities
+  std::vector<std::pair<double, std::size_t>> bounded_;  // factor beyond the bound, and the candidate
 };
 
 }  // namespace

@@ -32,14 +32,14 @@ constexpr std::array<World, 6> kWorlds = {{{"load +10 %", 1 + kOff, 1, 1},
 
 bool is_harder(const World& world) { return world.load >= 1 && world.length >= 1 && world.step >= 1; }
 
-// Those that may lead in one of the worlds: near misses that the objective prefers, and those that follow the winner
-// with another deployment, not just another batch limit.
+// Candidates that may lead in one of the scenarios: near misses with a better objective, and those that follow the
+// winner with another deployment, not just another batch limit.
 struct Rivals {
   std::vector<std::size_t> preferred, others;
 };
 
 Rivals rivals_of(const Question& question, const Answer& answer) {
-  constexpr double kNear = 2;  // times the limit, or beyond capacity by little
+  constexpr double kNear = 2;  // within this factor of the limit, or slightly beyond capacity
   std::vector<std::size_t> out{*answer.winner}, misses;
   const auto same_fleet = [&](std::size_t a, std::size_t b) {
     const Candidate &c = question.candidates[a], &d = question.candidates[b];
@@ -67,21 +67,21 @@ Rivals rivals_of(const Question& question, const Answer& answer) {
   return {std::move(misses), {out.begin() + 1, out.end()}};
 }
 
-// What differs by less than one run can tell is no change.
+// A difference smaller than one run can show is no change.
 bool is_as_good(const Entry& entry, const Entry& best) {
   constexpr double kSame = 0.01;
   return entry.standing.meets &&
          std::abs(entry.objective.mean - best.objective.mean) <= kSame * std::abs(best.objective.mean);
 }
 
-// As many as a confirming run where a short one says little: of closed loops, and of throughput to keep.
+// As many as a confirming run if a short one says little: for closed loops and for throughput goals.
 std::int64_t requests_of(const PointSpec& spec) {
   if (!can_be_longer(spec)) return 0;
   const bool long_ones = keeps_rate(spec.slo) || load::is_closed_loop(spec.workload.load);
   return long_ones ? confirming_requests(spec) : std::max(spec.workload.requests, kRequests);
 }
 
-// All worlds side by side; each has an answer of its own.
+// Runs all scenarios ("worlds") side by side; each one gets an answer of its own.
 class Worlds {
  public:
   Worlds(const Question& question, Trials& trials, const Answer& answer)
@@ -90,7 +90,7 @@ class Worlds {
     for (Answer& other : others_) other.entries.resize(answer.entries.size());
   }
 
-  enum class Where { everywhere, easier, unanswered };  // unanswered: nothing meets the SLO there so far
+  enum class Where { everywhere, easier, unanswered };  // unanswered: no candidate meets the SLO there yet
 
   void add(std::span<const std::size_t> candidates, Where where) {
     std::vector<Trial> todo;
@@ -165,10 +165,10 @@ std::vector<Sensitivity> sensitivities(const Question& question, Trials& trials,
   const std::vector<std::size_t> winner{*answer.winner};
   Worlds worlds(question, trials, answer);
   worlds.add(winner, Worlds::Where::everywhere);
-  // What misses its limits as it is misses them where everything is harder. More load may bring throughput that is
-  // asked for.
+  // A candidate that already misses its limits also misses them in a harder scenario. But more load may bring the
+  // throughput that an SLO asks for.
   worlds.add(rivals.preferred, keeps_rate(question.spec.slo) ? Worlds::Where::everywhere : Worlds::Where::easier);
-  // An objective that is known beforehand is the same in every world: what follows the winner follows it there.
+  // If the objective is known without a run, the order after the winner is the same in every scenario.
   worlds.add(rivals.others, is_known(question) ? Worlds::Where::unanswered : Worlds::Where::everywhere);
   return worlds.results();
 }

@@ -59,7 +59,7 @@ Cell text_cell(std::string_view text) { return text.empty() ? Cell() : Cell(std:
 Cell count_cell(std::int64_t value) { return Cell(value); }
 Cell interval_cell(const Estimate& e) { return e.values > 1 ? number_cell(e.half_width) : Cell(); }
 
-// The simulated ones in their order, then the others as they come.
+// Returns the simulated candidates in their order, then the others in index order.
 std::vector<std::size_t> all_in_order(const Answer& answer) {
   std::vector<std::size_t> order = answer.order;
   std::vector<bool> there(answer.entries.size(), false);
@@ -70,9 +70,9 @@ std::vector<std::size_t> all_in_order(const Answer& answer) {
   return order;
 }
 
-/// A row as it grows.
+/// A row under construction.
 struct Row {
-  bool ran = false;  // else its measures stay empty
+  bool ran = false;  // false: the measured cells stay empty
   std::vector<Cell> cells;
 
   void add(Cell cell) { cells.push_back(std::move(cell)); }
@@ -180,7 +180,7 @@ std::string winner_json(const QuestionAnswer& f) {
                      curve_json(f.answer.curve), files);
 }
 
-// What makes a study this candidate: a path and its value, as --set takes them.
+// The settings that turn the study into this candidate: paths and values, as --set accepts them.
 std::string settings_members(const Candidate& candidate) {
   std::string text;
   for (const auto& [path, value] : candidate.settings)

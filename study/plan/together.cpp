@@ -25,7 +25,7 @@ std::string model_of(const QuestionAnswer& finding) {
   return finding.question.spec.shape ? finding.question.spec.shape->id : finding.question.study->title();
 }
 
-// First fit, largest first. Degrees are powers of two in practice, and then no packing needs fewer instances.
+// Packs first-fit, largest first. TP degrees are powers of two in practice, and then no packing needs fewer instances.
 std::vector<std::vector<std::int32_t>> pack(std::vector<Piece> pieces, std::int32_t size, std::size_t findings) {
   std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.gpus > b.gpus; });
   std::vector<std::vector<std::int32_t>> instances;
@@ -43,7 +43,7 @@ std::vector<std::vector<std::int32_t>> pack(std::vector<Piece> pieces, std::int3
   return instances;
 }
 
-// Why a model has no deployment on an instance type.
+// Returns why a model has no deployment on an instance type.
 std::string why_not(const QuestionAnswer& finding, const std::string& hardware) {
   const std::vector<Candidate>& candidates = finding.question.candidates;
   const std::string* reason = nullptr;
@@ -123,7 +123,7 @@ std::string shared_text(std::span<const QuestionAnswer> findings, std::span<cons
   for (const SharedHost& host : hosts) {
     if (!host.impossible.empty()) text += fmt::format("  {}: {}\n", host.hardware, host.impossible);
   }
-  std::optional<double> apart = 0;  // nothing where a price is not known
+  std::optional<double> apart = 0;  // none: some price is not known
   for (const QuestionAnswer& finding : findings) {
     if (!finding.answer.winner) return text + "  apart: not all models have a deployment\n";
     const std::optional<double> usd = candidate_of(finding, *finding.answer.winner).point.usd_per_hour;

@@ -16,14 +16,14 @@
 namespace plimsoll::study::plan {
 namespace {
 
-constexpr std::uint64_t kSeedStride = 1'000'003;  // replications of neighbouring seeds stay apart
+constexpr std::uint64_t kSeedStride = 1'000'003;  // keeps replications of neighbouring seeds apart
 constexpr std::uint64_t kMaxSeed = (std::uint64_t{1} << 53U) - 1;
 
-constexpr double kTurns = 30;                // requests of each client of a closed loop
-constexpr std::int64_t kMaxTurns = 400'000;  // of all of them
+constexpr double kTurns = 30;                // requests per client of a closed loop
+constexpr std::int64_t kMaxTurns = 400'000;  // limit on the requests of all clients
 constexpr std::int64_t kLongerTrial = 10, kLongEnough = 10'000, kLongForRates = 40'000;  // requests
 
-constexpr std::int64_t kLeastSampled = 1000;  // requests, or as many as the study says
+constexpr std::int64_t kLeastSampled = 1000;  // requests, unless the study states fewer
 
 std::int32_t scaled(std::int32_t tokens, double scale) {
   return std::max<std::int32_t>(1, static_cast<std::int32_t>(std::lround(tokens * scale)));
@@ -42,7 +42,7 @@ void scale(load::LengthMarginal& lengths, double by) {
   }
 }
 
-// Pairs that are the replayed trace's own must stay so.
+// If the pairs are those of the replayed trace, they must remain so after scaling.
 void scale_lengths(load::WorkloadSpec& workload, double by) {
   auto* const replay = std::get_if<load::TraceReplay>(&workload.load);
   auto* const pairs = std::get_if<load::TracePairs>(&workload.lengths);
@@ -57,8 +57,8 @@ void scale_lengths(load::WorkloadSpec& workload, double by) {
 
 bool has_rate(const load::LoadSpec& load) { return load::kind_of(load).load_class == load::LoadClass::open; }
 
-// If every step takes k times as long, then on a clock k times as slow nothing has changed but the world outside: it is
-// faster by k.
+// If every step takes k times as long, a clock that is k times slower shows no change in the engine. But on that clock
+// the outside world is faster by k.
 void slow_clock(PointSpec& spec, double k) {
   if (has_rate(spec.workload.load)) spec = *with_load_value(spec, load::load_value(spec.workload.load) * k);
   if (auto* closed = std::get_if<load::ClosedLoop>(&spec.workload.load)) closed->think /= k;
@@ -81,9 +81,9 @@ void slow_clock(PointSpec& spec, double k) {
   }
 }
 
-// A part of a fleet under its part of the load. Routers that balance leave a replica fewer chance than it has alone: of
-// the requests of a whole fleet each takes its turn. So arrivals at a part are as regular as those at the fleet over
-// the same time. Under a random router they are as random as they are.
+// Replaces the fleet by a part of it under its share of the load. With balancing routers a replica sees less randomness
+// than a single one would, because the replicas take turns with the whole fleet's requests. So arrivals at the part are
+// as regular as those at the fleet over the same time. A random router leaves them random.
 void take_part(PointSpec& spec, std::int32_t replicas) {
   const double part = static_cast<double>(replicas) / spec.deployment.replicas;
   load::LoadSpec& load = spec.workload.load;
@@ -100,14 +100,14 @@ void take_part(PointSpec& spec, std::int32_t replicas) {
   spec.deployment.instances.reset();
 }
 
-// In how many requests the clients of a closed loop spread out.
+// Returns after how many requests the clients of a closed loop have spread out.
 std::int64_t turns_of(const PointSpec& spec) {
   const auto* const closed = std::get_if<load::ClosedLoop>(&spec.workload.load);
   return closed == nullptr ? 0 : std::min<std::int64_t>(std::llround(kTurns * closed->concurrency), kMaxTurns);
 }
 
-// All clients begin at once, and their first wave waits as no later one does: it must be a small part of what a limit
-// allows to be late, and of a mean.
+// All clients start at once, and their first wave waits longer than any later one. So it must be a small part of a
+// mean, and of the requests that a limit allows to be late.
 std::int64_t long_turns_of(const PointSpec& spec) {
   const auto* const closed = std::get_if<load::ClosedLoop>(&spec.workload.load);
   if (closed == nullptr) return 0;
@@ -160,7 +160,7 @@ std::optional<PointSpec> with_requests(PointSpec spec, std::int64_t requests) {
     if (!replay->trace || replay->trace->records.empty()) return {};
     const double rows = static_cast<double>(replay->trace->records.size());
     replay->tiles = static_cast<std::int32_t>(std::clamp(std::ceil(static_cast<double>(requests) / rows), 1.0, 1e6));
-    spec.workload.requests = load::replayed_requests(*replay);  // whole tiles: the rate of all of it is the trace's
+    spec.workload.requests = load::replayed_requests(*replay);  // whole tiles keep the trace's mean rate
   } else if (std::holds_alternative<load::ClosedLoop>(load) || load::stationary_rate(load)) {
     spec.workload.requests = requests;
   } else {

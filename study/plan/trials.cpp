@@ -14,7 +14,7 @@
 
 namespace plimsoll::study::plan {
 
-/// The trials of one call, side by side.
+/// Runs the trials of one call side by side.
 class Trials::Batch {
  public:
   Batch(Trials& owner, const std::vector<Trial>& todo)
@@ -54,7 +54,7 @@ class Trials::Batch {
     }
     const bool recalled = metrics.has_value();
     if (!recalled) metrics = simulate(i, trial, candidate);
-    if (!metrics) return;  // stopped
+    if (!metrics) return;  // the run was stopped
     const std::lock_guard lock(mutex_);
     if (settings().store != nullptr && !recalled) settings().store->put(owner_.key_of(trial), metrics_record(*metrics));
     if (recalled) owner_.recalled_ += 1;
@@ -88,7 +88,7 @@ class Trials::Batch {
     return read_metrics_record(text);
   }
 
-  // With the mutex held.
+  // Call with the mutex held.
   void report(std::size_t i, float fraction) {
     done_ += static_cast<double>(fraction) - static_cast<double>(fraction_[i]);
     fraction_[i] = fraction;
@@ -108,12 +108,12 @@ class Trials::Batch {
 
 namespace {
 
-// A run that misses a limit by more than that, as short as it is, need not be made longer: queues only grow with time.
+// A run that misses a limit by more than this factor need not be lengthened: queues only grow with time.
 constexpr double kFarOff = 1.5;
 constexpr int kMaxRuns = 8;
 
 bool is_far_off(const PointSpec& spec, const sched::PointMetrics& metrics) {
-  if (load::is_closed_loop(spec.workload.load)) return false;  // there the first wave is the worst
+  if (load::is_closed_loop(spec.workload.load)) return false;  // here the first wave is the worst
   const sched::PointMetrics* const run = &metrics;
   const SloVerdict standing = standing_of(spec, std::span(&run, 1), 0.95);
   return std::any_of(standing.checks.begin(), standing.checks.end(),
@@ -128,19 +128,19 @@ double most_requests(const PointSpec& spec) {
   return tries_again ? std::clamp(static_cast<double>(spec.workload.requests), kMostWithRetries, most) : most;
 }
 
-// How many requests this run should have had; 0: it is long enough.
+// Returns how many requests this run should have had; 0: it was long enough.
 double requests_wanted(const PointSpec& spec, const Trial& trial, const sched::PointMetrics& m) {
   using sched::Steadiness;
   if (m.steady.verdict == Steadiness::unstable || is_far_off(spec, m)) return 0;
   if (m.steady.verdict == Steadiness::too_short) return static_cast<double>(m.steady.requests_needed);
   if (load::is_closed_loop(spec.workload.load) || !m.latency.mean || !(m.duration_s > *m.latency.mean)) return 0;
-  const double lives = m.duration_s / *m.latency.mean - 1;  // the last requests end one life after the load
+  const double lives = m.duration_s / *m.latency.mean - 1;  // the last requests end one latency after the load
   constexpr double kMargin = 1.1;
   const auto sent = static_cast<double>(m.requests_completed + m.requests_rejected + m.requests_timed_out);
   return lives < trial.lives ? kMargin * sent * trial.lives / lives : 0;
 }
 
-// A request that timed out or was tried again may have been in a replica at times that its row does not tell.
+// A request that timed out or was retried may have been in a replica at times that its row does not show.
 std::optional<std::int64_t> most_at_once(const PointSpec& spec, const sched::PointMetrics& m,
                                          const std::vector<sched::RequestRow>& rows) {
   if (rows.empty() || m.requests_timed_out > 0 || spec.limits.retries > 0 || spec.limits.timeout.count() > 0) return {};
@@ -161,7 +161,7 @@ std::optional<std::int64_t> most_at_once(const PointSpec& spec, const sched::Poi
     std::sort(stay.ends.begin(), stay.ends.end());
     auto end = stay.ends.begin();
     for (auto begin = stay.begins.begin(); begin != stay.begins.end(); ++begin) {
-      while (*end < *begin) ++end;  // one that ends at this very instant still counts
+      while (*end < *begin) ++end;  // a request that ends at this very time still counts
       most = std::max<std::int64_t>(most, (begin - stay.begins.begin()) + 1 - (end - stay.ends.begin()));
     }
   }
@@ -178,7 +178,7 @@ bool is_hopeless(const Candidate& candidate, const Trial& trial) {
 
 std::optional<TrialRun> simulate_once(const PointSpec& spec, bool stepwise, const sim::RunOptions& options) {
   ResolvedPoint point = resolve_spec(spec);
-  // Memory and degrees are those of the candidate, which exists; only a variation's workload can be at fault.
+  // The candidate's memory and degrees are known to be possible; only the workload of a variation can be wrong.
   point.require_possible();
   FinishedPoint finished = simulate_point(std::move(point), {.stepwise = stepwise, .options = options});
   if (!finished.result.metrics) return {};
@@ -190,7 +190,7 @@ std::optional<TrialRun> simulate_once(const PointSpec& spec, bool stepwise, cons
 
 std::optional<TrialRun> simulate_trial(const Candidate& candidate, const Trial& trial, bool stepwise,
                                        const sim::RunOptions& options) {
-  constexpr std::int64_t kMaxRows = 500'000;  // of requests, in memory
+  constexpr std::int64_t kMaxRows = 500'000;  // request rows to keep in memory
   PointSpec spec = trial_spec(candidate.spec, trial);
   const auto finished = [&](std::optional<TrialRun> run) {
     if (run && trial.replicas > 0) {
@@ -237,13 +237,13 @@ void Trials::run(std::span<const Trial> trials) {
   if (todo.empty()) return;
   asked_ += todo.size();
   run_all(std::move(todo));
-  // Trials that took the result of another one had no run to report.
+  // Trials that took another trial's result have not reported any progress.
   if (settings_.on_progress)
     settings_.on_progress(static_cast<double>(known_.size()), asked_, static_cast<double>(recalled_ + shared_));
 }
 
-// Of twins that are asked the same, the one with the largest limit runs first: it speaks for all whose limit it never
-// reached. The others have a run of their own.
+// Among twins with the same trial, the one with the largest limit runs first. Its result also holds for twins whose
+// limit it never reached; the others run themselves.
 void Trials::run_all(std::vector<Trial> todo) {
   std::erase_if(todo, [this](const Trial& trial) { return take_from_twin(trial); });
   if (todo.empty()) return;
@@ -255,7 +255,7 @@ void Trials::run_all(std::vector<Trial> todo) {
   if (!todo.empty()) Batch(*this, todo).run();
 }
 
-// Leaves the others in `todo`.
+// Returns the first trial of each group of twins; the others stay in `todo`.
 std::vector<Trial> Trials::without_twins(std::vector<Trial>& todo) {
   const auto limit = [this](const Trial& trial) { return question_.candidates[trial.candidate].most_running; };
   std::map<Trial, Trial> largest;

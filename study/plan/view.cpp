@@ -28,13 +28,13 @@ std::string number(std::optional<double> value, int digits = 4) { return value ?
 
 std::string with_interval(const Estimate& e) {
   if (!std::isfinite(e.mean)) return "-";
-  constexpr double kRounding = 1e-9;  // runs without chance differ by that
+  constexpr double kRounding = 1e-9;  // runs without randomness differ by this
   if (e.values < 2) return number(e.mean, 3);
   if (e.half_width <= kRounding * std::abs(e.mean)) return number(e.mean);
   return fmt::format("{} ± {}", number(e.mean), number(e.half_width, 2));
 }
 
-// " (8.2 /s in the mean, 13 /s in its busiest 60 s)"
+// Returns for example " (8.2 /s in the mean, 13 /s in its busiest 60 s)".
 std::string peak_text(const load::LoadSpec& load) {
   const auto* const replay = std::get_if<load::TraceReplay>(&load);
   if (replay == nullptr || !replay->trace || !replay->trace->has_arrivals()) return {};
@@ -113,7 +113,7 @@ std::string counts_text(const Question& q, const Answer& answer) {
   return text;
 }
 
-// A trace is replayed so many times as fast: " (19.7 requests/s in the mean)".
+// A trace's load is a factor on its speed. Returns the mean rate: " (19.7 requests/s in the mean)".
 std::string rate_text(const load::LoadSpec& load, double scale) {
   const auto* const replay = std::get_if<load::TraceReplay>(&load);
   const auto rate = replay == nullptr ? std::nullopt : offered_rate(load);
@@ -169,9 +169,9 @@ std::string sensitivity_lines(const QuestionAnswer& f) {
   return text.empty() ? text : "If the world is 10 % off\n" + text;
 }
 
-// Of what is paid: GPUs that no replica has, and load that those in use would carry besides the study's.
+// Describes what is paid but idle: GPUs without a replica, and load that the others could carry beyond the study's.
 std::string unused_line(const Question& q, const Candidate& candidate, const Entry& entry) {
-  if (!candidate.spec.deployment.is_fixed()) return {};  // what is paid follows the load
+  if (!candidate.spec.deployment.is_fixed()) return {};  // the cost follows the load
   const std::int64_t paid = paid_gpus(candidate);
   double used = static_cast<double>(candidate.gpus) / static_cast<double>(std::max<std::int64_t>(1, paid));
   std::vector<std::string> parts;
@@ -194,13 +194,13 @@ std::string interval_text(const Check& check, double confidence) {
   constexpr double kRounding = 1e-9;
   const Estimate& e = check.value;
   if (e.values < 2 || e.half_width <= kRounding * std::abs(e.mean)) return {};
-  const bool in_ms = check.unit == "s" && e.mean < 1;  // as check_text has it
+  const bool in_ms = check.unit == "s" && e.mean < 1;  // as in check_text()
   const std::string unit = in_ms ? "ms" : check.unit;
   return fmt::format(" (± {}{}{} at {:g} %)", number(e.half_width * (in_ms ? 1e3 : 1), 2), unit.empty() ? "" : " ",
                      unit, 100 * confidence);
 }
 
-// A limit between tokens on batches that return as a whole.
+// Returns whether it is a limit between tokens on batches that return as a whole.
 bool does_not_apply(const PointSpec& spec, const Check& check) {
   return sched::traits_of(spec.policy).returns_at_batch_end && check.kind == CheckKind::between_tokens;
 }
@@ -278,7 +278,7 @@ std::vector<std::string> table_row(const QuestionAnswer& f, std::size_t place) {
   return row;
 }
 
-// Places in the ranking: the best on each instance type, then the rest.
+// Returns places in the ranking: the best on each instance type, then the rest.
 std::vector<std::size_t> best_of_each_first(const QuestionAnswer& f) {
   std::set<std::string> seen;
   std::vector<std::size_t> places, rest;
@@ -349,7 +349,7 @@ std::vector<DeployFile> deploy_files_of(const Candidate& candidate) {
   return files;
 }
 
-// Of what is within the machines' means but beyond the search's own limits the cheapest, else any reason.
+// Returns the reason of the cheapest candidate that is possible but beyond the search's own limits; else any reason.
 std::string why_excluded(const QuestionAnswer& f) {
   const std::vector<Entry>& entries = f.answer.entries;
   const auto usd = [&](std::size_t i) {

@@ -13,7 +13,7 @@ namespace {
 using model::TimeUncertainty;
 using sched::PointMetrics;
 
-// Requests that represent a long run, and waves of a closed loop.
+// The number of requests that represents a long run, and the waves of a closed loop in it.
 constexpr std::int64_t kSample = 600, kWaves = 3;
 
 std::int64_t sample_size(const load::Scenario& s) {
@@ -21,7 +21,7 @@ std::int64_t sample_size(const load::Scenario& s) {
   return std::max(kSample, closed ? kWaves * static_cast<std::int64_t>(load::load_value(s.workload.load)) : 0);
 }
 
-// What a warm-up or a set duration hides cannot be shortened.
+// A run with a warm-up or a script cannot be shortened.
 bool can_be_shortened(const load::Scenario& s, const PointMetrics& metrics) {
   if (s.warmup.count() > 0 || std::holds_alternative<load::Script>(s.workload.load)) return false;
   return s.replications > 1 || metrics.requests_completed > 2 * sample_size(s);
@@ -42,6 +42,7 @@ PointMetrics at_end(const load::Scenario& scenario, double decode, double prefil
   auto engine = std::make_shared<model::EngineProfile>(*s.engine);
   engine->decode_time_scale *= decode;
   engine->prefill_time_scale *= prefill;
+  // The times of the front end are uncertain too. They are scaled like those of prefills.
   engine->front_end = engine->front_end * prefill;
   engine->intake = engine->intake * prefill;
   for (auto& [kind, time] : engine->front_ends) {
@@ -56,10 +57,10 @@ PointMetrics at_end(const load::Scenario& scenario, double decode, double prefil
 
 struct Ends {
   const PointMetrics &middle, &fast, &slow;
-  bool bounded_above = true;  // times at the slow end
+  bool bounded_above = true;  // whether times at the slow end are bounded
 };
 
-// The value at one end relative to the middle's.
+// The value at one end, relative to the middle's.
 std::optional<double> scaled(const std::optional<double>& value, const std::optional<double>& middle,
                              const std::optional<double>& end) {
   if (!value || !middle || !end || !(*middle > 0)) return {};
@@ -78,7 +79,7 @@ PointMetrics::Band time_band(const Ends& ends, const PointMetrics& metrics, Get&
   return band;
 }
 
-// Both as independent errors: squares of logarithms add up, on each side.
+// Combines two independent errors: on each side, the squares of their logarithms add up.
 TimeUncertainty both(const TimeUncertainty& a, const TimeUncertainty& b) {
   const auto add = [](double x, double y) {
     const double log = std::hypot(std::log(x), std::log(y));
@@ -90,7 +91,7 @@ TimeUncertainty both(const TimeUncertainty& a, const TimeUncertainty& b) {
           .prefill_high = add(a.prefill_high, b.prefill_high)};
 }
 
-// For profiles that state no errors.
+// Factors for profiles that state no errors.
 constexpr TimeUncertainty kUnknown{.decode_low = 0.7, .decode_high = 1.5, .prefill_low = 0.6, .prefill_high = 1.8};
 
 TimeUncertainty wider(const TimeUncertainty& a, const TimeUncertainty& b) {
@@ -124,7 +125,7 @@ TimeUncertainty band_factors(const model::EngineProfile& engine, const std::set<
   if (kinds.empty()) return *engine.uncertainty;
   TimeUncertainty u;
   for (const model::Beyond kind : kinds) u = both(u, beyond(engine, kind));
-  return wider(u, *engine.uncertainty);  // never narrower than inside
+  return wider(u, *engine.uncertainty);  // never narrower than within the fitted range
 }
 
 void add_bands(const load::Scenario& scenario, bool beyond_measured, PointMetrics& metrics, std::stop_token stop) {
@@ -134,6 +135,7 @@ void add_bands(const load::Scenario& scenario, bool beyond_measured, PointMetric
   if (beyond_measured && scenario.engine->uncertainty) u = both(u, beyond(*scenario.engine, model::Beyond::batch));
   const bool shortened = can_be_shortened(scenario, metrics);
   const load::Scenario s = shortened ? beginning_of(scenario) : scenario;
+  // A long run is represented by its beginning, also at unchanged times: the band is relative to that.
   const PointMetrics middle = shortened ? at_end(s, 1, 1, stop) : metrics;
   const PointMetrics fast = at_end(s, u.decode_low, u.prefill_low, stop),
                      slow = at_end(s, u.decode_high, u.prefill_high, stop);
@@ -143,7 +145,7 @@ void add_bands(const load::Scenario& scenario, bool beyond_measured, PointMetric
   metrics.ttft_mean_band = time_band(ends, metrics, [](const PointMetrics& m) { return m.ttft.mean; });
   metrics.latency_per_token_p90_band =
       time_band(ends, metrics, [](const PointMetrics& m) { return m.latency_per_token.p90; });
-  // The time between tokens does not hang on the queue.
+  // The time between tokens does not depend on the queue.
   metrics.tpot_mean_band =
       time_band({middle, fast, slow, true}, metrics, [](const PointMetrics& m) { return m.tpot.mean; });
   const auto rate = [](const PointMetrics& m) { return std::optional(m.output_tokens_per_s); };

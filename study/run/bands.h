@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// 90 % bands of predictions. What calibration left unexplained, as factors on the time of steps with and without
-// prefill (EngineProfile::uncertainty), is propagated by simulating the point with all its times at the lower and at
-// the upper end: queueing turns a factor on times into another one on latencies, and past the knee into a much larger
-// one.
+// 90 % bands of predictions. The error that calibration left is expressed as factors on the time of steps with and
+// without prefill (EngineProfile::uncertainty). The point is simulated with all times at the lower and at the upper
+// end: queueing turns a factor on times into another factor on latencies, which is much larger beyond the knee.
 #pragma once
 
 #include <set>
@@ -14,16 +13,16 @@
 
 namespace plimsoll::study {
 
-/// The factors that a point's band rests on: the errors of configurations that the fit did not see, or, in each way in
-/// which the point lies beyond the fit, those of groups that were left out whole. Independent ways add up as squares of
-/// logarithms; another type or version counts as another model, and a way whose errors are not known has the widest of
-/// the others. Profiles without errors of their own have wide factors (estimated).
+/// Returns the factors for a point's band: the errors of configurations that the fit did not see. For each way in which
+/// the point lies beyond the fit, they are the errors of whole groups left out. Independent ways are combined by adding
+/// squares of logarithms. Another type or version counts as another model. A way with unknown errors gets the widest of
+/// the others. A profile without errors of its own gets wide, estimated factors.
 [[nodiscard]] model::TimeUncertainty band_factors(const model::EngineProfile& engine,
                                                   const std::set<model::Beyond>& kinds);
 
-/// Fills the bands of what simulating `scenario` gave, from its `uncertainty`. Long runs are represented by their
-/// beginning, whose band relative to itself is that of the whole. Engines of constant cost have no bands. A side that
-/// is not bounded, because at that end the queue grows for ever, stays blank. `beyond_measured`: the run itself left
+/// Adds bands to `metrics`, the result of simulating `scenario`, from the scenario's `uncertainty`. A long run is
+/// represented by its beginning, which has the same relative band. Engines of constant cost have no bands. A side stays
+/// blank if it is unbounded because the queue grows without end there. `beyond_measured`: the run itself went beyond
 /// what was measured.
 void add_bands(const load::Scenario& scenario, bool beyond_measured, sched::PointMetrics& metrics,
                std::stop_token stop = {});

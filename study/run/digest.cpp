@@ -18,11 +18,11 @@
 namespace plimsoll::study {
 namespace {
 
-constexpr std::uint64_t kNoteAlignment = 4;  // of names and descriptions in an ELF note section
+constexpr std::uint64_t kNoteAlignment = 4;  // alignment of names and descriptions in an ELF note section
 
 std::uint64_t aligned(std::uint64_t size) { return (size + kNoteAlignment - 1) / kNoteAlignment * kNoteAlignment; }
 
-// The description of the GNU build-id note among the notes of a segment; empty: there is none.
+// Returns the GNU build id from the notes of a segment; empty if there is none.
 std::string build_id_in(const char* notes, std::uint64_t size) {
   while (size >= sizeof(ElfW(Nhdr))) {
     ElfW(Nhdr) head;
@@ -38,12 +38,12 @@ std::string build_id_in(const char* notes, std::uint64_t size) {
   return {};
 }
 
-// The first object is the program; its libraries are not asked.
+// The first object is the program itself; its libraries are not searched.
 int read_build_id(dl_phdr_info* info, std::size_t, void* out) {
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr)& segment = info->dlpi_phdr[i];
     if (segment.p_type != PT_NOTE) continue;
-    // The loader's own address arithmetic: base plus the segment's offset.
+    // The loader computes addresses in the same way: base plus the segment's offset.
     const auto* notes = reinterpret_cast<const char*>(info->dlpi_addr + segment.p_vaddr);  // NOLINT
     const std::string id = build_id_in(notes, segment.p_memsz);
     if (!id.empty()) *static_cast<std::string*>(out) = id;

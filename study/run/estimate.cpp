@@ -15,7 +15,7 @@ std::optional<MeanLengths> mean_lengths(const load::LengthSpec& spec) {
   }
   const auto& trace = std::get<load::TracePairs>(spec).trace;
   if (!trace || trace->records.empty()) return {};
-  constexpr std::size_t kSeen = 1000;  // enough for a first guess
+  constexpr std::size_t kSeen = 1000;  // enough for a first estimate
   MeanLengths sum{0, 0};
   const std::size_t n = std::min(kSeen, trace->records.size());
   for (std::size_t i = 0; i < n; ++i) {
@@ -45,14 +45,14 @@ class Replica {
     work.sampled = 1;
     prefill_ = cost_.forward(work).total();
     const double pool = static_cast<double>(s.kv.blocks) * static_cast<double>(s.kv.block_tokens);
-    constexpr std::int64_t kMaxRows = 65536;  // of a pool without bounds
+    constexpr std::int64_t kMaxRows = 65536;  // in case the pool is unbounded
     const auto most = static_cast<double>(std::min(sched::resolve_limits(s.policy).max_running, kMaxRows));
     largest_ = std::max(1.0, std::min(most, std::floor(pool / (lengths.input + lengths.output))));
     window_ = s.shape->sliding_window;
   }
   [[nodiscard]] double largest_batch() const { return largest_; }
   [[nodiscard]] double prefill() const { return prefill_; }
-  /// Seconds in service in a batch of b, a fraction being as good as a whole number here.
+  /// Returns the seconds in service in a batch of b; b may be fractional.
   [[nodiscard]] double service(double b) {
     const double context = lengths_.input + lengths_.output / 2;
     const double windowed = window_ > 0 ? std::min(context, static_cast<double>(window_)) : context;
@@ -68,7 +68,7 @@ class Replica {
   std::int64_t window_ = 0;
 };
 
-// The batch that an open loop of `rate` keeps busy; nullopt beyond capacity.
+// Returns the batch that an open loop of `rate` keeps busy; nullopt beyond capacity.
 std::optional<double> open_batch(Replica& replica, double rate) {
   double low = 0, high = replica.largest_batch();
   if (rate * replica.service(high) > high) return {};

@@ -18,7 +18,7 @@ namespace {
 using model::Beyond;
 using model::DType;
 
-// How a point differs from one group of runs.
+// How a point differs from one group of calibration runs.
 struct Difference {
   std::set<Beyond> kinds;
   std::vector<std::string> reasons;
@@ -31,7 +31,7 @@ struct Difference {
 bool is_16_bit(DType dtype) { return dtype == DType::fp16 || dtype == DType::bf16; }
 bool is_same(DType a, DType b) { return a == b || (is_16_bit(a) && is_16_bit(b)); }
 
-// "8 to 128", or the one number that there is; `scale` 1e-9 for parameters.
+// Returns "8 to 128", or a single number if the two are equal. `scale` is 1e-9 for parameters.
 std::string text_of(const model::Interval& interval, double scale = 1) {
   const std::string low = fmt::format("{:.4g}", scale * interval.low),
                     high = fmt::format("{:.4g}", scale * interval.high);
@@ -43,7 +43,7 @@ void compare_model(const PointSpec& spec, const model::CalibratedRange& range, D
   const auto family = spec.shape->moe ? model::ModelFamily::moe : model::ModelFamily::dense;
   if (family != range.family)
     out.add(Beyond::model, family == model::ModelFamily::moe ? "a mixture of experts" : "a dense model");
-  constexpr double kRounding = 0.01;  // of the parameters in the profile
+  constexpr double kRounding = 0.01;  // rounding of the parameters in the profile
   const double parameters = model::weight_count(*spec.shape);
   const model::Interval wide{range.parameters.low * (1 - kRounding), range.parameters.high * (1 + kRounding)};
   if (!wide.holds(parameters))
@@ -68,6 +68,7 @@ void compare_deployment(const PointSpec& spec, const model::CalibratedRange& ran
 
 void compare_load(const PointSpec& spec, const model::CalibratedRange& range, Difference& out) {
   if (std::holds_alternative<load::Script>(spec.workload.load)) return;
+  // Profiles state batches as users per replica.
   const double users = std::max(1.0, load::load_value(spec.workload.load) / spec.deployment.replicas);
   if (load::is_closed_loop(spec.workload.load) && !range.batch.holds(users))
     out.add(Beyond::batch, fmt::format("{:g} users per replica (fitted: {})", users, text_of(range.batch)));
@@ -83,7 +84,7 @@ void compare_load(const PointSpec& spec, const model::CalibratedRange& range, Di
     out.add(Beyond::length, fmt::format("sequences of {} tokens (fitted: up to {:g})", longest, range.context));
 }
 
-// "vllm-0.9" -> "0.9"; nothing for "vllm" and "vllm-v1", which name no version.
+// "vllm-0.9" -> "0.9"; empty for "vllm" and "vllm-v1", which name no version.
 std::string_view version_in(std::string_view name) {
   const std::size_t hyphen = name.rfind('-');
   if (hyphen == std::string_view::npos) return {};
@@ -92,12 +93,12 @@ std::string_view version_in(std::string_view name) {
   return numbers ? version : std::string_view();
 }
 
-// The profile whose runs were fitted.
+// Returns the profile whose runs were used for the fit.
 const std::string& fitted_engine(const PointSpec& spec) {
   return spec.engine->like.empty() ? spec.engine->id : spec.engine->like;
 }
 
-// What of the point differs from the group of runs that is nearest to it.
+// Returns how the point differs from the most similar group of runs.
 Difference difference_of(const PointSpec& spec) {
   std::optional<Difference> nearest;
   for (const model::CalibratedRange& range : spec.engine->ranges) {
@@ -108,6 +109,7 @@ Difference difference_of(const PointSpec& spec) {
     if (!nearest || difference.reasons.size() < nearest->reasons.size()) nearest = std::move(difference);
   }
   Difference out = nearest.value_or(Difference{});
+  // The version as the study spells it comes first: an alias may mean another version than its profile.
   const std::string asked = configs::canonical_name(spec.engine_name);
   std::string_view version = version_in(asked);
   if (version.empty()) version = version_in(spec.engine->id);

@@ -8,7 +8,7 @@
 namespace plimsoll::study {
 
 PointKeys::PointKeys(const Study& study, std::string options) : study_(study) {
-  // This machine's own file lies outside the catalogue.
+  // The calibration file of this machine is not part of the catalogue.
   const std::string machine =
       hex(digest_of_file(configs::machine_file("cpu"))) + hex(digest_of_file(configs::machine_file("cuda")));
   common_ = "program " + hex(program_digest()) + "\ncatalogue " +
@@ -24,7 +24,7 @@ Digest PointKeys::of_point(std::size_t index, const std::string& extra, std::spa
 }
 
 Digest PointKeys::of_file(const std::string& path) const {
-  const std::lock_guard lock(mutex_);  // held while reading: the others wait for it, mostly the same file
+  const std::lock_guard lock(mutex_);  // held while reading, so that others wait for what is mostly the same file
   const auto found = files_.find(path);
   return found != files_.end() ? found->second : files_.emplace(path, digest_of_file(path)).first->second;
 }

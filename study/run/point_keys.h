@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Under which name a point's result is stored: a digest of everything it depends on. A key that changes too often costs
-// a simulation, one that changes too seldom a wrong result.
+// The key under which a point's result is stored: a digest of everything that the result depends on. A key that changes
+// too often costs a simulation; one that changes too seldom gives a wrong result.
 #pragma once
 
 #include <map>
@@ -14,18 +14,18 @@ namespace plimsoll::study {
 
 class PointKeys {
  public:
-  /// `options`: what else the results depend on, of the command line.
+  /// `options`: everything else from the command line that affects the results.
   PointKeys(const Study& study, std::string options);
 
-  /// Of the point's own file, the files that it names, the catalogue, the program and the options. `extra` is the
-  /// caller's. Any number of threads at once.
+  /// Returns the digest of the point's own file, the files that it names, the catalogue, the program and the options.
+  /// `extra` is added by the caller. Thread-safe.
   [[nodiscard]] Digest of_point(std::size_t index, const std::string& extra = {},
                                 std::span<const Setting> settings = {}) const;
 
  private:
   [[nodiscard]] Digest of_file(const std::string& path) const;
   const Study& study_;
-  std::string common_;  // of all points
+  std::string common_;  // common to all points
   mutable std::mutex mutex_;
   mutable std::map<std::string, Digest> files_;
 };

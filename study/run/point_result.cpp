@@ -12,7 +12,7 @@
 namespace plimsoll::study {
 namespace {
 
-// The contract: columns are only ever added at the end.
+// These columns are a contract: new ones are only added at the end.
 constexpr std::array<std::string_view, 90> kColumns = {"source",
                                                        "model",
                                                        "hardware",
@@ -106,7 +106,7 @@ constexpr std::array<std::string_view, 90> kColumns = {"source",
 
 using Quantiles = sched::PointMetrics::Quantiles;
 
-/// Appends cells in the order of the columns.
+/// Appends cells in column order.
 class PointCells {
  public:
   explicit PointCells(std::vector<Cell> cells) : cells_(std::move(cells)) {}
@@ -160,7 +160,7 @@ void append_counts(PointCells& row, const sched::PointMetrics& m) {
   row.number(m.duration_s).number(m.requests_per_s).number(m.output_tokens_per_s).number(m.total_tokens_per_s);
 }
 
-// A growing queue has no latency: what an unstable open-loop run saw depends only on how long it ran.
+// A growing queue has no latency: what an unstable open-loop run measured depends only on its length.
 void append_latencies(PointCells& row, const sched::PointMetrics& m, bool meaningful) {
   const Quantiles none;
   const Quantiles& latency = meaningful ? m.latency : none;

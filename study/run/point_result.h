@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One point of a study's curve: which point it is, what it gave, and what it cost.
+// One point of a study's curve: its labels, its metrics and its cost.
 #pragma once
 
 #include <cstdint>
@@ -15,65 +15,66 @@
 
 namespace plimsoll::study {
 
-/// The columns that say which point this is.
+/// The columns that identify a point.
 struct PointLabels {
   std::string source = "simulated";  // simulated, measured, published
   std::string model, hardware, engine, dtype;
   std::int32_t tp = 1, replicas = 1;  // 0: not known
   std::string policy, load_kind;
   double load_value = 0;
-  // The spread of a gamma load's gaps; what a client of a closed loop waits before its next request.
+  // The cv of a gamma load's gaps, and the time that a closed-loop client waits before its next request.
   std::optional<double> arrival_cv, turnaround_s;
-  /// Of load_kind: how requests come and what load_value counts.
+  /// The kind of load: how requests arrive and what load_value counts.
   [[nodiscard]] const load::LoadKind& load() const { return load::load_kind_named(load_kind); }
 };
 
 /// A point of a sweep with its labels and, unless it cannot exist, its metrics.
+/// One point with its labels and figures, or with the reason why it is impossible.
 struct PointResult {
-  std::size_t index = 0;    // place in the sweep, from 0
+  std::size_t index = 0;    // index in the sweep, from 0
   std::vector<Cell> swept;  // one value per swept key
   PointLabels labels;
-  std::optional<sched::PointMetrics> metrics;  // none: the point cannot exist
-  std::string infeasible;                      // the reason when there are no metrics
-  std::vector<SloFigure> slo;             // what the SLO limits and what was found; empty: no SLO, or nothing measured
-  std::optional<std::string> missed_slo;  // which bounds it misses, empty: none; none: no SLO, or nothing measured
-  std::string starved;                 // which setting keeps prompts out of steps, and the key to change; empty: none
+  std::optional<sched::PointMetrics> metrics;  // none: the point is impossible
+  std::string infeasible;                      // the reason, if there are no metrics
+  std::vector<SloFigure> slo;             // each limit of the SLO with its value; empty: no SLO, or nothing measured
+  std::optional<std::string> missed_slo;  // bounds that are missed, empty: none; nullopt: no SLO, or nothing measured
+  std::string starved;                 // which setting keeps prompts out of steps, and which key to change; empty: none
   std::string extrapolates;            // why the figures are estimates; empty: calibrated
-  std::int32_t instances = 1;          // at most at once
-  std::optional<double> usd_per_hour;  // of these
-  std::int64_t gpus = 0;  // that the replicas use, at most at once; 0: there are none, or this machine's cores
+  std::int32_t instances = 1;          // the most at any time
+  std::optional<double> usd_per_hour;  // cost of these instances
+  std::int64_t gpus = 0;  // GPUs in use by the replicas, at most at any time; 0: no GPUs, or the cores of this machine
   std::int32_t gpus_per_instance = 1;
-  std::vector<sched::FleetRow> fleet;  // replicas that come and go, simulated here: how the fleet changed; else empty
+  std::vector<sched::FleetRow> fleet;  // changes of a fleet that comes and goes, if simulated here; else empty
 };
 
-/// "7 of the 8 GPUs of p5.48xlarge are not used …"; empty: all are.
+/// Returns for example "7 of the 8 GPUs of p5.48xlarge are not used …"; empty if all are used.
 [[nodiscard]] std::string unused_gpus(const PointResult& point);
 
-/// What the run used, and what it cost an hour in the mean: less than `usd_per_hour` where instances come and go.
+/// The instance hours of the run, and its mean cost per hour: less than `usd_per_hour` if instances come and go.
 [[nodiscard]] double instance_hours(const PointResult& point);
 [[nodiscard]] std::optional<double> mean_usd_per_hour(const PointResult& point);
 
 /// Adds a reason why the point's figures are estimates.
 void add_extrapolation(PointResult& point, const std::string& why);
-/// What a million output tokens cost at this point; nullopt without a price or without output.
+/// Returns the cost of a million output tokens at this point; nullopt without a price or without output.
 [[nodiscard]] std::optional<double> usd_per_million_output_tokens(const PointResult& point);
 
-/// true, false, or blank where the run was too short to tell.
+/// Returns true, false, or a blank cell if the run was too short to tell.
 [[nodiscard]] Cell stable_cell(const sched::SteadyState& steady);
-/// For a reader: why a point is not stable, or how long a run would tell; empty where it is stable.
+/// Explains why a point is not stable, or how long a run would have to be to tell; empty if it is stable.
 [[nodiscard]] std::string steady_text(const sched::SteadyState& steady);
 
-/// Names of the columns of points.csv: swept keys, then the contract of docs/metrics.md.
+/// Returns the columns of points.csv: swept keys, then those defined in docs/metrics.md.
 [[nodiscard]] std::vector<std::string> point_columns(const std::vector<std::string>& swept_keys);
-/// The cells of one row, in that order.
+/// Returns the cells of one row, in the order of the columns.
 [[nodiscard]] std::vector<Cell> point_row(const PointResult& point);
 
-/// Columns and rows of a whole result as CSV text, or as a JSON array of objects.
+/// Formats the columns and rows of a whole result as CSV, or as a JSON array of objects.
 [[nodiscard]] std::string points_csv(const std::vector<std::string>& swept_keys,
                                      const std::vector<PointResult>& points);
 [[nodiscard]] std::string points_json(const std::vector<std::string>& swept_keys,
                                       const std::vector<PointResult>& points);
-/// One object with every column: the body of a `point` line of --progress jsonl, without its braces.
+/// Formats one object with every column, without its braces: the body of a `point` line of --progress jsonl.
 [[nodiscard]] std::string json_members(const std::vector<std::string>& columns, const std::vector<Cell>& cells);
 
 }  // namespace plimsoll::study

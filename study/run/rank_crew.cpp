@@ -19,9 +19,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookEvery{100};
 constexpr std::size_t kMaxMessage = std::size_t{64} << 20U;  // bytes
-// What the leader says besides tasks, which begin with a digit.
+// The leader's messages other than tasks, which begin with a digit.
 constexpr std::string_view kWelcome = "welcome", kStranger = "stranger", kDone = "done";
-// What a follower says: nothing as a sign of life, otherwise an answer behind its digest.
+// A follower's messages: an empty one is a sign of life, any other one is an answer preceded by its digest.
 std::string sealed(const std::string& answer) { return hex(digest_of(answer)) + answer; }
 
 // A process that dies while it writes may leave half an answer: it must not become a result.
@@ -31,7 +31,7 @@ std::optional<std::string> unsealed(const std::string& message) {
   return message.substr(size);
 }
 
-// Sends signs of life while a task is worked at; one message at a time.
+// Sends signs of life while a task is being worked on; sends one message at a time.
 class Beating {
  public:
   Beating(const net::Link& link, std::chrono::milliseconds beat)
@@ -45,7 +45,7 @@ class Beating {
   const net::Link& link_;
   std::mutex mutex_;
   std::condition_variable_any wake_;
-  std::jthread thread_;  // last: it uses the others
+  std::jthread thread_;  // last, because it uses the other members
 };
 
 }  // namespace
@@ -69,11 +69,11 @@ RankCrew::RankCrew(const std::vector<std::string>& addresses, Pulse pulse)
     : pulse_(pulse), exceptions_(std::uncaught_exceptions()), lobby_(addresses) {}
 
 RankCrew::~RankCrew() {
-  door_ = {};  // joined
+  door_ = {};  // joins the thread
   if (std::uncaught_exceptions() == exceptions_) finish();
 }
 
-// A stopped process cannot end, and mpirun waits for it: it is continued, to hear that the run is over.
+// A stopped process cannot end, and mpirun waits for it. So it is continued in order to learn that the run is over.
 void RankCrew::finish() {
   while (auto guest = lobby_.next(net::Deadline::min())) lobby_.keep(std::move(guest->link), "guest");
   for (net::Link& link : lobby_.dismiss()) places_.push_back({std::move(link), {}});
@@ -97,7 +97,7 @@ void RankCrew::open(std::size_t local, std::string same, std::function<void(cons
   door_ = std::jthread([this](const std::stop_token& stop) { welcome(stop); });
 }
 
-// A follower connects early, so that it sees whether the leader is there, and greets when it has read the study.
+// A follower connects early, to see whether the leader is there, and sends its greeting when it has read the study.
 void RankCrew::welcome(const std::stop_token& stop) {
   std::string told;
   while (!stop.stop_requested()) {
@@ -123,7 +123,7 @@ std::optional<RankCrew::Place> RankCrew::take(const std::function<bool()>& give_
     lock.lock();
   }
   Place place =
-      std::move(places_.back());  // followers come last and are taken first: this process has other things to do
+      std::move(places_.back());  // followers are at the end and are used first: this process has other work to do
   places_.pop_back();
   return place;
 }
@@ -136,7 +136,7 @@ void RankCrew::give(Place place) {
   free_.notify_one();
 }
 
-// The answer; nullopt if there is none, for the reason `loss` unless it was given up.
+// Returns the answer; nullopt if there is none. Then `loss` is the reason, unless the task was given up.
 std::optional<std::string> RankCrew::ask(const Place& place, const std::string& task,
                                          const std::function<bool()>& give_up, Loss& loss) const {
   loss = Loss::died;
@@ -153,12 +153,13 @@ std::optional<std::string> RankCrew::ask(const Place& place, const std::string& 
     if (!message && std::chrono::steady_clock::now() >= until) loss = Loss::silent;
     if (!message) return {};
     if (!message->empty()) return message;
+    // An empty message is a sign of life.
     lost_at = net::within(pulse_.silence);
   }
   return {};
 }
 
-// A process that is stopped or answers nonsense gets no other task, on none of its connections.
+// A process that is stopped or sends unreadable answers gets no more tasks, on any of its connections.
 void RankCrew::drop(Place place, Loss loss) {
   const std::lock_guard lock(mutex_);
   const RankName rank = place.rank;
@@ -178,7 +179,7 @@ void RankCrew::drop(Place place, Loss loss) {
 
 std::string RankCrew::run(const std::string& task, const std::function<bool()>& give_up,
                           const std::function<std::string()>& here, const IsAnswer& is_answer) {
-  struct Back {  // a place of this process is given back whatever happens
+  struct Back {  // returns a place of this process in any case
     RankCrew* crew;
     ~Back() { crew->give({}); }
   };
@@ -191,6 +192,7 @@ std::string RankCrew::run(const std::string& task, const std::function<bool()>& 
     }
     Loss loss{};
     std::optional<std::string> answer = ask(*place, task, give_up, loss);
+    // The task was given up. The follower may still be working on it, so its place is not used again.
     if (!answer && give_up()) {
       static_cast<void>(place->link.send(kDone, net::within(kLookEvery)));
       const std::lock_guard lock(mutex_);
@@ -207,6 +209,7 @@ std::string RankCrew::run(const std::string& task, const std::function<bool()>& 
       continue;
     }
     give(std::move(*place));
+    // The follower could not do the task: do it here, so that its error is reported.
     if (answer->empty()) return here();
     const std::lock_guard lock(mutex_);
     ++answered_;
@@ -250,11 +253,11 @@ RankLeader::End RankLeader::follow(const std::string& greeting, std::size_t jobs
       });
     }
   }
-  return ends.front();  // the others only add places, and may come after the end
+  return ends.front();  // the others only add places, and may end later
 }
 
 RankLeader::End RankLeader::serve(const net::Link& link, const std::string& greeting, const Answer& answer) const {
-  // What cannot be sent any more may follow the leader's last word.
+  // If the greeting cannot be sent, the leader's last message may still be readable.
   static_cast<void>(link.send(greeting));
   while (const auto message = link.receive_text(kMaxMessage)) {
     if (*message == kDone) return End::done;

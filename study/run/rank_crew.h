@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sweep spread over processes, on one or many hosts. One process leads: it hands out tasks, one at a time, to
-// whatever place is free, its own included, and alone keeps and prints results. The others follow: they answer tasks
-// until the leader ends the run. A follower that dies is a closed connection, one that is stopped sends no sign of
-// life, one that fails may answer what cannot be read: its task is done again elsewhere.
+// A sweep spread over processes on one or several hosts. One process leads: it hands out tasks, one at a time, to any
+// free place, including its own, and only the leader stores and prints results. The others follow: they answer tasks
+// until the leader ends the run. A follower that dies closes its connection. One that is stopped sends no sign of life.
+// One that fails may send an unreadable answer. In all these cases its task is done again elsewhere.
 #pragma once
 
 #include <chrono>
@@ -21,27 +21,28 @@
 
 namespace plimsoll::study {
 
-/// Which process a connection comes from. As text without line breaks.
+/// The process at the other end of a connection. Sent as text without line breaks.
 struct RankName {
   int rank = 0;
-  int process = 0;  // its id on its host
+  int process = 0;  // process id on its host
   std::string host;
   bool operator==(const RankName&) const = default;
-  /// Of this process.
+  /// Returns the name of this process.
   [[nodiscard]] static RankName own(int rank);
   [[nodiscard]] std::string text() const;
   [[nodiscard]] static RankName read(const std::string& text);
 };
 
-/// A follower says that it is alive this often, and counts as lost when it has said nothing for so long.
+/// A follower sends a sign of life every `beat`, and counts as lost after `silence` without one.
 struct Pulse {
   std::chrono::milliseconds beat{1000}, silence{15000};
 };
 
 /// Spreads the points of a sweep over the processes of a group. Results do not depend on which process ran a point.
+/// The leader's side of a run over several processes.
 class RankCrew {
  public:
-  /// What became of a task that a follower did not answer.
+  /// Why a follower did not answer a task.
   enum class Loss { died, silent, unreadable };
   struct Lost {
     RankName rank;
@@ -49,33 +50,34 @@ class RankCrew {
     std::size_t tasks = 1;
   };
 
-  /// Listens at these addresses. Throws DeviceError.
+  /// Listens at these addresses. Throws DeviceError if that fails.
   explicit RankCrew(const std::vector<std::string>& addresses, Pulse pulse = {});
-  /// Ends the run of the followers, except while an exception unwinds the stack: they then see that the leader is gone.
+  /// Ends the followers' run. While an exception unwinds the stack it does not: they then see that the leader is gone.
   ~RankCrew();
   RankCrew(const RankCrew&) = delete;
   RankCrew& operator=(const RankCrew&) = delete;
 
   [[nodiscard]] const net::Meeting& meeting() const { return lobby_.meeting(); }
-  /// Lets followers in from now on, beside `local` tasks at once here. Only those whose greeting is `same` take part:
-  /// the same program, study and options. `on_stranger` gets the greetings of the others, on a thread of its own.
+  /// Accepts followers from now on, besides `local` concurrent tasks in this process. Only followers whose greeting is
+  /// `same` take part: they have the same program, study and options. `on_stranger` is called with other greetings, on
+  /// a thread of its own.
   void open(std::size_t local, std::string same, std::function<void(const std::string&)> on_stranger);
 
-  /// Whether an answer of a follower can be used. Any thread.
+  /// Returns whether a follower's answer can be used. May be called on any thread.
   using IsAnswer = std::function<bool(const std::string& answer)>;
-  /// Runs `task` wherever there is room, by `here` or by a follower, and returns its answer; waits for a free place.
-  /// Empty as soon as `give_up`, asked ten times a second, says so. A task that a follower cannot do is done here, so
-  /// that its failure is reported here. Any number of threads.
+  /// Waits for a free place, runs `task` there, by `here` or by a follower, and returns its answer. Returns an empty
+  /// text as soon as `give_up`, called ten times a second, returns true. A task that a follower cannot do is done here,
+  /// so that its failure is reported here. Thread-safe.
   [[nodiscard]] std::string run(const std::string& task, const std::function<bool()>& give_up,
                                 const std::function<std::string()>& here, const IsAnswer& is_answer = {});
-  /// Tasks that followers answered.
+  /// Returns how many tasks followers have answered.
   [[nodiscard]] std::size_t answered() const;
-  /// Tasks that followers took and did not answer, by follower and reason.
+  /// Returns the tasks that followers took and did not answer, by follower and reason.
   [[nodiscard]] std::vector<Lost> lost() const;
 
  private:
   struct Place {
-    net::Link link;  // not open: a place of this process
+    net::Link link;  // if not open: a place of this process
     RankName rank;
   };
   void welcome(const std::stop_token& stop);
@@ -87,31 +89,31 @@ class RankCrew {
   void finish();
 
   Pulse pulse_;
-  int exceptions_;  // in flight when it was made
+  int exceptions_;  // uncaught exceptions at construction
   net::Lobby lobby_;
   std::string same_;
   std::function<void(const std::string&)> on_stranger_;
   mutable std::mutex mutex_;
   std::condition_variable free_;
-  std::vector<Place> places_;   // free ones
-  std::vector<Place> dropped_;  // connections of followers that were lost: they still hear of the end
+  std::vector<Place> places_;   // free places
+  std::vector<Place> dropped_;  // connections of lost followers, which are still told of the end
   std::vector<Lost> lost_;
   std::size_t answered_ = 0;
   std::jthread door_;
 };
 
-/// The leader, as a follower sees it.
+/// The leader as a follower sees it.
 class RankLeader {
  public:
-  enum class End { done, refused, lost };  // the run is over; this process may not take part; the leader is gone before
+  enum class End { done, refused, lost };  // the run is over; this process may not take part; the leader ended early
 
-  /// Connects, so that the end of the leader is seen from now on. Throws DeviceError if it cannot be reached.
+  /// Connects, so that an end of the leader is noticed from now on. Throws DeviceError if it cannot be reached.
   RankLeader(net::Meeting meeting, RankName own, Pulse pulse = {});
 
-  /// `answer` gets a task and whether the leader is gone meanwhile, and returns the answer; "" for a task it cannot do.
-  /// Any thread.
+  /// Gets a task, and a function that tells whether the leader is gone; returns the answer, or "" for a task it cannot
+  /// do. May be called on any thread.
   using Answer = std::function<std::string(const std::string& task, const std::function<bool()>& gone)>;
-  /// Serves `jobs` tasks at once until the leader ends the run, refuses this process or is gone. Once.
+  /// Serves `jobs` tasks at a time until the leader ends the run, refuses this process or is gone. Call once.
   [[nodiscard]] End follow(const std::string& greeting, std::size_t jobs, const Answer& answer);
 
  private:

@@ -16,10 +16,10 @@
 namespace plimsoll::study {
 namespace {
 
-constexpr sched::Blk kAmpleBlocks = sched::Blk{1} << 30U;  // a constant engine without a model has no KV to run out of
+constexpr sched::Blk kAmpleBlocks = sched::Blk{1} << 30U;  // a constant engine without a model cannot run out of KV
 constexpr double kDefaultSwap = 4.0 * 1073741824.0;        // vLLM: --swap-space 4 (GiB)
 
-// A queueing check needs no model and no machine; what the simulator still asks of them is harmless.
+// A queueing check needs neither a model nor a machine. The simulator gets placeholders, which do not affect it.
 std::shared_ptr<const model::LlmShape> stand_in_shape() {
   model::LlmShape shape;
   shape.layers = shape.heads = shape.kv_heads = 1;
@@ -103,7 +103,7 @@ std::optional<Impossible> dtype_problem(const PointSpec& spec) {
   return problem.empty() ? std::nullopt : std::optional(Impossible{spec.places.dtype, problem});
 }
 
-// Whole instances, however many of their accelerators stay idle.
+// Whole instances are counted, even if some of their accelerators are idle.
 std::optional<Impossible> place_replicas(const PointSpec& spec, PointResult& result) {
   const Deployment& d = spec.deployment;
   const std::int32_t per_instance = std::max(1, spec.hardware.count / (d.tp * d.pp));
@@ -145,6 +145,7 @@ Pool kv_pool(const PointSpec& spec) {
   pool.kv.prefix_caching = spec.policy.prefix_caching.value_or(false);
   pool.kv.partial_first = sched::traits_of(spec.policy).partial_first;
   pool.swap_blocks = swap_blocks(spec);
+  // A stated number of blocks replaces the memory plan.
   if (spec.policy.kv_blocks) {
     pool.kv.blocks = *spec.policy.kv_blocks;
     return pool;
@@ -159,6 +160,7 @@ Pool kv_pool(const PointSpec& spec) {
       pool.impossible = Impossible{where, misfit_text(spec, plan)};
     }
   }
+  // For most policies the budget of KV tokens is the size of the pool. The others count it themselves.
   if (spec.policy.kv_token_budget && !sched::policy_info(spec.policy.policy).counts_kv_budget) {
     pool.kv.blocks =
         std::min(pool.kv.blocks, std::max<sched::Blk>(1, *spec.policy.kv_token_budget / pool.kv.block_tokens));
@@ -183,7 +185,7 @@ PointLabels labels_of(const PointSpec& spec) {
   return labels;
 }
 
-// Where a prompt enters a step whole and beside the running decodes, long prompts wait until enough others have
+// If a prompt enters a step whole and beside the running decodes, a long prompt waits until enough other requests have
 // finished.
 std::string starved_prompts(const PointSpec& spec) {
   const auto lengths = mean_lengths(spec.workload.lengths);
@@ -192,12 +194,13 @@ std::string starved_prompts(const PointSpec& spec) {
     return {};
   const sched::Limits limits = sched::resolve_limits(spec.policy, longest_sequence(spec));
   const auto prompt = static_cast<std::int64_t>(std::llround(lengths->input));
+  // The tokens of a step left for decodes if an average prompt is part of it.
   const std::int64_t beside = limits.step_tokens - prompt;
   const double load = load::load_value(spec.workload.load);
   const std::int64_t users = load::is_closed_loop(spec.workload.load)
                                  ? static_cast<std::int64_t>(std::ceil(load / spec.deployment.replicas))
                                  : limits.max_running;
-  constexpr std::int64_t kFew = 16;  // sequences of an open loop, whose batches are not known before a run
+  constexpr std::int64_t kFew = 16;  // batch in an open loop, which is not known before the run
   const std::int64_t running = std::min(users, limits.max_running) - 1;
   const bool closed = load::is_closed_loop(spec.workload.load);
   if (running < 1 || beside >= (closed ? running : std::min(running, kFew))) return {};
@@ -211,14 +214,14 @@ std::string starved_prompts(const PointSpec& spec) {
       beside == 0 ? "no other sequences" : fmt::format("at most {} other sequences", beside), key);
 }
 
-// A drift makes no request longer than the context or the pool.
+// A drift must not make a request longer than the context or the pool.
 load::OutputDrift output_drift(const PointSpec& spec, const sched::KvConfig& kv) {
   const auto* const closed = std::get_if<load::ClosedLoop>(&spec.workload.load);
   if (closed == nullptr || closed->drift <= 0) return {};
   return {closed->drift, std::min<std::int64_t>(longest_sequence(spec), kv.blocks * kv.block_tokens)};
 }
 
-// An engine with constant step times needs neither a model nor an accelerator; the placeholders for them are never
+// An engine with constant step times needs neither a model nor an accelerator. The placeholders for them are never
 // priced.
 load::Scenario scenario_of(const PointSpec& spec, const Pool& pool) {
   const bool parallel = spec.deployment.tp * spec.deployment.pp > 1;
@@ -280,7 +283,7 @@ std::int64_t longest_sequence(const PointSpec& spec) {
 model::MemoryPlan point_memory(const PointSpec& spec) {
   model::MemoryPlan plan = plan_with(spec, spec.free_memory_fraction ? 1 : spec.policy.mem_fraction.value_or(-1));
   if (spec.free_memory_fraction) {
-    // TensorRT-LLM gives the KV pool a share of what weights and activations leave.
+    // TensorRT-LLM gives the KV pool a share of the memory that weights and activations leave.
     if (plan.kv.value > 0) plan.kv = plan.kv * *spec.free_memory_fraction;
     plan.kv_blocks = static_cast<std::int64_t>(static_cast<double>(plan.kv_blocks) * *spec.free_memory_fraction);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From what a study says to what the simulator needs: memory, KV blocks, instances and cost of one point; why a point
-// cannot exist or be simulated; and whether it lies within the runs that its engine was fitted to.
+// Derives what the simulator needs from a study: memory, KV blocks, instances and cost of one point. Also tells why a
+// point is impossible or cannot be simulated, and whether it lies within the runs that its engine was fitted to.
 #pragma once
 
 #include <optional>
@@ -16,55 +16,56 @@
 
 namespace plimsoll::study {
 
-/// Why a point cannot exist: an impossible TP degree, a model that does not fit, limits that contradict each other.
+/// Why a point is impossible: an impossible TP degree, a model that does not fit, or contradictory limits.
 struct Impossible {
   Where where;
   std::string reason;
 };
 
-/// `result` has everything but metrics. Either `scenario` or `impossible` is there.
+/// `result` is complete except for metrics. Exactly one of `scenario` and `impossible` is set.
 struct ResolvedPoint {
   PointResult result;
   std::optional<load::Scenario> scenario;
   std::optional<Impossible> impossible;
-  Where workload;  // its place in the study
+  Where workload;  // place of the workload in the study
 
-  /// Throws InputError with the reason for a point that cannot exist.
+  /// Throws InputError with the reason if the point is impossible.
   void require_possible() const {
     if (impossible) throw InputError(impossible->where, impossible->reason);
   }
 };
 
-/// What a point is resolved for. A measured point may have a type that the stated accelerator does not compute, since
-/// it runs on other hardware.
+/// The purpose of resolving a point. A measured point may have a type that the stated accelerator does not support,
+/// because it runs on other hardware.
 enum class ResolveFor : unsigned char { simulation, measurement };
 
-/// `spec` of any origin: `plan` and the GUI vary one without a file.
+/// `spec` may come from anywhere: `plan` and the GUI vary points without a file.
 [[nodiscard]] ResolvedPoint resolve_spec(PointSpec spec, ResolveFor use = ResolveFor::simulation);
 [[nodiscard]] ResolvedPoint resolve_point(const Study& study, std::size_t index,
                                           ResolveFor use = ResolveFor::simulation);
 
-/// The memory of one GPU of a point, as `plimsoll memory` prints it; `kv_blocks` after the study's own overrides.
+/// Returns the memory of one GPU of a point, as `plimsoll memory` prints it. kv_blocks includes the study's own
+/// overrides.
 [[nodiscard]] model::MemoryPlan point_memory(const PointSpec& spec);
-/// The longest sequence: max_total, else the model's context.
+/// Returns the longest sequence: max_total, else the model's context.
 [[nodiscard]] std::int64_t longest_sequence(const PointSpec& spec);
-/// The longest sequence that the workload sends, where that is bounded; else about the mean.
+/// Returns the longest sequence that the workload sends if it is bounded; else approximately the mean.
 [[nodiscard]] std::int64_t longest_sent(const load::WorkloadSpec& workload);
 
-// Runs that would not end, or not fit into memory: said before they start.
+// Detects, before they start, runs that would not end or not fit into memory.
 
-/// Why the point's workload cannot be simulated; nothing where it can.
+/// Returns why the point's workload cannot be simulated; nullopt if it can.
 [[nodiscard]] std::optional<Impossible> workload_problem(const PointSpec& spec);
 
-// Whether a point lies within the runs that its engine's profile was fitted on, and in which ways it does not.
+// Tells whether a point lies within the runs that its engine's profile was fitted to, and in which ways it does not.
 
 struct Extrapolation {
-  std::string reason;  // empty: it lies within them
+  std::string reason;  // empty: the point lies within them
   std::set<model::Beyond> kinds;
 };
 
-/// A 16-bit type is as good as the other. Open loops say only when they run how large their batches become
-/// (sim/simulate.cpp). Engines of constant cost extrapolate nothing.
+/// The two 16-bit types count as equal. The batch sizes of open loops are known only after the run (sim/simulate.cpp).
+/// Engines of constant cost never extrapolate.
 [[nodiscard]] Extrapolation extrapolation_of(const PointSpec& spec);
 
 }  // namespace plimsoll::study

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A write-ahead log without a sync at each commit: a killed process loses nothing that was committed, a power cut
-// perhaps the last commits but never the store.
+// Uses a write-ahead log without a sync at each commit. A killed process loses nothing that was committed; a power
+// failure may lose the last commits, but never the store.
 #include "study/run/result_store.h"
 
 #include <fmt/format.h>
@@ -15,12 +15,12 @@ namespace plimsoll::study {
 namespace {
 
 constexpr auto kCommitEvery = std::chrono::milliseconds(100);
-constexpr int kPatience = 1000;                    // milliseconds, for another process that is about to let go
-constexpr std::int64_t kApplication = 0x506c696d;  // "Plim", in the file's header
+constexpr int kPatience = 1000;                    // ms to wait for another process that is about to release the store
+constexpr std::int64_t kApplication = 0x506c696d;  // "Plim", in the header of the file
 constexpr std::int64_t kVersion = 2;
 constexpr int kChecksumBytes = 8;
 
-// A damaged page that SQLite does not notice must not become a result.
+// Detects a damaged page that SQLite does not notice, so that it cannot become a result.
 std::string checksum(std::string_view text) {
   const Digest digest = digest_of(text);
   return {reinterpret_cast<const char*>(digest.data()), kChecksumBytes};  // NOLINT: bytes as characters
@@ -47,8 +47,8 @@ std::string advice(int code) {
 void ResultStore::Close::operator()(sqlite3* database) const { sqlite3_close_v2(database); }
 void ResultStore::Close::operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 
-// A failed statement ends its transaction, and what other threads then ask for fails for that: the first failure is
-// told.
+// A failed statement ends its transaction, and later statements of other threads fail because of that. So the first
+// failure is the one reported.
 void ResultStore::refuse(int code) {
   if (failure_ == SQLITE_OK) failure_ = code;
   throw DeviceError(fmt::format("cannot use '{}': {}; {}", file_, sqlite3_errstr(failure_), advice(failure_)));
@@ -73,14 +73,14 @@ void ResultStore::open() {
   if (code != SQLITE_OK) refuse(code);
   sqlite3_extended_result_codes(database, 1);
   sqlite3_busy_timeout(database, kPatience);
-  // Exclusive: no other process reads half a sweep as a whole one, and no shared memory is needed on the disk.
+  // Exclusive: no other process can mistake half a sweep for a whole one, and no shared memory file is needed.
   execute("PRAGMA locking_mode = EXCLUSIVE");
-  execute("PRAGMA synchronous = OFF");  // an empty store may be lost with the power
+  execute("PRAGMA synchronous = OFF");  // an empty store may be lost in a power failure
   execute("PRAGMA journal_mode = WAL");
   execute("PRAGMA synchronous = NORMAL");
 }
 
-// Makes a new store, or sees that the old one is ours.
+// Creates a new store, or checks that the existing one is ours.
 void ResultStore::claim() {
   execute("BEGIN EXCLUSIVE");
   if (number("SELECT count(*) FROM sqlite_schema") == 0) {
@@ -151,7 +151,7 @@ void ResultStore::put(const Digest& key, std::string_view text) {
 }
 
 void ResultStore::tick() {
-  const std::unique_lock lock(mutex_, std::try_to_lock);  // another thread is at it
+  const std::unique_lock lock(mutex_, std::try_to_lock);  // if it is taken, another thread is using the store
   if (lock && in_transaction_ && std::chrono::steady_clock::now() - last_commit_ >= kCommitEvery) commit_locked();
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// results.sqlite, the memory of a sweep: what was computed once is found again, whatever ended the run that did it.
-// Texts under digests of everything they depend on (point_keys.h), so that nothing stale is ever taken.
+// results.sqlite, the memory of a sweep: results computed once are found again, however the run ended. It stores texts
+// under digests of everything they depend on (point_keys.h), so that a stale result is never used.
 //
-// A text is safe from a killed process once its transaction has ended: at once where little comes in, else at most 100
-// ms later (tick()). One process at a time writes a store.
+// A text survives the end of a process once its transaction has ended: at once if little is written, else at most 100
+// ms later (tick()). Only one process at a time can open a store.
 #pragma once
 
 #include <chrono>
@@ -21,21 +21,23 @@ struct sqlite3_stmt;
 
 namespace plimsoll::study {
 
-/// Every failure (a full disk, a store that is damaged, in use or of another program) is a DeviceError that names the
-/// file and what to do; the store keeps what was committed. Any number of threads may call at once.
+/// Every failure (a full disk; a store that is damaged, in use, or of another program) is a DeviceError that names the
+/// file and what to do. The store keeps what was committed. Thread-safe.
 class ResultStore {
  public:
   explicit ResultStore(std::string file);
-  /// Commits what is left where that is possible.
+  /// Commits what is left, if possible.
   ~ResultStore();
   ResultStore(const ResultStore&) = delete;
   ResultStore& operator=(const ResultStore&) = delete;
 
+  /// Returns the text stored under the key; nullopt if there is none.
   [[nodiscard]] std::optional<std::string> find(const Digest& key);
-  /// Replaces what was there.
+  /// Stores a text; replaces an existing one.
   void put(const Digest& key, std::string_view text);
-  /// To be called now and then while work goes on: ends a transaction that is due.
+  /// Ends a transaction that is due. Call from time to time while work goes on.
   void tick();
+  /// Commits all texts stored so far.
   void commit();
 
  private:
@@ -58,7 +60,7 @@ class ResultStore {
   std::unique_ptr<sqlite3, Close> database_;
   Statement find_, put_;
   bool in_transaction_ = false;
-  int failure_ = 0;  // SQLite's code of the first one
+  int failure_ = 0;  // SQLite's code of the first failure
   std::chrono::steady_clock::time_point last_commit_{};
 };
 

@@ -25,7 +25,7 @@ void RunControl::look_in() {
 
 void RunControl::check_in() {
   take_commands();
-  // Polled, because a signal handler may not notify a waiting thread.
+  // Polls, because a signal handler may not notify a waiting thread.
   while (paused_.load(std::memory_order_relaxed) && !cancelled()) {
     std::this_thread::sleep_for(kPoll);
     take_commands();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pause, resume and cancel for a run in progress, from a signal handler, standard input or a GUI; and work on all cores
-// that obeys them.
+// Pauses, resumes and cancels a run in progress, from a signal handler, standard input or a GUI; and runs work on all
+// cores under this control.
 #pragma once
 
 #include <atomic>
@@ -15,20 +15,20 @@ namespace plimsoll::study {
 /// Pauses and cancels a run from another thread or a signal handler.
 class RunControl {
  public:
-  /// Safe in signal handlers.
+  /// These three may be called in signal handlers.
   void cancel() noexcept { cancelled_.store(true, std::memory_order_relaxed); }
   void pause() noexcept { paused_.store(true, std::memory_order_relaxed); }
   void resume() noexcept { paused_.store(false, std::memory_order_relaxed); }
   [[nodiscard]] bool cancelled() const noexcept { return cancelled_.load(std::memory_order_relaxed); }
 
-  /// `poll` is asked for commands every few milliseconds while work goes on, by one thread at a time. Set it before the
-  /// run.
+  /// Sets a function that is called every few milliseconds during work to receive commands; never called concurrently.
+  /// Call before the run.
   void set_command_source(std::function<void(RunControl&)> poll) { poll_ = std::move(poll); }
 
-  /// Called by the working threads between pieces of work: takes commands, waits while paused, hands a cancel on to
-  /// stop().
+  /// Called by the working threads between units of work: receives commands, waits while paused, and forwards a cancel
+  /// to stop().
   void check_in();
-  /// The same without waiting, for work that the clock drives: a pause begins after it.
+  /// The same without waiting, for work that is driven by the clock: a pause begins after it.
   void look_in();
   [[nodiscard]] std::stop_token stop() const { return stop_.get_token(); }
 
@@ -42,11 +42,11 @@ class RunControl {
   std::stop_source stop_;
 };
 
-// Independent pieces of work on all cores.
+// Runs independent units of work on all cores.
 
 /// Calls `work` with 0 … count-1, started in this order, on `jobs` threads (0: one per core), until all are done or
-/// `control` (may be null) says cancel. What a piece throws stops the others and is thrown here: of several, that of
-/// the first piece.
+/// `control` (may be null) is cancelled. An exception in one unit stops the others and is rethrown here; of several
+/// exceptions, that of the first unit.
 void run_pieces(std::size_t count, int jobs, RunControl* control, const std::function<void(std::size_t)>& work);
 
 }  // namespace plimsoll::study

@@ -13,7 +13,7 @@
 namespace plimsoll::study {
 namespace {
 
-/// Requests that are sent within `duration`, or 0 where that cannot be told.
+/// Returns how many requests are sent within `duration`; 0 if that is unknown.
 struct SentWithin {
   const PointSpec& spec;
   double duration;
@@ -25,9 +25,9 @@ struct SentWithin {
     if (!spec.engine->constant) return 0;
     const model::ConstantCost& cost = *spec.engine->constant;
     const double service = cost.batch ? cost.batch->count() : cost.prefill.count() + cost.decode.count();
-    return load.concurrency * (duration / (service + load.think.count()));  // each client waits at least that long
+    return load.concurrency * (duration / (service + load.think.count()));  // each client waits at least this long
   }
-  // The others end by themselves.
+  // The other loads end by themselves.
   double operator()(const load::Burst&) const { return 0; }
   double operator()(const load::TraceReplay&) const { return 0; }
   double operator()(const load::JumpStart&) const { return 0; }
@@ -42,7 +42,7 @@ double foreseen_requests(const PointSpec& spec) {
   return stated > 0 ? std::min(stated, sent) : sent;
 }
 
-/// Seconds for which requests are sent, or 0 where that cannot be told.
+/// Returns for how many seconds requests are sent; 0 if that is unknown.
 double foreseen_seconds(const PointSpec& spec) {
   const load::LoadSpec& load = spec.workload.load;
   const double duration = spec.workload.duration.count();
@@ -51,13 +51,13 @@ double foreseen_seconds(const PointSpec& spec) {
   if (const auto* replay = std::get_if<load::TraceReplay>(&load)) {
     seconds = 1e-9 * static_cast<double>(replay->trace->records.back().arrival) / replay->rate_scale;
   } else if (!load::is_closed_loop(load) && !std::holds_alternative<load::Burst>(load) && load::load_value(load) > 0) {
-    seconds = requests / load::load_value(load);  // the value of the others is their rate
+    seconds = requests / load::load_value(load);  // for the other loads the value is their rate
   }
   if (duration <= 0) return seconds;
   return seconds > 0 ? std::min(seconds, duration) : duration;
 }
 
-// How often replicas fail, restart and are counted, with all replications.
+// Checks how often replicas fail, restart and are counted, over all replications.
 std::optional<Impossible> life_problem(const PointSpec& spec) {
   const Deployment& d = spec.deployment;
   const double seconds = foreseen_seconds(spec) * spec.replications;
@@ -78,7 +78,7 @@ std::optional<Impossible> life_problem(const PointSpec& spec) {
   return {};
 }
 
-/// Requests that are there at once from the start.
+/// Returns how many requests are in the system at once from the start.
 double foreseen_at_once(const PointSpec& spec) {
   const load::LoadSpec& load = spec.workload.load;
   const auto stated = static_cast<double>(spec.workload.requests);
@@ -87,7 +87,7 @@ double foreseen_at_once(const PointSpec& spec) {
   return stated > 0 && !std::holds_alternative<load::JumpStart>(load) ? std::min(stated, most) : most;
 }
 
-/// Bytes that this process may still take: what is free, or what a limit on its address space allows.
+/// Returns the bytes that this process may still allocate: free memory, or a limit on its address space.
 double free_memory() {
   double bytes = std::numeric_limits<double>::infinity();
   std::ifstream info("/proc/meminfo");
@@ -103,9 +103,9 @@ double free_memory() {
   return bytes;
 }
 
-// A queue that would not fit is told before it is built.
+// Rejects a queue that would not fit into memory before it is built.
 std::optional<Impossible> memory_problem(const PointSpec& spec) {
-  constexpr double kBytesARequest = 250, kAlwaysFits = 1e8;  // measured over a whole run of a million
+  constexpr double kBytesARequest = 250, kAlwaysFits = 1e8;  // measured over a whole run of a million requests
   const double requests = foreseen_at_once(spec), bytes = requests * kBytesARequest;
   if (bytes <= kAlwaysFits) return {};
   const double free = free_memory();

@@ -36,8 +36,8 @@ class Run {
     if (!point.run.stopped) finish(index, point);
   }
 
-  // A point that cannot exist ends a study of its own; in a sweep it is a row with the reason, and so is one whose
-  // settings contradict each other.
+  // An impossible point ends a study that consists of it alone. In a sweep it becomes a row with the reason; so does a
+  // point whose settings contradict each other.
   [[nodiscard]] ResolvedPoint resolve(std::size_t index) const {
     const bool alone = study_.point_count() == 1;
     ResolvedPoint point;
@@ -47,7 +47,7 @@ class Run {
       if (alone) throw;
       point.result.index = index;
       point.result.swept = study_.swept_values(index);
-      point.result.labels.tp = point.result.labels.replicas = 0;  // not known
+      point.result.labels.tp = point.result.labels.replicas = 0;  // 0: not known
       point.result.infeasible = error.text();
     }
     if (alone) point.require_possible();

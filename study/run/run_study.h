@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs every point of a study, by simulation on as many cores as it is given (the result does not depend on how many),
-// or as the caller says.
+// Runs every point of a study: by simulation on the given number of cores, which does not affect the result, or by a
+// function of the caller.
 #pragma once
 
 #include <cstddef>
@@ -18,28 +18,29 @@
 
 namespace plimsoll::study {
 
+/// How to run a study. The defaults simulate every point and record nothing else.
 struct RunSettings {
   int jobs = 0;           // threads; 0: one per core
-  bool stepwise = false;  // no leaps
+  bool stepwise = false;  // run every step as an event of its own
   bool bands = false;     // add 90 % bands to simulated points (bands.h)
   bool keep_requests = false, keep_decisions = false, keep_steps = false;
-  ResolveFor use = ResolveFor::simulation;  // what `run` does
+  ResolveFor use = ResolveFor::simulation;  // what `run` needs
   RunControl* control = nullptr;            // may be null
-  RunPoint run = {};                        // empty: simulates. Real time: one job, and a pause begins after a point
-  RecallPoint recall = {};                  // asked from several threads; may be empty
-  /// Called as points finish, in whatever order they do, one call at a time; may be empty.
+  RunPoint run = {};                        // empty: simulate. In real time: one job, and a pause begins after a point
+  RecallPoint recall = {};                  // called on several threads; may be empty
+  /// Called when a point finishes, in any order of points, never concurrently; may be empty.
   std::function<void(FinishedPoint&)> on_point = {};
-  /// Points finished so far, fractions of running ones included; one call at a time; may be empty.
+  /// Gets the number of finished points, with fractions of running ones; never called concurrently; may be empty.
   std::function<void(double points_done)> on_progress = {};
 };
 
 struct StudyResult {
-  std::vector<PointResult> points;  // finished ones, in the order of the sweep
+  std::vector<PointResult> points;  // finished points, in the order of the sweep
   bool cancelled = false;
 };
 
-/// Throws InputError when the study cannot be read at some point of its sweep, or consists of one point that cannot
-/// exist. In a sweep such points come back without metrics.
+/// Runs the study. Throws InputError if a point of its sweep cannot be read, or if its only point is impossible. In a
+/// sweep, impossible points have no metrics.
 [[nodiscard]] StudyResult run_study(const Study& study, const RunSettings& settings);
 
 }  // namespace plimsoll::study

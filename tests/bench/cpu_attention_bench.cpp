@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decode attention over pages on this CPU as a fraction of the read bandwidth that is probed in between; the best of
-// each of 20 counts. The cache takes 256 MiB: 8 times the last-level cache of the usual server.
+// Decode attention over pages on this CPU, as a fraction of the read bandwidth, probed in between; the best of 20 of
+// each counts. The cache takes 256 MiB: 8 times the last-level cache of a usual server.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct Heads {
   [[nodiscard]] std::int64_t row() const { return kv * group * head_dim; }
 };
 
-// A cache of layers of `sequences` sequences with `context` tokens each, in blocks of random order, in bf16.
+// A bf16 cache for several layers and `sequences` sequences of `context` tokens each, whose blocks are in random order.
 class PagedCache {
  public:
   PagedCache(Heads heads, std::int64_t sequences, std::int64_t context)
@@ -72,7 +72,7 @@ void BM_DecodeAttention(benchmark::State& state) {
     scratch.emplace_back(
         attention_scratch(kernels, std::max<std::int64_t>(64, heads.kv * heads.group), heads.head_dim) * sizeof(float),
         "scratch");
-  // As CpuBackend::decode_parts: enough tasks for all threads, else heads that lie together stay together.
+  // As CpuBackend::decode_parts: enough tasks for all threads; beyond that, adjacent heads stay together.
   const std::int64_t parts = threads == 1 ? 1 : std::min(heads.kv, (4 * threads + sequences - 1) / sequences);
   const auto attend = [&](std::int64_t layer, int thread, std::int64_t item) {
     const std::int64_t sequence = item / parts, part = item % parts, head = heads.kv * part / parts;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers of bench-llama-254m on this CPU as fractions of limits that are probed in between; the best of each of
-// 20 counts. Weights rotate through 256 MiB, 8 times the last-level cache of the usual server.
+// Linear layers of bench-llama-254m on this CPU, as fractions of limits that are probed in between; the best of 20 of
+// each counts. Weights rotate through 256 MiB, 8 times the last-level cache of a usual server.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ void BM_Linear(benchmark::State& state) {
     bandwidth = std::max(bandwidth, probe.read_once());
     peak = std::max(peak, probe.fma_once());
     const auto start = std::chrono::steady_clock::now();
-    for (std::int64_t i = 0; i < copies; ++i) {  // every copy once: none is in the cache
+    for (std::int64_t i = 0; i < copies; ++i) {  // each copy once, so none is in the cache
       const ProductRows product{.copy = copy++ % copies, .x = x.data(), .y = y.data(), .rows = rows};
       multiplier.run(weights, {&product, 1}, nullptr, false);
     }

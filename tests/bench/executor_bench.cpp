@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole forwards of the executor on this CPU, as fractions of what the machine gives at the same time: every repetition
-// runs a probe of read bandwidth (decode) or of multiply-adds (prefill, large batches) beside the forward, and the best
-// of each counts, because neighbours on a shared host only ever slow down.
+// Whole forwards of the executor on this CPU, as fractions of the machine's limits at the same time. Every repetition
+// also runs a probe of read bandwidth (decode) or of multiply-adds (prefill, large batches). The best value of each
+// counts, because neighbours on a shared host only ever slow runs down.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ exec::EngineConfig config_of(const std::string& model, int threads) {
   return config;
 }
 
-// Engines are made once: drawing the weights takes longer than a benchmark.
+// Engines are created once, because drawing the weights takes longer than a benchmark.
 exec::Engine& engine_of(const std::string& model, int threads) {
   static std::map<std::pair<std::string, int>, std::unique_ptr<exec::Engine>> engines;
   auto& engine = engines[{model, threads}];
@@ -42,7 +42,7 @@ exec::Engine& engine_of(const std::string& model, int threads) {
   return *engine;
 }
 
-// `rows` sequences with `context` tokens behind them, each in blocks of its own.
+// `rows` sequences with `context` cached tokens each, in separate blocks.
 struct Decode {
   Decode(std::int64_t rows, std::int64_t context) {
     std::int32_t next = 0;
@@ -70,13 +70,13 @@ double seconds_of(exec::Engine& engine, const exec::ForwardInput& input) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// One whole decode step at batch 1: the bytes it must read over its time, as a fraction of the read bandwidth.
+// One decode step at batch 1: the bytes that it must read divided by its time, as a fraction of the read bandwidth.
 void BM_DecodeStep(benchmark::State& state) {
   const auto threads = static_cast<int>(state.range(0));
   exec::Engine& engine = engine_of("bench-llama-254m", threads);
   const Decode decode(1, kBatch1Context);
   const model::LlmShape& shape = engine.config().architecture.shape;
-  // Without the embedding, of which one row is read.
+  // Without the embedding, of which only one row is read.
   const double bytes =
       model::weight_bytes_per_rank(shape, model::DType::bf16, 1, 1).value - 2.0 * shape.vocab * shape.hidden;
   double step = 1e9, bandwidth = 0;
@@ -101,7 +101,7 @@ BENCHMARK(BM_DecodeStep)
     ->Iterations(20)
     ->Unit(benchmark::kMillisecond);
 
-// A step of many decoding rows: the products' flops over its time, as a fraction of the multiply-add peak.
+// A step with many decoding rows: flops of the products divided by time, as a fraction of the multiply-add peak.
 void BM_BatchedStep(benchmark::State& state) {
   const auto threads = static_cast<int>(state.range(0));
   const std::int64_t rows = state.range(1);

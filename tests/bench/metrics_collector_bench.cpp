@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What measuring costs: a request added, and the metrics of a million of them.
+// The cost of measuring: to add a request, and to compute the metrics of a million requests.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Speed of the simulator: the workloads of docs/performance.md. Each iteration is one whole run on one thread, from a
-// resolved scenario to its metrics; process start and reading the study come on top (scripts/time-simulate measures
-// them).
+// Speed of the simulator on the workloads of docs/performance.md. Each iteration is one whole run on one thread, from a
+// resolved scenario to its metrics. It excludes process start and reading the study, which scripts/time-simulate
+// measures.
 #include <benchmark/benchmark.h>
 
 #include <memory>

@@ -8,7 +8,7 @@
 namespace plimsoll::calibration {
 namespace {
 
-// Times a + b x, as step times are host time plus work. The two numbers that made them have the least loss.
+// Times a + b x, as step times are host time plus work. The loss is smallest at the true a and b.
 std::vector<double> figures(double a, double b) {
   std::vector<double> out;
   for (const double x : {1.0, 2.0, 5.0, 10.0, 50.0}) out.push_back(a + b * x);
@@ -35,7 +35,7 @@ TEST(FitSolver, FindsTheNumbersThatMadeTheFigures) {
   EXPECT_NEAR(fit.values[1], 0.3, 0.002);
 }
 
-// One figure of five is ten times too large. With a squared loss it would move b by far more than its spread.
+// One of five figures is ten times too large. A squared loss would move b by far more than its spread.
 TEST(FitSolver, OneWildFigureDoesNotDecide) {
   std::vector<double> measured = figures(8, 0.3);
   measured.back() *= 10;

@@ -23,7 +23,7 @@ using testing::HasSubstr;
 const std::string kRoot = std::string(PLIMSOLL_SOURCE_DIR) + "/configs";
 constexpr const char* kDevice = "NVIDIA H100 80GB HBM3";
 
-// Products of an imagined H100: memory at 2.5 TB/s or arithmetic at 600 TFLOP/s, and 5 us.
+// Products of an imaginary H100: 5 us, plus the larger of memory time at 2.5 TB/s and arithmetic time at 600 TFLOP/s.
 double seconds(double m, double n, double k) {
   return 5e-6 + std::max(2 * (n * k + m * (n + k)) / 2.5e12, 2 * m * n * k / 600e12);
 }
@@ -74,8 +74,8 @@ class KernelCalibration : public testing::Test {
   model::KernelFolder folder_;
 };
 
-// Fits every other shape, like the black squares of a chessboard. The others are predicted and flagged as unseen, not
-// fitted.
+// Fits every other shape, like the black squares of a chessboard. The others are not fitted; they are predicted and
+// flagged as unseen.
 TEST_F(KernelCalibration, PredictsWhatItWasNotGiven) {
   const std::vector<KernelRows> given{read(products(false), "given.csv"), read(reduces(), "reduces.csv")};
   const auto fitted =
@@ -104,14 +104,14 @@ TEST_F(KernelCalibration, KeepsAllReducesAsMeasuredButForDisturbedOnes) {
       fit_kernels(given, configs::Catalogue(kRoot),
                   {.source = "made up", .date = "2026-11-21", .command = {}, .hold_out = 0, .progress = {}});
   ASSERT_EQ(fitted.front().all_reduce.size(), 2U);
-  EXPECT_EQ(fitted.front().all_reduce[0].points.size(), 12U);  // of 13: one took five times its neighbours
+  EXPECT_EQ(fitted.front().all_reduce[0].points.size(), 12U);  // one of 13 took five times its neighbours' time
   EXPECT_EQ(fitted.front().all_reduce[1].points.size(), 13U);
   write(fitted);
   const auto link = calibrated()->interconnect("nvswitch-h100");
   EXPECT_NEAR(model::all_reduce_time(*link, Bytes(3 * 1024.), 8).count(), 32e-6 + 1e-11 * 1536,
               1e-8);  // linear between 1 and 2 KiB elements
   EXPECT_NEAR(model::all_reduce_time(*link, Bytes(2 * 4096.), 2).count(), 8e-6 + 1e-11 * 4096,
-              2e-8);  // the disturbed size
+              2e-8);  // the dropped size
 }
 
 // Comments and values that are not fitted stay; a second fit changes nothing.
@@ -161,7 +161,7 @@ TEST_F(KernelCalibration, RefusesAFileThatLacksAnOpOrIsAnotherOnes) {
               HasSubstr("holds kernels of another accelerator, h100-sxm"));
 }
 
-// A damaged kernel file is reported by name, and can be written anew.
+// The error for a damaged kernel file states the file's name, and the file can be written again.
 TEST_F(KernelCalibration, NeedsNoKernelsToWriteThem) {
   const std::vector<KernelRows> given{read(products(false), "given.csv")};
   write(fit_kernels(given, configs::Catalogue(kRoot),
@@ -174,7 +174,7 @@ TEST_F(KernelCalibration, NeedsNoKernelsToWriteThem) {
   EXPECT_EQ(alone.accelerator("h100-sxm")->kernels, nullptr);
 }
 
-// Every shipped table can be read, states its source, and predicts left-out shapes better than the roofline alone.
+// Every shipped table is readable, states its source, and predicts left-out shapes better than the roofline alone.
 TEST(ShippedKernels, AreWholeAndSayWhereTheyComeFrom) {
   const configs::Catalogue catalogue(kRoot);
   for (const char* const id : {"a100-sxm-40gb", "a100-sxm-80gb", "b200-sxm", "h100-sxm", "h200-sxm", "l40s"}) {

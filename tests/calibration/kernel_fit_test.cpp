@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MetricsCollector generated from a known roofline and known ratios: the fit must find the former and predict the
-// latter.
+// Measurements generated from a known roofline and known ratios: the fit must find the roofline and predict the ratios.
 #include "calibration/kernel_fit.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +28,7 @@ model::Accelerator device() {
 const model::OpCoefficients kTrue{
     .compute_efficiency = 0.75, .memory_efficiency = 0.85, .p = 2.4, .t0 = Seconds(5e-6), .residual = nullptr};
 
-// Products over a grid of shapes, each slower than the roofline by exp(ratio).
+// Products over a grid of shapes; each takes exp(ratio) times the time of the roofline.
 std::vector<KernelMeasurement> measurements(const std::function<double(const KernelKey&, std::uint32_t)>& ratio) {
   std::vector<KernelMeasurement> rows;
   const model::Accelerator a = device();
@@ -70,8 +69,8 @@ TEST(KernelFit, FindsTheRooflineThatMadeTheTimes) {
   EXPECT_EQ(table.points, static_cast<std::int64_t>(rows.size()));
 }
 
-// Ratios that vary smoothly with the shape and step along the rows. Neighbours predict left-out shapes; the roofline
-// alone is off by the size of the ratios.
+// Ratios vary smoothly with the shape and have a step along the rows. Neighbours predict left-out shapes; the roofline
+// alone errs by the size of the ratios.
 TEST(KernelFit, PredictsShapesThatAreLeftOut) {
   const auto rows = measurements([](const KernelKey& key, std::uint32_t m) {
     return 0.15 * std::sin(0.8 * std::log2(key[0])) + 0.1 * std::cos(0.5 * std::log2(key[1])) + (m >= 64 ? 0.1 : 0.0);
@@ -91,17 +90,17 @@ TEST(KernelFit, IsTheSameEveryTimeInAnyOrder) {
   EXPECT_EQ(model::kernel_file_bytes({}, {a}), model::kernel_file_bytes({}, {b}));
 }
 
-// A single time that is three times too long is replaced by what its neighbours predict, and counted.
+// A single time that is three times too long is replaced by its neighbours' prediction, but counts in the error.
 TEST(KernelFit, ReplacesOutliersOfProducts) {
   auto rows = measurements([](const KernelKey&, std::uint32_t) { return 0.0; });
   for (std::size_t i = 5; i < rows.size(); i += 29) rows[i].seconds *= 3;
   const model::KernelTable table = fit_kernel_table(pointers(rows), device());
   EXPECT_GT(table.replaced, static_cast<std::int64_t>(rows.size() / 29) / 2);
-  EXPECT_GT(table.in_fit, 0);  // replaced measurements still count in the error
+  EXPECT_GT(table.in_fit, 0);  // the replaced measurement counts in the error
 }
 
-// A shape that is twice as slow in every row is kept, and helps to predict the shapes beside it. Single disturbed times
-// are still replaced.
+// A shape that is twice as slow in every row is kept, and helps to predict similar shapes. Single disturbed times are
+// still replaced.
 TEST(KernelFit, KeepsAShapeThatDiffersInAllItsRows) {
   auto rows =
       measurements([](const KernelKey& key, std::uint32_t) { return key[0] == 512 && key[1] == 16384 ? 0.7 : 0.0; });
@@ -115,7 +114,7 @@ TEST(KernelFit, KeepsAShapeThatDiffersInAllItsRows) {
 }
 
 // A 50 MB cache serves experts four times faster than memory. The fit finds this factor and predicts left-out layouts.
-// Experts that no cache served get none.
+// For experts that no cache served it finds no cache.
 TEST(KernelFit, FindsTheCacheThatBenchmarksOfExpertsReadFrom) {
   const auto times = [](const model::WarmCache& cache) {
     std::vector<KernelMeasurement> rows;
@@ -152,7 +151,7 @@ TEST(KernelFit, NeedsAPeak) {
   EXPECT_THROW((void)fit_kernel_table(pointers(rows), a), InputError);
 }
 
-// Whole configurations are held out: attention at any batch, experts at any skew, all rows of a product.
+// Only whole configurations are held out: attention at all batch sizes, experts at all skews, all rows of a product.
 TEST(HoldOut, KeepsConfigurationsTogether) {
   KernelMeasurement row;
   row.op = KernelOp::decode_attention;

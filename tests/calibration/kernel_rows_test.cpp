@@ -50,8 +50,8 @@ TEST(KernelRows, ReadsProductsInMilliseconds) {
   EXPECT_EQ(m.line, 2U);
 }
 
-// float16 and half run the kernels of bfloat16. The context of decode is isl + step; for prefill, step is the number of
-// cached tokens.
+// float16 and half run the kernels of bfloat16. The context of a decode is isl + step; for a prefill, step is the
+// number of cached tokens.
 TEST(KernelRows, ReadsAttention) {
   const KernelRows rows = read(kAttention +
                                "V,1,H,generation_attention,fa,8,1,32,4,128,1,float16,fp8,127,0,0.02\n"

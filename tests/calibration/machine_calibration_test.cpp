@@ -72,7 +72,7 @@ TEST(MachineFile, ReadsBackWhatWasCalibrated) {
   EXPECT_EQ(machine.engine->overlap, model::HostOverlap::none);
 }
 
-// A calibration from a busy machine is used but not called calibrated: every prediction says why.
+// A calibration from a busy machine is used but not called calibrated: every prediction states why.
 TEST(MachineFile, ACalibrationThatWasNotQuietIsNone) {
   MachineCalibration busy = example();
   busy.rates_spread = 0.34;
@@ -83,9 +83,8 @@ TEST(MachineFile, ACalibrationThatWasNotQuietIsNone) {
             std::string::npos);
 }
 
-// Two straight lines that meet at 1 MB: 10 us + bytes at 20 GB/s below, 35 us + bytes at 40 GB/s above. Fits on a busy
-// machine were hundreds of per cent off: such a calibration is refused by name. One from a quiet machine, or of a GPU
-// without held-out forwards, is kept.
+// Calibrations from busy machines predicted hundreds of per cent off: they are refused with the reason. A calibration
+// from a quiet machine, or from a GPU without held-out forwards, is kept.
 TEST(MachineFile, AFitThatPredictsNothingIsNotWorthKeeping) {
   MachineCalibration calibration;
   ShareCalibration& share = calibration.shares.emplace_back();
@@ -108,8 +107,8 @@ TEST(AllReduceFit, FindsTheTwoSegmentsThatMadeTheSamples) {
   EXPECT_NEAR(segments[1].bandwidth.value, 40e9, 4e8);
 }
 
-// If one line explains everything there is one segment. A cost that does not depend on the bytes is not a bandwidth of
-// 0.
+// If one line explains all times, there is one segment. A cost that does not depend on the bytes must not become a
+// bandwidth of 0.
 TEST(AllReduceFit, KeepsToOneSegmentWhereItSuffices) {
   const auto one = fit_all_reduce({{1e3, 1e-5}, {1e4, 1e-5}, {1e5, 1e-5}, {1e6, 1e-5}});
   ASSERT_EQ(one.size(), 1U);

@@ -18,13 +18,13 @@ std::vector<HostSample> samples_of(const std::array<double, 4>& x) {
           run_of(12, 32, 272, 16, x),     run_of(48, 48, 1578, 6, x),  run_of(12, 12, 2406, 6, x)};
 }
 
-// Times that are exactly such a sum have one solution.
+// Times that are exactly such a sum have a unique solution.
 TEST(HostFit, FindsTheTimesARunIsMadeOf) {
   const std::array<double, 4> x = {12e-6, 0.4e-6, 0.02e-6, 30e-6}, found = fit_host(samples_of(x));
   for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(found[i], x[i], 1e-9 * x[0]) << i;
 }
 
-// If the best fit would need a negative time, that term is dropped and the others are fitted without it.
+// If the best fit needs a negative time, that term is dropped and the others are fitted without it.
 TEST(HostFit, LeavesOutATermRatherThanPayingForIt) {
   std::array<double, 4> x = {12e-6, 0.4e-6, -0.002e-6, 30e-6};
   const std::array<double, 4> found = fit_host(samples_of(x));

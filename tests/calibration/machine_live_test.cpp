@@ -31,12 +31,12 @@ TEST(MachineLive, AFactorByRowsGoesIntoEveryTable) {
   for (const model::OpCoefficients& c : a.coefficients) {
     EXPECT_DOUBLE_EQ(model::residual_at(*c.residual, 0, 10), 0);
     EXPECT_NEAR(model::residual_at(*c.residual, 1, 10), std::log(1.2) / 2, 1e-12);
-    EXPECT_NEAR(model::residual_at(*c.residual, 9, 10), std::log(1.2), 1e-12);  // flat beyond
+    EXPECT_NEAR(model::residual_at(*c.residual, 9, 10), std::log(1.2), 1e-12);  // constant beyond the table
   }
 }
 
-// Steps faster than their ops need higher limits, or the file would promise more than the bandwidth. 10 % less time
-// means 10 % higher peaks and correspondingly lower efficiencies.
+// If steps are faster than the sum of their ops, limits must rise: otherwise the file would state more than the
+// bandwidth. 10 % less time means 10 % higher peaks and correspondingly lower efficiencies.
 TEST(MachineLive, FasterStepsRaiseTheLimits) {
   const configs::Catalogue catalogue(std::string(PLIMSOLL_SOURCE_DIR) + "/configs");
   const model::Accelerator before = share_with_tables(catalogue).accelerator;
@@ -46,8 +46,8 @@ TEST(MachineLive, FasterStepsRaiseTheLimits) {
   EXPECT_NEAR(a.coefficients[0].memory_efficiency / 0.9, before.coefficients[0].memory_efficiency, 1e-12);
 }
 
-// The "measured" loads come from a machine whose steps take 1.25 times as long at any number of rows. That factor must
-// be found.
+// The "measured" loads come from a machine whose steps take 1.25 times as long for any number of rows. The fit must
+// find that factor.
 TEST(MachineLive, FindsHowMuchLongerStepsTake) {
   const configs::Catalogue catalogue(std::string(PLIMSOLL_SOURCE_DIR) + "/configs");
   ShareCalibration share = share_with_tables(catalogue);

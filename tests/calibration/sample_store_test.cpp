@@ -51,7 +51,7 @@ TEST_F(SampleStoreTest, AnInterruptedCalibrationFindsItsGroupsAgain) {
   EXPECT_EQ(store.find("ops 2"), nullptr);
 }
 
-// "forward" and "live" are not ops. The file keeps these names, and reading returns them beside the op.
+// "forward" and "live" are not ops. The file keeps these names, and reading returns them in addition to the op.
 TEST_F(SampleStoreTest, ATimeThatBelongsToNoOpKeepsItsName) {
   SampleStore(file_, "here").add_time("forward 3", "forward", 0.25);
   const SampleStore store(file_, "here");
@@ -63,7 +63,7 @@ TEST_F(SampleStoreTest, ATimeThatBelongsToNoOpKeepsItsName) {
   EXPECT_EQ(sample_line(time), "12 forward 0 0 0 1 1 0 0 0 0 1 0 0.25 1");
 }
 
-// The process was killed in the middle of a line: the group of that line is measured again, and the next one is intact.
+// The process was killed while it wrote a line: the group of that line is measured again, and the next group is intact.
 TEST_F(SampleStoreTest, AGroupWithoutItsEndDoesNotCount) {
   SampleStore(file_, "here").add("ops 0", {sample(1e-3)});
   append(sample_line(sample(2e-3)) + "\n" + sample_line(sample(2e-3)).substr(0, 20));

@@ -27,7 +27,7 @@ validation::Comparison figure(const std::string& metric, double measured, double
   return c;
 }
 
-// 20 ratios from 0.905 to 1.095: the 5 and 95 % quantiles (type 7) lie 0.95 steps of 0.01 from the ends.
+// 20 ratios from 0.905 to 1.095: the 5 and 95 % quantiles (type 7) are 0.95 steps of 0.01 away from the ends.
 TEST(ServingFit, UncertaintyIsTheQuantilesOfWhatWasLeftOut) {
   std::vector<validation::Comparison> errors;
   for (int i = 0; i < 20; ++i) errors.push_back(figure("tpot_mean_s", 0.905 + 0.01 * i, 1));
@@ -41,7 +41,7 @@ TEST(ServingFit, UncertaintyIsTheQuantilesOfWhatWasLeftOut) {
   EXPECT_DOUBLE_EQ(u.prefill_low, 1);  // the band contains the prediction
 }
 
-// A throughput twice as high as predicted is a time half as long.
+// A throughput twice as high as predicted means half the time.
 TEST(ServingFit, ThroughputCountsAsItsInverse) {
   const validation::Comparison c = figure("output_tokens_per_s", 2, 1);
   EXPECT_DOUBLE_EQ(uncertainty_of({&c}).decode_low, 0.5);
@@ -57,9 +57,9 @@ TEST(ServingFit, CoverageCountsFiguresThatHaveABand) {
   EXPECT_DOUBLE_EQ(coverage_of(figures), 0.5);
 }
 
-// Eleven figures are predicted as 1 with a band from 1 / 1.1 to 1.1. Nine lie inside, one measures 1.1 exp(0.2), one
-// 1.1 exp(0.5). The widening that holds nine tenths is the tenth smallest: 0.2. A band responds to its factor one to
-// one.
+// Eleven figures are predicted as 1, with a band from 1 / 1.1 to 1.1. Nine are inside, one measures 1.1 exp(0.2), one
+// 1.1 exp(0.5). The widening with which nine tenths are inside is the tenth smallest: 0.2. The band is proportional to
+// its factor.
 TEST(ServingFit, BandsWidenUntilNineTenthsAreHeld) {
   std::vector<validation::Comparison> figures(11, figure("tpot_mean_s", 1, 1));
   for (validation::Comparison& c : figures) {
@@ -78,7 +78,7 @@ TEST(ServingFit, BandsWidenUntilNineTenthsAreHeld) {
                    1);  // the band still contains the prediction
 }
 
-// Tables, replica counts and loads of one configuration are left out together.
+// All tables, replica counts and loads of one configuration are left out together.
 TEST(ServingFit, AConfigurationIsOneInAllTables) {
   validation::MeasuredPoint a, b;
   a.model = b.model = "llama-2-7b";
@@ -91,7 +91,7 @@ TEST(ServingFit, AConfigurationIsOneInAllTables) {
   EXPECT_NE(configuration_of(a), configuration_of(b));
 }
 
-// "At most 12 numbers fitted to TGI cells."
+// The limit that docs/validation.md sets: "At most 12 numbers fitted to TGI cells."
 TEST(ServingFit, FewNumbersAreFitted) {
   for (const ServingModel& m : serving_models())
     EXPECT_LE(m.numbers.size() + (m.scan.empty() ? 0 : 1), 12U) << m.engine;
@@ -137,9 +137,8 @@ TEST(ServingFit, OwnTablesArePredictedByTheFitOfThePublishedOnes) {
 
 TEST(ServingFit, AnEngineWithoutDataIsRefusedByName) { EXPECT_THROW((void)serving_model("ideal"), InputError); }
 
-// Two of the source's 212 rows have no concurrency. With the shipped profiles the median error of the time per token
-// stays below 6 %, and that of the time to the first token below 20 %, for every engine: the targets of
-// docs/validation.md.
+// Two of the source's 212 rows have no concurrency. With the shipped profiles, every engine meets the targets of
+// docs/validation.md: median errors below 6 % for the time per token and below 20 % for the time to first token.
 TEST(ServingFit, TimesOnH100ArePredicted) {
   const std::vector<validation::MeasuredTable> tables = serving_tables(serving_model("vllm-0.12"));
   ASSERT_EQ(tables.front().points.size(), 210U);
@@ -153,7 +152,7 @@ TEST(ServingFit, TimesOnH100ArePredicted) {
 }
 
 // A study as a user writes it, without the server settings of the runs: equal lengths and the profile's own step
-// budget. The fit is 9 % off for vLLM's first tokens; in lockstep they were 124 % off.
+// budget. The fit errs by 9 % for vLLM's first tokens; if the users stayed in lockstep, it would be 124 %.
 TEST(ServingFit, PlainStudiesOfVllmHaveTheTimesOfTheFit) {
   std::vector<validation::MeasuredTable> tables = serving_tables(serving_model("vllm-0.12"));
   std::vector<validation::MeasuredPoint>& points = tables.front().points;
@@ -168,7 +167,7 @@ TEST(ServingFit, PlainStudiesOfVllmHaveTheTimesOfTheFit) {
   EXPECT_LT(summarise(tpot).median, 0.025);
 }
 
-// Each run that a profile was fitted to lies within its ranges, so it counts as calibrated.
+// Each run that a profile was fitted to is within the profile's ranges, so it counts as calibrated.
 TEST(ServingFit, EveryFittedRunLiesWithinTheRangesOfItsProfile) {
   for (const ServingModel& model : serving_models()) {
     std::vector<validation::MeasuredTable> tables = serving_tables(model);
@@ -184,7 +183,7 @@ TEST(ServingFit, EveryFittedRunLiesWithinTheRangesOfItsProfile) {
   }
 }
 
-// Four configurations of one engine: enough to leave one out, and quick to simulate.
+// Four configurations of one engine: enough to leave one out, and fast to simulate.
 std::vector<validation::MeasuredTable> few_runs() {
   std::vector<validation::MeasuredTable> tables = serving_tables(serving_model("vllm-0.12"));
   std::vector<validation::MeasuredPoint>& points = tables.front().points;
@@ -212,10 +211,10 @@ TEST(ServingFit, LeavesOutTheSameWithAnyNumberOfThreads) {
   EXPECT_EQ(validation::comparison_csv(one.comparisons), validation::comparison_csv(two.comparisons));
   EXPECT_EQ(one.simulations, two.simulations);
   for (const validation::Comparison& c : one.comparisons)
-    EXPECT_TRUE(c.is_in_band().has_value());  // every figure left out has a band
+    EXPECT_TRUE(c.is_in_band().has_value());  // every left-out figure has a band
 }
 
-// Also while bands are propagated, which could not be interrupted before.
+// Cancelling also works while bands are computed, which once could not be interrupted.
 TEST(ServingFit, StopsWhereverItIsCancelled) {
   const std::vector<validation::MeasuredTable> tables = few_runs();
   for (const std::string stage : {"fitting", "leaving out", "propagating"}) {

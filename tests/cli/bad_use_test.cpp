@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hostile and clumsy use: one clear line and an exit code, never an abort, a hang or half a result.
+// Hostile and careless use gives one clear line and an exit code, never an abort, a hang or partial results.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -72,7 +72,7 @@ TEST_F(BadUseTest, AFullStandardOutputIsNoSuccess) {
   EXPECT_EQ(full.output, "plimsoll: cannot write to standard output\n");
 }
 
-// A queue that grows as long as the run lasts: how much memory that takes is not known before.
+// The queue grows as long as the run lasts, so the memory that it needs is not known in advance.
 TEST_F(BadUseTest, OutOfMemoryIsAMessage) {
   const std::string path =
       write("queue.yaml",
@@ -97,8 +97,7 @@ TEST_F(BadUseTest, ABurstBeyondAllMemoryIsRefusedBefore) {
   EXPECT_THAT(outcome.output, HasSubstr(path + ":3:3: 10000000 requests at once take about "));
 }
 
-// One accelerator of the sweep has no matrix products in the type: a row, and a reason. A sweep of nothing else is
-// refused.
+// One accelerator of the sweep does not support the type: its row has a reason. A sweep with only such rows is refused.
 TEST_F(BadUseTest, AnAcceleratorWithoutTheTypeIsARow) {
   const std::string head =
       "model: opt-125m\ndtype: bf16\nhardware: {accelerator: a100-sxm-80gb, count: 1}\nengine: ideal\n"
@@ -114,7 +113,7 @@ TEST_F(BadUseTest, AnAcceleratorWithoutTheTypeIsARow) {
               HasSubstr(none + ":2:8: no point of the sweep can exist: accelerator t4 has no matrix products"));
 }
 
-// Each value is possible beside the first of the other key; of the four pairs one contradicts itself.
+// Each value is valid with the first value of the other key, but one of the four pairs is contradictory.
 TEST_F(BadUseTest, ValuesThatContradictEachOtherAreARow) {
   const std::string path =
       write("pairs.yaml", std::string(kTinyStudy) +
@@ -133,7 +132,7 @@ TEST_F(BadUseTest, ARunThatMeasuresNothingSaysSo) {
   EXPECT_THAT(outcome.output, HasSubstr("measured no request"));
 }
 
-// Clients that are always refused pause, so that this is thousands of events and not millions.
+// Clients that are always refused pause between attempts, so there are thousands of events and not millions.
 TEST_F(BadUseTest, AServiceThatRefusesEverybodyEnds) {
   for (const char* const limit : {"max_total=4", "max_concurrent=1", "queue_limit=1"}) {
     const Outcome outcome = run("simulate " + write("small.yaml", kSmallStudy) +
@@ -144,7 +143,7 @@ TEST_F(BadUseTest, AServiceThatRefusesEverybodyEnds) {
   }
 }
 
-// Every policy, short of KV blocks, with shared prefixes, time-outs and retries: leaps are their steps.
+// For every policy, with too few KV blocks, shared prefixes, time-outs and retries, leaps equal their steps.
 TEST_F(BadUseTest, LeapsEqualStepsForEveryPolicyUnderPressure) {
   const std::string path = write("pressure.yaml", std::string(kSmallStudy) +
                                                       "  prefix: {groups: 3, tokens: 16}\n"

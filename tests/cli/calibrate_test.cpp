@@ -21,7 +21,7 @@ TEST_F(CalibrateTest, HelpListsOnlyOptionsThatAct) {
     EXPECT_THAT(calibrate, Not(HasSubstr(option)));
   for (const char* option : {"--out", "--quiet", "--progress", "--jobs"}) EXPECT_THAT(calibrate, HasSubstr(option));
   for (const char* option : {"--stepwise", "--set", "--format"}) EXPECT_THAT(forward, Not(HasSubstr(option)));
-  // Every verb takes the common options all the same; those that do nothing say so.
+  // Every verb accepts the common options; it reports those that have no effect.
   const Outcome list = run("list policies --jobs 2 --stepwise");
   EXPECT_EQ(list.exit, 0);
   EXPECT_THAT(list.output, HasSubstr("--jobs has no effect on list"));
@@ -139,7 +139,7 @@ TEST_F(CalibrateTest, ValidateNamesTheGroupsThatCanBeLeftOut) {
   EXPECT_THAT(outcome.output, HasSubstr("allowed: model, accelerator, tp, length, batch"));
 }
 
-// The study is for a GPU that is not here; nothing is measured.
+// The study is for a GPU that this machine does not have, so nothing is measured.
 TEST_F(CalibrateTest, LiveValidationIsOfThisMachine) {
   const Outcome other = run("validate --live " + write("tiny.yaml", kTinyStudy));
   EXPECT_EQ(other.exit, 2);

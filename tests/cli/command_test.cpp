@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program itself: exit codes, messages and forms of output.
+// Exit codes, messages and output formats of the program itself.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -129,8 +129,8 @@ TEST_F(CommandTest, ListKnowsEveryKind) {
   EXPECT_EQ(run("list modls").exit, 2);
 }
 
-// The notes of an engine's fit are the longest; a column of text is wrapped, and JSON has figures in members of their
-// own.
+// The notes on an engine's fit are the longest texts; that column is wrapped, and in JSON the figures are separate
+// members.
 TEST_F(CommandTest, ListsFitATerminalAndJsonHasFigures) {
   for (const char* const kind : {"models", "accelerators", "interconnects", "instances", "engines", "policies"}) {
     std::istringstream lines(run(std::string("list ") + kind).output);
@@ -154,7 +154,7 @@ TEST_F(CommandTest, AFolderHasAPageWithPicturesAndTheVerbSaysSo) {
   EXPECT_THAT(page, HasSubstr("p99 TPOT"));  // the SLO's own metric, kept as it is
   EXPECT_THAT(page, HasSubstr("Assumptions"));
   EXPECT_THAT(page, Not(HasSubstr("<script")));
-  EXPECT_THAT(page, Not(HasSubstr("src=")));  // nothing from elsewhere
+  EXPECT_THAT(page, Not(HasSubstr("src=")));  // loads nothing from elsewhere
   EXPECT_THAT(run("memory " + path + " --out " + out).output, HasSubstr("memory.csv"));
   EXPECT_THAT(read_text(out + "/report.html"), HasSubstr("KV pool"));
 }
@@ -166,7 +166,7 @@ TEST_F(CommandTest, TheTableShowsWhatTheSloLimits) {
   EXPECT_EQ(outcome.output.find("p90 latency"), std::string::npos) << "it has a column already";
 }
 
-// A curve is for a terminal: none in a pipe, none beside CSV.
+// The curve is drawn on a terminal only: not in a pipe, and not together with CSV.
 TEST_F(CommandTest, TheCurveIsDrawnOnATerminalAlone) {
   if (shell("command -v script > /dev/null").exit != 0) GTEST_SKIP() << "no 'script' to give a command a terminal";
   const std::string path = write("small.yaml", std::string(kSmallStudy) + "sweep: {workload.concurrency: [1, 2, 4]}\n");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `measure` and `validate` with --endpoint as a user runs them, on a server of this process.
+// `measure` and `validate` with --endpoint, run as a user does, against a server in this process.
 #include <gmock/gmock.h>
 
 #include "tests/cli/command_fixture.h"
@@ -34,7 +34,7 @@ TEST_F(EndpointTest, APointOfOtherHardwareIsMeasuredOnAServer) {
   EXPECT_THAT(read_text(file("out/requests.csv")), HasSubstr("completed"));
 }
 
-// Results of a server are kept, but not for another study, and not as those of a simulation.
+// Stored results of a server are reused, but not for another study, and not as results of a simulation.
 TEST_F(EndpointTest, ARunContinuesWhereItEnded) {
   const OpenAiStub stub;
   const std::string command = "measure " + study("sweep: {workload.concurrency: [1, 2]}\n") + " --out " + file("out") +
@@ -61,7 +61,7 @@ TEST_F(EndpointTest, ValidatePrintsPredictedBesideMeasured) {
   EXPECT_EQ(run("validate " + study() + " --max-error 1 --endpoint " + stub.url()).exit, 4);
 }
 
-// 6 requests of 20 + 8 tokens: 120 and 48, at 2 and 10 USD a million less than a cent.
+// 6 requests of 20 + 8 tokens are 120 and 48 tokens; at 2 and 10 USD per million they cost less than a cent.
 TEST_F(EndpointTest, ADryRunSendsNothing) {
   const Outcome out = run("measure " + study() + " --dry-run --price 2000,10000 --endpoint http://127.0.0.1:1");
   EXPECT_EQ(out.exit, 0);
@@ -118,7 +118,7 @@ TEST_F(EndpointTest, LengthsBeyondTheServersLimitAreRefusedBeforeTheRun) {
   EXPECT_TRUE(stub.requests().empty());
 }
 
-// The server answers three requests and is gone: what was measured until then is a point of its own.
+// The server answers three requests and disappears: what was measured until then is kept as a separate point.
 TEST_F(EndpointTest, AServerThatDiesKeepsTheMeasuredPoints) {
   std::atomic<int> answered{0};
   auto stub = std::make_unique<OpenAiStub>([&](net::CannedPeer& peer, const nlohmann::json& request) {

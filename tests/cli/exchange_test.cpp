@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plimsoll import and export as a user runs them, with the commands of docs/import.md.
+// plimsoll import and export, run as a user does, with the commands of docs/import.md.
 #include <gmock/gmock.h>
 
 #include "tests/cli/command_fixture.h"
@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 
 class ExchangeCommandTest : public CommandTest {
  protected:
-  // One run of `vllm bench serve --save-result`: 120 requests at 2 /s, 200 + 100 tokens each, times in milliseconds.
+  // A run of `vllm bench serve --save-result`: 120 requests at 2 /s, 200 + 100 tokens each, times in milliseconds.
   std::string vllm_result() {
     return write("vllm-result.json", R"({"date": "20261121-120000", "backend": "vllm", "model_id": "llama-2-7b",
  "num_prompts": 120, "request_rate": 2.0, "max_concurrency": 8, "duration": 60.0, "completed": 120,
@@ -22,7 +22,7 @@ class ExchangeCommandTest : public CommandTest {
   }
 };
 
-// Labels that are numbers came as text to a reader of numbers, and ended the program.
+// Labels that look like numbers were once parsed as numbers, which ended the program.
 TEST_F(ExchangeCommandTest, LabelsSayWhatTheFileLeavesOut) {
   const Outcome imported =
       run("import " + vllm_result() + " --hardware \"h100-sxm x 2\" --dtype bf16 --tp 2 --replicas 1 --out " +
@@ -34,7 +34,7 @@ TEST_F(ExchangeCommandTest, LabelsSayWhatTheFileLeavesOut) {
   EXPECT_EQ(validated.exit, 0) << validated.output;
 }
 
-// A quoted pattern reaches the program as it is; files of different tools and a table go together.
+// A quoted pattern reaches the program unexpanded; one call may import files of different tools and a table.
 TEST_F(ExchangeCommandTest, ManyFilesGoIntoOneTable) {
   const std::string one = vllm_result();
   write("second-result.json", read_text(one));
@@ -53,7 +53,7 @@ TEST_F(ExchangeCommandTest, ManyFilesGoIntoOneTable) {
   EXPECT_THAT(none.output, HasSubstr("no file matches"));
 }
 
-// A burst (request_rate "inf" without a cap), a model of one's own and a row without an engine in one file.
+// One file with a burst (request_rate "inf" without a cap), a user's own model and a row without an engine.
 TEST_F(ExchangeCommandTest, WhatImportWritesValidateAccepts) {
   const auto result = [&](const std::string& name, const std::string& head) {
     return " " +
@@ -81,7 +81,7 @@ TEST_F(ExchangeCommandTest, WhatImportWritesValidateAccepts) {
   EXPECT_THAT(other.output, HasSubstr("no row can be compared"));
 }
 
-// The same holds for a table written by hand: rows that cannot be predicted do not cost the others.
+// The same holds for a table written by hand: rows that cannot be predicted do not affect the others.
 TEST_F(ExchangeCommandTest, RowsOfOtherModelsAreCountedNotFatal) {
   const std::string table = write(
       "mine.csv",
@@ -107,7 +107,7 @@ TEST_F(ExchangeCommandTest, AnImportedRunGoesOutAgain) {
   EXPECT_THAT(exported.output, HasSubstr("\"mean_ttft_ms\""));  // 20 ms in, 20 ms out
   EXPECT_EQ(run("export " + file("imported/points.csv") + " --as prometheus").exit, 2);
 
-  // 3 does not divide 32 heads: that point has no figures, and an object without any could not be imported again.
+  // 3 does not divide 32 heads, so that point has no figures. An object without figures could not be imported again.
   const std::string line = " --quiet --model llama-3.1-8b --hardware 8xh100 --rate 2 --requests 10 --input 100";
   ASSERT_EQ(run("simulate" + line + " --output 10 --tp 2,3 --out " + file("swept")).exit, 0);
   const Outcome some = run("export " + file("swept/points.csv"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plimsoll forward as a user runs it: its files against transformers', and its messages.
+// plimsoll forward, run as a user does: compares its files with those of transformers, and checks its messages.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -44,7 +44,7 @@ class ForwardTest : public CommandTest {
   static std::string fixture(const std::string& name, const std::string& more) {
     return "forward " + kModels + name + " --tokens " + kModels + name + "/prompts.jsonl --generate 12 --quiet " + more;
   }
-  /// Largest |difference| of logits over the largest |logit|, of all prompts of a fixture.
+  /// Returns the largest |difference| of logits divided by the largest |logit|, over all prompts of a fixture.
   static double error_of(const std::string& name, const std::string& out) {
     const Tensors expected(kModels + name + "/expected.safetensors"), found(out + "/logits.safetensors");
     double error = 0;
@@ -67,8 +67,8 @@ class ForwardTest : public CommandTest {
   }
 };
 
-// Fused and grouped (Falcon), rotated in pairs (GPT-J), stored in shards (Qwen2): the rest is
-// tests/exec/golden_test.cpp.
+// Fused and grouped (Falcon), rotated in pairs (GPT-J), stored in shards (Qwen2); tests/exec/golden_test.cpp tests the
+// other families.
 TEST_F(ForwardTest, WritesWhatTransformersComputes) {
   for (const std::string name : {"falcon_40b", "gptj", "qwen2", "mixtral"}) {
     for (const std::string more : {"", "--tp 2 --chunk 5 --block-size max", "--chunk 1 --block-size 1 --threads 1"}) {
@@ -80,7 +80,7 @@ TEST_F(ForwardTest, WritesWhatTransformersComputes) {
   }
 }
 
-// Margins of this fixture are above any error of f32.
+// The margins of this fixture exceed any error of f32.
 TEST_F(ForwardTest, TokensAreTheGreedyOnes) {
   std::istringstream found(run(fixture("llama3", "")).output), expected(read_text(kModels + "llama3/expected.jsonl"));
   std::string a, b;
@@ -138,7 +138,7 @@ TEST_F(ForwardTest, PromptsThatAreWrongHaveAPlace) {
   EXPECT_THAT(with_prompt("").output, HasSubstr("prompts.jsonl: holds no prompts"));
 }
 
-// 128 positions: 2 of the prompt and those of 126 further tokens, of which the last does not go through the model.
+// 128 positions: 2 of the prompt and 126 for generated tokens, the last of which does not go through the model.
 TEST_F(ForwardTest, PromptsKeepToTheContext) {
   const std::string prompt = R"({"tokens": [1, 2]})";
   EXPECT_EQ(with_prompt(prompt, "--generate 127").exit, 0);
@@ -176,7 +176,7 @@ TEST_F(ForwardTest, AHostileCheckpointIsRefusedWithTheTensor) {
   EXPECT_EQ(cut.exit, 2);
   EXPECT_THAT(cut.output, AllOf(StartsWith("plimsoll: " + file("bad/model.safetensors") + ": tensor 'model."),
                                 HasSubstr("reach past the end")));
-  // Untied, the head is a tensor of its own.
+  // In an untied model, the head is a separate tensor.
   bytes.replace(bytes.find("lm_head.weight"), 14, "lm_heat.weight");
   write("bad/model.safetensors", bytes);
   EXPECT_THAT(run(command).output, EndsWith("tensor 'lm_head.weight' is missing (lm_head)\n"));
@@ -194,7 +194,7 @@ TEST_F(ForwardTest, NothingIsWrittenBeforeItIsWhole) {
   EXPECT_EQ(read_text(out + "/tokens.jsonl"), "{\"id\": \"1\", \"tokens\": []}\n");
 }
 
-// Where there is a GPU this runs there; else one line says what is missing.
+// Runs on a GPU if there is one; otherwise one line states what is missing.
 TEST_F(ForwardTest, CudaIsThereOrSaysWhatIsMissing) {
   const Outcome done = with_prompt(R"({"tokens": [1, 2]})", "--generate 2 --device cuda");
   if (done.exit == 0) return;

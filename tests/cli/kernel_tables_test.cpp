@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// calibrate --from and validate TABLE as a user runs them.
+// calibrate --from and validate TABLE, run as a user does.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 class KernelTablesTest : public CommandTest {
  protected:
-  // Products that take 5 us and their bytes at 2.5 TB/s or their flops at 600 TFLOP/s.
+  // Products that take 5 us plus the larger of memory time at 2.5 TB/s and arithmetic time at 600 TFLOP/s.
   std::string write_table() const {
     std::string text = "framework,version,device,op_name,kernel_source,gemm_dtype,m,n,k,latency\n";
     for (int n = 10; n <= 14; ++n) {
@@ -37,13 +37,13 @@ TEST_F(KernelTablesTest, CalibratesAndPredictsWithTheResult) {
   EXPECT_EQ(fit.exit, 0) << fit.output;
   EXPECT_THAT(fit.output, HasSubstr("h100-sxm: made up; v 1 on NVIDIA H100 80GB HBM3"));
   EXPECT_THAT(fit.output, HasSubstr("gemm bfloat16 made: 25 points"));
-  // The accelerator's file refers to kernels of a server, which come with it. Others that only take over its kernels
-  // are no more calibrated than before.
+  // The accelerator's file refers to kernels of a server, so these are copied too. Accelerators that merely borrow its
+  // kernels are not more calibrated than before, so their files are not written.
   EXPECT_TRUE(std::filesystem::exists(out + "/accelerators/h100-sxm.trtllm.kernels"));
   EXPECT_FALSE(std::filesystem::exists(out + "/accelerators/gaudi2.yaml"));
   const Outcome check = run("validate " + table + " --calibration " + out + " --max-error 0.1");
-  EXPECT_EQ(check.exit, 0) << check.output;                          // the very rows: nothing but the file's rounding
-  EXPECT_EQ(run("validate " + table + " --max-error 0.1").exit, 4);  // the real H100 is another one
+  EXPECT_EQ(check.exit, 0) << check.output;                          // the fitted rows: only rounding differs
+  EXPECT_EQ(run("validate " + table + " --max-error 0.1").exit, 4);  // the real H100 is different
   const Outcome csv = run("validate " + table + " --calibration " + out + " --format csv");
   EXPECT_THAT(csv.output, HasSubstr("accelerator,op,dtype,kernel_source,n,unseen,extrapolates,derived,mean,median,p90,"
                                     "bias,unseen_mean\nh100-sxm,gemm,bfloat16,made,25,0,0,0,"));

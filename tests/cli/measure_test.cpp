@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `measure` as a user runs it: on this machine's CPU, with a model of two small layers.
+// `measure`, run as a user does, on this machine's CPU with a model of two small layers.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -21,7 +21,7 @@ class MeasureTest : public CommandTest {
     write("config.json", R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
       "num_key_value_heads": 2, "intermediate_size": 176, "vocab_size": 97, "max_position_embeddings": 512})");
   }
-  // Six blocks of 16 tokens: three requests of the script do not fit together.
+  // Six blocks of 16 tokens: three requests of the script do not fit at the same time.
   [[nodiscard]] std::string study(const std::string& load, const std::string& more = "") const {
     return write("study.yaml",
                  "model: ./config.json\ndtype: fp32\nhardware: this-machine\nengine: plimsoll-cpu\n"
@@ -34,7 +34,7 @@ class MeasureTest : public CommandTest {
   }
 };
 
-// The policies are those that admit a request of the script to so small a pool.
+// The policies are those that admit a request of the script to such a small pool.
 TEST_F(MeasureTest, AScriptIsDecidedAsInTheSimulator) {
   for (const char* policy : {"vllm_v1", "vllm_v0", "sarathi", "tgi", "trtllm", "sglang"}) {
     const std::string options = script() + " --decisions --set scheduler.policy=" + policy + " --out ";
@@ -140,7 +140,7 @@ TEST_F(MeasureTest, PromptsMayBeGiven) {
   EXPECT_THAT(outside.output, HasSubstr("prompts.jsonl:1"));
 }
 
-// No note about a run that cannot begin, nor about fp16 where it is not executed.
+// There must be no note about a run that cannot begin, nor about fp16, which is not executed.
 TEST_F(MeasureTest, WithoutAGpuTheMessageSaysWhatIsMissing) {
   for (const char* const more : {"", " --as-is --set dtype=fp16"}) {
     const Outcome outcome = run("measure " + closed_loop() + " --device cuda" + more);

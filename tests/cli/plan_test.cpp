@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plimsoll plan as a user runs it.
+// plimsoll plan, run as a user does.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -46,7 +46,7 @@ TEST_F(PlanCommandTest, TheAnswerIsPrintedAndItsFilesWritten) {
   EXPECT_EQ(json.at(0).at("ranking").size(), 12U);
   EXPECT_EQ(json.at(0).at("winner").at("deployment"), json.at(0).at("ranking").at(0).at("deployment"));
   EXPECT_EQ(json.at(0).at("sensitivity").size(), 6U);
-  // The winner is a study of its own and keeps its promise.
+  // The winner is written as a study, and simulating it confirms the result.
   const Outcome again = run("simulate " + file("out/winner.yaml") + " --format json", "2>/dev/null");
   ASSERT_EQ(again.exit, 0) << again.output;
   EXPECT_LE(nlohmann::json::parse(again.output).at(0).at("latency_p90_s").get<double>(), 2);
@@ -94,7 +94,7 @@ TEST_F(PlanCommandTest, LinesForOtherPrograms) {
   EXPECT_THAT(answer.at("text").get<std::string>(), HasSubstr("Answer: "));
 }
 
-// The second time everything stands in the store; a larger search takes over what it shares with the first.
+// The second time, every result comes from the store; a larger search reuses the results that it shares with the first.
 TEST_F(PlanCommandTest, ItContinuesFromItsStore) {
   const std::string arguments = "plan " + study() + " --out " + file("out") + " --format csv";
   const Outcome first = run(arguments, "2>/dev/null");
@@ -105,8 +105,8 @@ TEST_F(PlanCommandTest, ItContinuesFromItsStore) {
   EXPECT_EQ(std::filesystem::file_size(file("out/results.sqlite")), size);
 }
 
-// FinishedAttempt again and again in the middle (by the signal that a closed pipe sends), it finishes as if
-// undisturbed.
+// Ended again and again in the middle (by the signal that a closed pipe sends), the search finishes with the same
+// answer as an undisturbed one.
 TEST_F(PlanCommandTest, WhatIsEndedIsNotLost) {
   const std::string arguments = "plan " + study() + " --set workload.requests=2000";
   for (const char* const lines : {"3", "5", "8", "12"}) {

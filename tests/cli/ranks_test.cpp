@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpirun -n N plimsoll: the bytes of one process, also when a rank is killed; and one model in several processes.
+// mpirun -n N plimsoll: prints the bytes of one process, even if a rank is killed; one model in several processes.
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -28,10 +28,10 @@ class RanksTest : public CommandTest {
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     ::setenv("OMPI_MCA_plm", "isolated", 1);  // one host: no ssh
     ::setenv("TMPDIR", file("").c_str(), 1);
-    // The MPI of the machine is not what is tested here, nor does it free what it took.
+    // The machine's MPI is not under test, and it does not free all its memory.
     ::setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
   }
-  void TearDown() override { ::unsetenv("TMPDIR"); }  // it goes with the test
+  void TearDown() override { ::unsetenv("TMPDIR"); }  // the folder is removed with the test
   [[nodiscard]] static std::string mpirun(const std::string& options = "") {
     return "mpirun -n 3 --oversubscribe --bind-to none " + options + " " + kProgram + " ";
   }
@@ -42,7 +42,7 @@ class RanksTest : public CommandTest {
            " --set workload.requests=" + std::to_string(requests) +
            " --set 'workload.load={poisson: {rate: 20 /s}}' --format csv";
   }
-  // The process of one rank, found by its environment.
+  // Returns the process of a rank, found by its environment.
   static pid_t process_of_rank(int rank, const std::string& study) {
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
       const std::string name = entry.path().filename().string();
@@ -91,7 +91,7 @@ TEST_F(RanksTest, ARankThatIsKilledLosesNoPoint) {
       spread = shell(mpirun("--enable-recovery") + arguments + " --out " + file("out") + " 2> " + file("notes"));
       done = true;
     });
-    // Work is under way once the store is there.
+    // Work has begun once the store exists.
     while (!done && !std::filesystem::exists(file("out/results.sqlite"))) std::this_thread::yield();
     while (!done && victim == 0) victim = process_of_rank(1, file("sweep.yaml"));
     if (victim != 0) ::kill(victim, SIGKILL);
@@ -108,7 +108,7 @@ TEST_F(RanksTest, AMistakeIsOneMessage) {
   EXPECT_EQ(spread.output.find("plimsoll: ", first + 1), std::string::npos) << spread.output;
 }
 
-// Three calibrations at once would measure each other.
+// Three calibrations at the same time would disturb each other.
 TEST_F(RanksTest, WhatOneProcessMeasuresIsRefusedOnce) {
   const Outcome spread = shell(mpirun() + "calibrate 2>&1");
   EXPECT_NE(spread.exit, 0);
@@ -142,7 +142,7 @@ class GroupRanksTest : public RanksTest {
   [[nodiscard]] static std::string processes(int count, const std::string& options = "") {
     return "mpirun -n " + std::to_string(count) + " --oversubscribe --bind-to none " + options + " " + kProgram;
   }
-  // Runs the endless study until requests have been answered, kills a rank, and returns what the run was.
+  // Runs the endless study until requests have been answered, kills a rank, and returns the outcome of the run.
   Outcome kill_rank(int rank, const std::string& options, const std::string& outputs = "--requests") {
     Outcome outcome;
     std::atomic<bool> done{false};
@@ -152,7 +152,7 @@ class GroupRanksTest : public RanksTest {
                         file("said") + " 2>&1");
         done = true;
       });
-      // Steps take a follower less than a millisecond, and it does nothing else that takes a processor so long.
+      // A step takes a follower less than a millisecond. Nothing else that it does uses the processor as long as this.
       while (!done && cpu_ticks(process_of_rank(1, file("endless.yaml"))) < 30)
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
       if (const pid_t victim = process_of_rank(rank, file("endless.yaml")); victim != 0)
@@ -163,7 +163,7 @@ class GroupRanksTest : public RanksTest {
     outcome.output = read_text(file("said"));
     return outcome;
   }
-  // Of user and system together, a hundred a second; 0 for a process that is not there.
+  // Returns user and system time together, in hundredths of a second; 0 if the process does not exist.
   static long cpu_ticks(pid_t process) {
     const std::string stat = read_text("/proc/" + std::to_string(process) + "/stat");
     std::istringstream fields(stat.substr(std::min(stat.size(), stat.rfind(')') + 1)));
@@ -173,7 +173,7 @@ class GroupRanksTest : public RanksTest {
     fields >> user >> system;
     return user + system;
   }
-  // Whether the process goes within a few seconds.
+  // Returns whether the process ends within a few seconds.
   [[nodiscard]] bool is_gone(int rank) const {
     for (int i = 0; i < 100 && process_of_rank(rank, file("endless.yaml")) != 0; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -195,8 +195,8 @@ TEST_F(GroupRanksTest, AScriptIsDecidedAsInOneProcess) {
   EXPECT_THAT(read_text(file("alone/decisions.txt")), HasSubstr("P[A:20"));
 }
 
-// Blocks are swapped out, which followers copy too, and replicas run at the same time, over two points of different
-// groups.
+// Blocks are swapped out, which followers copy too; replicas run at the same time; and there are two points with
+// different groups.
 TEST_F(GroupRanksTest, ReplicasSwapsAndSweepsSpanTheProcesses) {
   const std::string live =
       measure("live.yaml",
@@ -231,7 +231,7 @@ TEST_F(GroupRanksTest, ProcessesThatDoNotDivideTheRanksAreRefusedOnce) {
   EXPECT_EQ(spread.output.find("plimsoll: ", spread.output.find("plimsoll: ") + 1), std::string::npos) << spread.output;
 }
 
-// As on a host where the file was edited: both have a model under that path.
+// Simulates a host where the file was edited: both hosts have a model at that path.
 TEST_F(GroupRanksTest, AnotherModelFileIsRefusedWithItsRank) {
   static_cast<void>(measure("script.yaml", "{script: \"A:20+4@1\"}"));
   for (const std::string place : {"here", "there"}) {
@@ -248,8 +248,8 @@ TEST_F(GroupRanksTest, AnotherModelFileIsRefusedWithItsRank) {
   EXPECT_THAT(spread.output, HasSubstr("config.json is another file here than where rank 0 is"));
 }
 
-// mpirun's own answer to a killed rank is to end the others, unless it is told not to; its exit code is then that of
-// the rank that it saw go first. What rank 0 says and keeps is the same.
+// When a rank is killed, mpirun by default ends the other ranks. If it is told not to, its exit code is that of the
+// first rank that it saw end. In both cases rank 0 prints and keeps the same.
 TEST_F(GroupRanksTest, AFollowerThatIsKilledIsNamedAndWhatWasMeasuredIsKept) {
   const Outcome spread = kill_rank(1, "");
   EXPECT_NE(spread.exit, 0);
@@ -260,7 +260,7 @@ TEST_F(GroupRanksTest, AFollowerThatIsKilledIsNamedAndWhatWasMeasuredIsKept) {
   EXPECT_TRUE(is_gone(0));
 }
 
-// The ops of a follower that is gone cannot be had; asking for them must not take the run and its reason along.
+// The ops of a follower that is gone are not available; asking for them must not lose the run and the reason.
 TEST_F(GroupRanksTest, AFollowerThatIsKilledIsNamedWithTraceOps) {
   const Outcome spread = kill_rank(1, "", "--requests --trace-ops");
   EXPECT_NE(spread.exit, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sweeps that are killed, and folders that cannot keep what they are given.
+// Sweeps that are killed, and output folders that cannot store the results.
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -27,7 +27,7 @@ class ResumeCommandTest : public CommandTest {
     return write("sweep.yaml", yaml) + " --set workload.requests=400";
   }
 
-  // Starts a sweep or a search, reads this many finished points from its progress lines, and kills it.
+  // Starts a sweep or a search, waits for this many finished points in its progress lines, and kills it.
   void run_and_kill(const std::string& arguments, int points) const {
     int ends[2];
     ASSERT_EQ(::pipe(ends), 0);
@@ -51,7 +51,7 @@ class ResumeCommandTest : public CommandTest {
     std::fclose(lines);
   }
 
-  // Key to row number: a point that is stored a second time gets another row.
+  // Returns row numbers by key: a point that is stored again gets another row.
   [[nodiscard]] std::map<std::string, std::int64_t> stored() const {
     std::map<std::string, std::int64_t> rows;
     sqlite3* database = nullptr;
@@ -72,7 +72,7 @@ TEST_F(ResumeCommandTest, KilledTwentyTimesItEndsAsIfUndisturbed) {
   std::mt19937 random(5);
   std::map<std::string, std::int64_t> known;
   for (int kill = 0; kill < 20; ++kill) {
-    // Recalled points are reported as well: some go beyond what is known already.
+    // Recalled points are reported too, so some kills come after all the known points.
     run_and_kill("simulate " + arguments, static_cast<int>(random() % (known.size() + 5)));
     if (!std::filesystem::exists(file("out/results.sqlite"))) continue;  // killed before it began
     for (const auto& entry : std::filesystem::directory_iterator(file("out"))) {
@@ -97,7 +97,7 @@ TEST_F(ResumeCommandTest, KilledTwentyTimesItEndsAsIfUndisturbed) {
     EXPECT_NE(entry.path().extension(), ".tmp");
 }
 
-// A search keeps every simulation; its answer does not say how often it was interrupted.
+// A search keeps every simulation. Its answer does not depend on how often it was interrupted.
 TEST_F(ResumeCommandTest, ASearchKilledTwentyTimesEndsAsIfUndisturbed) {
   const std::string study =
       write("plan.yaml",
@@ -154,7 +154,7 @@ TEST_F(ResumeCommandTest, ADamagedStoreIsOneMessageAndLeftAlone) {
   EXPECT_EQ(read_text(file("out/results.sqlite")), "Dear diary");
 }
 
-/// A disk that is full after `bytes`; only the superuser can make one.
+/// A disk that is full after `bytes`; only root can create one.
 class SmallDisk {
  public:
   SmallDisk(std::string folder, const std::string& bytes) : folder_(std::move(folder)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plimsoll serve as a user starts and ends it.
+// plimsoll serve, started and ended as a user does.
 #include <gmock/gmock.h>
 
 #include "tests/cli/command_fixture.h"
@@ -12,7 +12,7 @@ using ::testing::MatchesRegex;
 
 class ServeCommandTest : public CommandTest {};
 
-// Standard output has the base URL alone; SIGTERM ends the server, which says what it did.
+// Standard output contains only the base URL. SIGTERM ends the server, which then prints a summary.
 TEST_F(ServeCommandTest, PrintsItsUrlAnswersAndEndsOnSigterm) {
   const std::string study = write("tiny.yaml", kTinyStudy);
   const std::string out = file("url"), err = file("errors");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Studies stated by options: the same answers as the file that says the same, the same checks, messages that name the
+// Studies stated by options: the same answers as an equivalent file, the same checks, and messages that name the
 // option.
 #include <gmock/gmock.h>
 
@@ -80,7 +80,7 @@ TEST_F(StatedStudyTest, WhatIsMissingIsSaidInOneMessage) {
   EXPECT_THAT(run("plan").output, HasSubstr("missing STUDY, or --model, --hardware and --rate instead"));
 }
 
-// One line asks every verb the same; what memory does not depend on changes nothing.
+// One command line works with every verb; options that do not affect memory change nothing.
 TEST_F(StatedStudyTest, MemoryTakesTheOptionsOfTheOtherVerbs) {
   const std::string line = " --quiet --format csv --model llama-3.1-70b --hardware 8xh100 --engine vllm --input 1000";
   const Outcome plain = run("memory" + line);
@@ -99,7 +99,7 @@ TEST_F(StatedStudyTest, WhatIsTakenWithoutBeingStatedIsSaid) {
 }
 
 TEST_F(StatedStudyTest, ADegreeThatIsNotStatedLeavesGpusToTheOtherReplicas) {
-  // 28 heads cannot be split over 8 GPUs: 4 is the largest degree of an instance of 8 that divides them.
+  // 28 heads cannot be divided among 8 GPUs: 4 is the largest degree on an instance of 8 that divides them.
   EXPECT_THAT(run("simulate --model qwen2.5-7b --rate 4 --hardware p5.48xlarge --requests 10").output,
               HasSubstr("4 of 8 GPUs per replica"));
   EXPECT_THAT(run("simulate --model llama-3.1-8b --replicas 4 --rate 4 --hardware p5.48xlarge --requests 10").output,
@@ -160,7 +160,7 @@ TEST_F(StatedStudyTest, InitWithoutOptionsWritesAStudyThatRuns) {
   EXPECT_THAT(run("init --out " + study).output, HasSubstr("already exists"));  // nothing is overwritten
 }
 
-// The degree that init takes for simulate is not one that plan is bound to.
+// The degree that init chooses for simulate does not restrict plan.
 TEST_F(StatedStudyTest, PlanSearchesTheSameForALineAndItsStudy) {
   const std::string question =
       " --model llama-3.2-1b --hardware 2xh100 --engine vllm-0.12 --input 200 --output 20 --rate 4"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shipped catalogue: every file loads, refers to existing files, and is found under each of its names.
+// The shipped catalogue: every file loads, refers only to existing files, and is found under each of its names.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -166,7 +166,7 @@ TEST(BundledCatalogue, LargeGpusHaveTheirOwnDefaultsInVllm) {
   EXPECT_THAT(engine->larger->except, testing::ElementsAre("a100"));
 }
 
-// Every version by its own name, and where its host times come from.
+// Every version has its own name, and states where its host times come from.
 TEST(BundledCatalogue, EnginesHaveTheirVersions) {
   const std::pair<const char*, const char*> engines[] = {
       {"vllm-0.6", "estimated"},         {"vllm-0.8", "from vllm-0.12"},  {"vllm-0.10", "fitted"},
@@ -182,14 +182,14 @@ TEST(BundledCatalogue, EnginesHaveTheirVersions) {
   EXPECT_EQ(bundled().engine("vllm-0.16")->profile->host_step, bundled().engine("vllm-0.12")->profile->host_step);
 }
 
-// scheduler_reserve_full_isl came with 0.19.
+// scheduler_reserve_full_isl was introduced in version 0.19.
 TEST(BundledCatalogue, VllmReservesWholePromptsFromVersion019) {
   for (const char* id : {"vllm-0.8", "vllm-0.10", "vllm-0.12", "vllm-0.16"})
     EXPECT_FALSE(bundled().engine(id)->scheduler->at("reserve_full_sequence").as_bool()) << id;
   EXPECT_TRUE(bundled().engine("vllm-0.19")->scheduler->at("reserve_full_sequence").as_bool());
 }
 
-// Asynchronous scheduling is the default from 0.14 on. The rules of a profile are those of its version.
+// Asynchronous scheduling is the default from 0.14 on. A profile has the rules of its version.
 TEST(BundledCatalogue, StatesTheRulesOfEachVllm) {
   for (const auto& [id, version, ahead] :
        {std::tuple{"vllm-0.8", "0.11", false}, std::tuple{"vllm-0.10", "0.11", false},

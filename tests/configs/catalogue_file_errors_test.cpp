@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invalid catalogue files: the error names line and column, what was found and what is allowed. Each case changes one
-// text of a valid file.
+// Invalid catalogue files: the error states line and column, what was found and what is allowed. Each case changes one
+// place in a valid file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

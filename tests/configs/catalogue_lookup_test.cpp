@@ -67,7 +67,7 @@ TEST_F(OwnCatalogue, ReadsWhatCalibrationLeftBesideTheRoofline) {
   EXPECT_EQ(gemm.residual->log_ratio, (std::vector<double>{0.1, -0.05}));
 }
 
-// 1 ms a step is the neighbour's, the policy and the reservation are its own; whole keys replace, entries of maps join.
+// 1 ms per step is inherited; policy and reservation are its own. Keys are replaced as a whole, maps are merged.
 TEST_F(OwnCatalogue, AnEngineMayBeLikeAnother) {
   scratch_.write(
       "engines/my-engine-2.yaml",

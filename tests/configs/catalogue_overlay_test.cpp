@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A user's own files in addition to or in place of shipped ones, accelerators without efficiencies, and hints for model
-// names.
+// A user's own files that add to or replace shipped ones, accelerators without efficiencies, and hints for model names.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,7 +55,7 @@ TEST_F(Overlay, FilesTakeTheShortKeysOfStudies) {
   EXPECT_THROW((void)catalogue_.accelerator("twice"), InputError);
 }
 
-// A user's T4 with other figures replaces the shipped one, under its aliases too; the rest of the catalogue stays.
+// A user's T4 with other figures replaces the shipped one, also under its aliases; the rest of the catalogue stays.
 TEST_F(Overlay, OverridesWhatShips) {
   scratch_.write("accelerators/t4.yaml", kOwnGpu);
   catalogue_.add_overlay(scratch_.path());
@@ -127,8 +126,8 @@ TEST_F(Overlay, EfficienciesHaveDefaultsThatSayWhatTheyAre) {
   catalogue_.add_overlay(scratch_.path());
   const auto a = catalogue_.accelerator("my-gpu");
   EXPECT_THAT(a->fit_source, HasSubstr("generic estimates"));
-  EXPECT_FALSE(a->calibrated);                             // nothing was fitted, whatever the file says
-  EXPECT_EQ(a->coefficients[0].compute_efficiency, 0.75);  // of estimates.yaml
+  EXPECT_FALSE(a->calibrated);                             // nothing was fitted, even if the file claims it
+  EXPECT_EQ(a->coefficients[0].compute_efficiency, 0.75);  // from estimates.yaml
 }
 
 TEST_F(Overlay, AllMissingKeysComeInOneMessage) {
@@ -144,7 +143,7 @@ TEST_F(Overlay, AllMissingKeysComeInOneMessage) {
               HasSubstr("missing: 'accelerator', 'count', 'source'"));
 }
 
-// The hub name of a fine-tune is not an entry, but its base may be.
+// The hub name of a fine-tuned model is not an entry, but its base model may be.
 TEST_F(Overlay, UnknownModelsAreToldOfTheirConfigAndTheirBase) {
   const auto hint = [&](const std::string& name) { return problem_of([&] { (void)catalogue_.model(name); }); };
   EXPECT_THAT(hint("NousResearch/Hermes-3-Llama-3.1-8B"),
@@ -161,7 +160,7 @@ TEST_F(Overlay, UnknownModelsAreToldOfTheirConfigAndTheirBase) {
               AllOf(HasSubstr("A config.json is a model too"), Not(HasSubstr("has that shape"))));
 }
 
-// Their config.json would be refused: no near name is of any use.
+// Their config.json would be refused, so a similar name would not help.
 TEST_F(Overlay, ModelsThatAreNotModelledSayWhatWouldBeWrong) {
   const auto hint = [&](const std::string& name) { return problem_of([&] { (void)catalogue_.model(name); }); };
   for (const char* const name : {"qwen3-next-80b-a3b", "Qwen/Qwen3-Next-80B-A3B-Instruct", "Qwen3.5-397B-A17B"})

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shipped catalogue: its figures are plausible, its scheduler keys known, its names unambiguous.
+// The shipped catalogue: figures are plausible, scheduler keys are known, names are unambiguous.
 // bundled_catalogue_test.cpp tests that files load and refer to existing files.
 #include "configs/catalogue.h"
 
@@ -69,7 +69,7 @@ TEST(ShippedCatalogue, InstancesCostWhatMachinesCost) {
 TEST(ShippedCatalogue, AcceleratorsAreWhatADatasheetCanSay) {
   for (const std::string& id : ids("accelerators")) {
     const auto a = catalogue().accelerator(id);
-    // GB and GiB differ by 7 %: a larger gap between nominal and visible memory is a mistake.
+    // GB and GiB differ by 7 %: a larger difference between nominal and visible memory is a mistake.
     EXPECT_NEAR(a->memory_visible.value / a->memory.value, 1, 0.1) << id;
     EXPECT_GT(std::max({a->fp16.value, a->bf16.value, a->fp32.value}), 1e11) << id;
     EXPECT_GT(a->memory_bandwidth.value, 1e10) << id;
@@ -86,7 +86,7 @@ TEST(ShippedCatalogue, LinksGetSlowerWithMoreRanks) {
   }
 }
 
-// The keys of docs: a study's `scheduler`.
+// The keys of `scheduler` that the documentation lists.
 void expect_scheduler_keys(const Node& scheduler, const std::string& id) {
   static constexpr std::array<std::string_view, 34> kKeys = {"policy",
                                                              "variant",
@@ -161,8 +161,8 @@ TEST(ShippedCatalogue, NoAliasMeansTwoThings) {
   }
 }
 
-// A name of another version takes the profile's scheduler version: vLLM must decide alike in both. The versions from
-// which it decides otherwise are those of docs/policies.md.
+// A name of another version changes the scheduler version of the profile, so vLLM must decide alike in both.
+// docs/policies.md lists the versions at which its decisions change.
 TEST(ShippedCatalogue, VersionsOfOneProfileDecideAlike) {
   const auto rules = [](int minor) {
     return std::array{minor <= 11, minor >= 14, minor >= 19, sched::reuses_partial_blocks_first(minor), minor >= 31};
@@ -240,7 +240,7 @@ TEST(ShippedCatalogue, ManyThreadsMayAsk) {
     std::vector<std::jthread> threads;
     for (auto& slot : found) threads.emplace_back([&] { slot = fresh.model("Llama 2 7B"); });
   }
-  for (const auto& shape : found) EXPECT_EQ(shape, found.front());  // one object
+  for (const auto& shape : found) EXPECT_EQ(shape, found.front());  // the same object
 }
 
 TEST(Instance, PriceIsTheLatestNotAfterTheDate) {
@@ -250,7 +250,7 @@ TEST(Instance, PriceIsTheLatestNotAfterTheDate) {
   EXPECT_EQ(instance.price("2025-04")->usd_per_hour, 32.77);
   EXPECT_EQ(instance.price("2026-06")->usd_per_hour, 32.77);
   EXPECT_EQ(instance.price("2026-07")->usd_per_hour, 21.96);
-  EXPECT_EQ(instance.price("2024-01")->usd_per_hour, 32.77);  // all prices are newer: the earliest
+  EXPECT_EQ(instance.price("2024-01")->usd_per_hour, 32.77);  // all prices are newer, so the earliest is used
   EXPECT_FALSE(Instance{}.price().has_value());
 }
 

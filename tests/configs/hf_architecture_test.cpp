@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json files of both generations of transformers, and refused variants with the field at fault.
+// config.json files of both generations of transformers; refused variants are reported with the field at fault.
 #include "configs/catalogue.h"
 
 #include <gmock/gmock.h>
@@ -50,7 +50,7 @@ TEST_F(HfArchitecture, ReadsTheShapeAsTheCatalogueDoes) {
   EXPECT_EQ(read_hf_architecture(path).shape, read_hf_config(path));
 }
 
-// The defaults of the classes: llama 1e-6, mixtral and phi3 1e-5.
+// The defaults of the classes are 1e-6 for llama, 1e-5 for mixtral and phi3.
 TEST_F(HfArchitecture, NormsHaveTheirEpsilon) {
   EXPECT_EQ(read(llama("")).norm_epsilon, 1e-6);
   EXPECT_EQ(read(llama(R"("rms_norm_eps": 1e-5)")).norm_epsilon, 1e-5);
@@ -88,7 +88,7 @@ TEST_F(HfArchitecture, ReadsScalingInTheNewForm) {
   EXPECT_EQ(a.rope.factor, 4);
   EXPECT_EQ(read(llama(R"("rope_parameters": {"rope_theta": 5.0, "rope_type": "default"})")).rope.scaling,
             RopeScaling::none);
-  // If the length before scaling is missing, transformers uses the context length.
+  // If the length before scaling is not stated, transformers uses the context length.
   EXPECT_EQ(read(llama(
                      R"("rope_parameters": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1,
               "high_freq_factor": 4})"))
@@ -126,7 +126,7 @@ TEST_F(HfArchitecture, RefusesOtherScalingsByNameAndPlace) {
   EXPECT_THAT(problem(llama(R"("rope_parameters": {"partial_rotary_factor": 0.5})")), HasSubstr("for phi3 only"));
 }
 
-// 0.75 of 16 dimensions, stated in either place.
+// 0.75 of 16 dimensions, stated at either place.
 TEST_F(HfArchitecture, Phi3RotatesAPartOfTheHead) {
   EXPECT_EQ(read(llama(R"("partial_rotary_factor": 0.75)", "phi3")).rope.rotary_dim, 12);
   EXPECT_EQ(read(llama(R"("rope_parameters": {"partial_rotary_factor": 0.75})", "phi3")).rope.rotary_dim, 12);
@@ -158,7 +158,7 @@ TEST_F(HfArchitecture, RefusesFalconsThatAreNotExecuted) {
   EXPECT_EQ(problem(falcon(R"("alibi": false, "bias": true)")), "no error");
 }
 
-// The new decoder has two norms or states their number. The old one shares one in parallel layers and has two in
+// The new decoder has two norms, or states their number. The old one shares one norm in parallel layers and has two in
 // sequential ones.
 TEST_F(HfArchitecture, FalconsNormsFollowItsDecoder) {
   const auto norms = [&](const std::string& more) { return model::norms_per_layer(read(falcon(more)).shape); };
@@ -180,7 +180,7 @@ TEST_F(HfArchitecture, RefusesOptsThatAreNotExecuted) {
               HasSubstr("layer_norm_elementwise_affine: found false"));
 }
 
-// The class's default is false: the softmax covers all experts, so the weights of the chosen ones sum to less than 1.
+// The class's default is false: the softmax covers all experts, so the chosen weights sum to less than 1.
 TEST_F(HfArchitecture, ExpertsWeightsMustSumToOne) {
   const std::string experts = R"("num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 44)";
   EXPECT_THAT(problem(llama(experts, "qwen3_moe")), HasSubstr("norm_topk_prob: found false or nothing"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Storage of a checkpoint's weights: each method's type, the bytes of its scales, the matrices that stay in 16 bits,
-// and refused checkpoints.
+// Storage of a checkpoint's weights: the type of each method, the bytes of its scales, the matrices that stay in 16
+// bits, and refused checkpoints.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,7 +55,7 @@ TEST_F(HfCheckpoint, PlainTypesAreTheFilesOwn) {
   EXPECT_EQ(read(dense(R"("torch_dtype": "bfloat16")")).dtype, DType::bf16);
   EXPECT_EQ(read(dense(R"("dtype": "float16")")).dtype, DType::fp16);
   EXPECT_FALSE(shape(dense(R"("x": 1)")).checkpoint.has_value());
-  // vLLM, SGLang and TGI load float32 files as fp16 unless they are told not to.
+  // vLLM, SGLang and TGI load float32 files as fp16 unless configured otherwise.
   EXPECT_EQ(read(dense(R"("torch_dtype": "float32")")).dtype, DType::fp16);
   EXPECT_THAT(read(dense(R"("torch_dtype": "float32")")).notes, ElementsAre(HasSubstr("stored in float32")));
   EXPECT_THAT(problem(dense("\n\"torch_dtype\": \"float12\"")),
@@ -68,9 +68,9 @@ struct Stored {
   double scale_bytes;
 };
 
-// Scales computed by hand: AWQ 16 bits and a zero point of 4 bits per group of 128; bitsandbytes 32 bits per 64, doubly
-// quantised 8 bits per 64 and 32 per 64 x 256; fp8 blocks 32 bits per 128 x 128. For nvfp4 and mxfp4 the type includes
-// them.
+// Scales computed by hand. AWQ: 16 bits and a zero point of 4 bits per group of 128. bitsandbytes: 32 bits per 64, or
+// if quantised twice, 8 bits per 64 and 32 per 64 x 256. fp8 blocks: 32 bits per 128 x 128. For nvfp4 and mxfp4 the
+// type includes the scales.
 TEST_F(HfCheckpoint, MethodsHaveTheirTypeAndScales) {
   const Stored table[] = {
       {R"({"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": true, "version": "gemm"})", DType::int4,
@@ -118,7 +118,7 @@ TEST_F(HfCheckpoint, MethodsHaveTheirTypeAndScales) {
   }
 }
 
-// GPTQModel excludes modules by "-:REGEX": the same as a list of them.
+// GPTQModel excludes modules by "-:REGEX", which is equivalent to a list of them.
 TEST_F(HfCheckpoint, GptqExcludesModulesByExpressions) {
   EXPECT_THAT(quantised(R"({"quant_method": "gptq", "bits": 4, "dynamic": {"-:.*mlp\\.gate$": {}}})").wide, IsEmpty());
   EXPECT_EQ(quantised(R"({"quant_method": "gptq", "bits": 4, "dynamic": {"-:.*down_proj": {}}})").wide,
@@ -182,8 +182,8 @@ TEST_F(HfCheckpoint, NvidiasFileBesideCounts) {
   EXPECT_EQ(checkpoint.kv_dtype, DType::fp8);
 }
 
-// Lists from published files: gpt-oss's glob, MiniMax's words, Kimi's expressions, DeepSeek-NVFP4's names layer by
-// layer.
+// Lists from published files: gpt-oss's glob pattern, MiniMax's words, Kimi's regular expressions, and the
+// layer-by-layer names of DeepSeek-NVFP4.
 TEST_F(HfCheckpoint, ListsOfModulesNameMatrices) {
   const auto wide = [&](const std::string& list) {
     return read(mixture(R"("quantization_config": {"quant_method": "fp8", "modules_to_not_convert": )" + list + "}"))
@@ -208,7 +208,7 @@ TEST_F(HfCheckpoint, ListsOfModulesNameMatrices) {
   EXPECT_THAT(wide(R"(["self_attn"])"), attention);
 }
 
-// Two of four layers would be another model; one of eleven is a common exception for first layers.
+// Two of four layers would be a different model; one of eleven is a common exception for the first layer.
 TEST_F(HfCheckpoint, MixturesOfLayersAreRefused) {
   const std::string two = R"({"quant_method": "fp8", "ignored_layers": ["model.layers.0.mlp", "model.layers.1.mlp"]})";
   EXPECT_THAT(refusal(two), HasSubstr("'gate_up' keeps 16 bits in 2 of 4 layers"));
@@ -221,8 +221,8 @@ TEST_F(HfCheckpoint, MixturesOfLayersAreRefused) {
   EXPECT_THAT(checkpoint.notes, testing::Contains(HasSubstr("'down' keeps 16 bits in 1 of 11 layers, here in none")));
 }
 
-// gpt-oss-20b: experts 24 x 32 x 3 x 2880 x 2880 in 4.25 bits; the rest of its 20.91 G, 1.80 G, in 16 bits: 13.76 GB.
-// Its three files have 13.76 GB.
+// gpt-oss-20b: experts 24 x 32 x 3 x 2880 x 2880 in 4.25 bits; the remaining 1.80 G of its 20.91 G in 16 bits: 13.76
+// GB. Its three files have 13.76 GB.
 TEST_F(HfCheckpoint, GptOssHasTheBytesOfItsFiles) {
   const Catalogue catalogue(PLIMSOLL_SOURCE_DIR "/configs");
   const auto gpt_oss = catalogue.model("openai/gpt-oss-20b");

@@ -27,7 +27,7 @@ std::string json_of(std::string_view model) {
   return "{}";
 }
 
-/// The config of a model with some fields replaced; "-" removes one.
+/// Returns the config of a model with some fields replaced; "-" removes a field.
 std::string changed(std::string_view model, const json& fields) {
   json config = json::parse(json_of(model));
   for (const auto& [name, value] : fields.items()) {
@@ -43,7 +43,7 @@ class HfConfigFile : public testing::Test {
  protected:
   LlmShape read(const std::string& text) { return read_hf_config(scratch_.write("config.json", text)); }
   LlmShape read(std::string_view model, const json& fields) { return read(changed(model, fields)); }
-  /// The message without the folder.
+  /// Returns the message without the folder.
   std::string problem(const std::string& text) {
     const std::string what = problem_of([&] { (void)read(text); });
     const std::string folder = scratch_.path() + "/";
@@ -67,8 +67,8 @@ TEST_F(HfConfigFile, AddsUpToTheCataloguesParameters) {
   }
 }
 
-// Everything that the cost of a step depends on. Sources differ in max_position, in Phi's window and in rotations,
-// which do not matter.
+// Compares everything that the cost of a step depends on. Sources differ in max_position, in Phi's window and in
+// rotations, which do not affect it.
 TEST_F(HfConfigFile, HasTheCataloguesShape) {
   const Catalogue catalogue(PLIMSOLL_SOURCE_DIR "/configs");
   for (const HfConfig& config : kHfConfigs) {
@@ -76,9 +76,9 @@ TEST_F(HfConfigFile, HasTheCataloguesShape) {
     const auto known = catalogue.model(std::string(config.model));
     from_hf.id = known->id;
     from_hf.source = known->source;
-    from_hf.hf_id = known->hf_id;  // a name, which a configuration does not have
+    from_hf.hf_id = known->hf_id;  // a configuration has no name
     from_hf.max_position = known->max_position;
-    from_hf.checkpoint = known->checkpoint;  // hf_checkpoint_test.cpp
+    from_hf.checkpoint = known->checkpoint;  // tested in hf_checkpoint_test.cpp
     from_hf.notes = known->notes;
     if (known->rope_base == 0) from_hf.rope_base = 0;
     if (known->family == "phi3") from_hf.sliding_window = known->sliding_window;
@@ -102,7 +102,7 @@ TEST_F(HfConfigFile, NullsHaveTheirMeaning) {
   EXPECT_EQ(read("llama-3-8b", {{"num_key_value_heads", nullptr}}).kv_heads, 32);
   EXPECT_EQ(read("llama-3-8b", {{"num_key_value_heads", "-"}}).kv_heads, 32);
   EXPECT_EQ(read("qwen3-8b", {{"head_dim", nullptr}}).head_dim, 128);
-  EXPECT_EQ(read("qwen3-0.6b", {{"head_dim", nullptr}}).head_dim, 64);  // 1024 / 16
+  EXPECT_EQ(read("qwen3-0.6b", {{"head_dim", nullptr}}).head_dim, 64);  // 1024 / 16 heads
   EXPECT_EQ(read("qwen3-0.6b", {{"head_dim", "-"}}).head_dim, 128);     // default of the class
   EXPECT_EQ(read("mistral-7b-v0.1", {{"sliding_window", nullptr}}).sliding_window, 0);
   EXPECT_EQ(read("gpt-j-6b", {{"n_inner", 8192}}).intermediate, 8192);
@@ -114,20 +114,20 @@ TEST_F(HfConfigFile, NullsHaveTheirMeaning) {
 TEST_F(HfConfigFile, WindowsBelongToTheLayersThatHaveThem) {
   EXPECT_EQ(read("qwen2.5-7b", {{"use_sliding_window", true}}).sliding_window, 0);  // begins after the last layer
   EXPECT_EQ(read("qwen2.5-7b", {{"use_sliding_window", true}, {"max_window_layers", 0}}).sliding_window, 131072);
-  // From layer 14 on: 14 of 28 layers.
+  // The window applies from layer 14 on: to 14 of 28 layers.
   const LlmShape half = read("qwen2.5-7b", {{"use_sliding_window", true}, {"max_window_layers", 14}});
   EXPECT_FALSE(model::layer_kind(half, 13).windowed);
   EXPECT_TRUE(model::layer_kind(half, 14).windowed);
   const char* full = "full_attention";
   const char* windowed = "sliding_attention";
-  // layer_types wins over max_window_layers.
+  // layer_types takes precedence over max_window_layers.
   EXPECT_EQ(read("qwen2.5-7b", {{"use_sliding_window", true}, {"layer_types", {windowed, windowed}}}).sliding_window,
             131072);
   EXPECT_EQ(read("qwen2.5-7b", {{"use_sliding_window", true}, {"layer_types", {full, full}}}).sliding_window, 0);
   EXPECT_EQ(read("qwen2.5-7b", {{"use_sliding_window", false}, {"layer_types", {windowed}}}).sliding_window, 0);
   EXPECT_THAT(problem("qwen2.5-7b", {{"use_sliding_window", true}, {"layer_types", {full, windowed}}}),
               HasSubstr("layer_types: expected"));
-  // Classes that read only sliding_window; Qwen3's experts only with use_sliding_window.
+  // Some classes read only sliding_window; Qwen3's experts only if use_sliding_window is set.
   EXPECT_EQ(read("qwen3-30b-a3b", {{"use_sliding_window", true}, {"sliding_window", 6}, {"max_window_layers", 28}})
                 .sliding_window,
             6);
@@ -236,7 +236,7 @@ TEST_F(HfConfigFile, OneClearMessageForWhatIsNoConfig) {
               EndsWith("is a directory, expected a Hugging Face config.json"));
 }
 
-// However a valid file is cut or a byte changed, the result is a valid shape or an InputError.
+// However a valid file is cut or a byte is changed, the result is a valid shape or an InputError.
 RC_GTEST_PROP(HfConfigDamage, IsReadOrRefused, ()) {
   static const Scratch scratch;
   const auto which = *rc::gen::inRange<std::size_t>(0, std::size(kHfConfigs));

@@ -7,7 +7,7 @@
 namespace plimsoll::configs {
 
 struct HfConfig {
-  std::string_view model;  // in the catalogue
+  std::string_view model;  // name in the catalogue
   std::string_view json;
 };
 
@@ -94,7 +94,7 @@ inline constexpr HfConfig kHfConfigs[] = {
       "num_attention_heads": 128, "num_experts_per_tok": 8, "num_hidden_layers": 61, "num_key_value_heads": 128,
       "num_nextn_predict_layers": 1, "q_lora_rank": 1536, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
       "rope_theta": 10000, "tie_word_embeddings": false, "v_head_dim": 128, "vocab_size": 129280})"},
-    // As published in 2025; parameter counts from the classes of transformers 5.23.
+    // As published in 2025. Parameter counts are computed from the classes of transformers 5.23.
     {"gpt-oss-20b",
      R"({"attention_bias": true, "experts_per_token": 4, "head_dim": 64, "hidden_act": "silu", "hidden_size": 2880,
       "intermediate_size": 2880, "layer_types": ["sliding_attention", "full_attention", "sliding_attention",

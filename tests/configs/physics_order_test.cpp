@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Predictions keep the order of the data sheets: a better accelerator and fewer bits are not slower, unless measured.
+// Predictions follow the order of the data sheets: a better accelerator or fewer bits are not slower, unless measured.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -16,11 +16,11 @@ namespace {
 
 using model::DType;
 
-// A tie: tables are interpolated, with errors of 2 to 7 % (docs/kernel-tables.md).
+// Factor that counts as a tie: tables are interpolated, with errors of 2 to 7 % (docs/kernel-tables.md).
 constexpr double kTie = 1.05;
 
-/// Measured kernels that are slower than a worse accelerator's or than more bits: the table, the type, the largest
-/// factor, and the row where it was found.
+/// Measured kernels that are slower than those of a worse accelerator or of a type with more bits. Each entry has the
+/// table, the type, the largest factor, and the row where it was found.
 struct Measured {
   const char* table;
   DType type;
@@ -44,7 +44,7 @@ constexpr Measured kMeasured[] = {
     {"b200-sxm", DType::mxfp4, 3.50, "experts 4096 x 1536, 8 of 128 (w4a16_mxfp4): 4096 tokens"},
     {"l40s", DType::bf16, 1.60, "experts 5120 x 8192, 1 of 128: 64 tokens"},
     {"l40s", DType::fp8, 2.30, "products 896 x 4864: 4096 rows; experts 5120 x 8192, 1 of 128: 512 tokens"},
-    // Fitted to serving runs: its products and its links are faster than those measured on other PCIe boxes.
+    // Fitted to serving runs, in which products and links are faster than those measured on other PCIe machines.
     {"a10g", DType::bf16, 1.85, "pcie-g5: all-reduces over 4 and 8 ranks"},
 };
 static_assert(std::size(kMeasured) <= 20);
@@ -62,8 +62,8 @@ std::vector<std::string> names_of(std::string_view kind) {
 
 struct Machine {
   std::shared_ptr<const model::Accelerator> accelerator;
-  std::shared_ptr<const model::Interconnect> link;  // null: none
-  std::string table;                                // whose measured kernels it takes; its own name without any
+  std::shared_ptr<const model::Interconnect> link;  // null if none
+  std::string table;                                // whose measured kernels it uses; its own name if none
 };
 
 const std::vector<Machine>& machines() {
@@ -79,7 +79,7 @@ const std::vector<Machine>& machines() {
   return kMachines;
 }
 
-/// The order of the data sheets: bandwidth, peaks and link all at least as high.
+/// Compares data sheets: whether bandwidth, peaks and link of `a` are all at least as high as those of `b`.
 bool is_at_least(const Machine& a, const Machine& b, DType type) {
   const auto wide = [](const Machine& m) { return std::max(m.accelerator->fp16.value, m.accelerator->bf16.value); };
   const auto link = [](const Machine& m) { return m.link ? m.link->unidirectional.value : 0; };
@@ -87,15 +87,15 @@ bool is_at_least(const Machine& a, const Machine& b, DType type) {
          matmul_peak(*a.accelerator, type) >= matmul_peak(*b.accelerator, type) && link(a) >= link(b);
 }
 
-/// Fewer bits in the same arithmetic: weight-only types compute in 16 bits, fp8 and nvfp4 in units of their own.
+/// Returns whether `a` has fewer bits in the same arithmetic: weight-only types use 16 bits, fp8 and nvfp4 own units.
 bool is_narrower(DType a, DType b, const model::Accelerator& accelerator) {
   if (model::bytes_per_element(a) >= model::bytes_per_element(b)) return false;
   if (model::bytes_per_element(b) == 2) return true;
   return a == DType::nvfp4 && b == DType::fp8 && accelerator.fp4.value > 0;
 }
 
-/// Decode steps of 1 and 64 rows with 1024 tokens of context, and a prompt of 2048 tokens. Seconds; nothing if the
-/// machine cannot run it.
+/// Returns the seconds of decode steps with 1 and 64 rows at 1024 tokens of context, and of a prompt of 2048 tokens.
+/// Empty if the machine cannot run the model.
 std::vector<double> steps(const model::LlmShape& shape, const Machine& m, std::int32_t tp, DType type) {
   static const auto kEngine = catalogue().engine("vllm-0.12")->profile;
   if (!(matmul_peak(*m.accelerator, type).value > 0) || (tp > 1 && !m.link)) return {};
@@ -128,7 +128,7 @@ double slower_by(const std::vector<double>& better, const std::vector<double>& w
   return most;
 }
 
-// Whether measured kernels explain it: those of the better machine or type, or A10G's fit.
+// Returns whether measured kernels explain the order: those of the better machine or type, or the fit of the A10G.
 bool is_measured(double factor, const Machine& better, const Machine& worse, DType type) {
   return std::any_of(std::begin(kMeasured), std::end(kMeasured), [&](const Measured& m) {
     const bool fitted = m.table == std::string_view("a10g");
@@ -182,7 +182,7 @@ RC_GTEST_PROP(PhysicsOrder, FewerBitsAreNotSlower, ()) {
   }
 }
 
-// What once was wrong: estimates of PCIe cards beat the measured card that is better in everything.
+// A regression: estimates of PCIe cards once beat a measured card that is better in every respect.
 TEST(PhysicsOrder, CardsOnPcieAreNotFasterThanTheMeasuredOnes) {
   const auto machine = [](const char* name) {
     return *std::find_if(machines().begin(), machines().end(),

@@ -95,7 +95,7 @@ TEST(Quantity, SaysWhatIsWrong) {
 TEST(Quantity, AnOverlongUnitIsCutAtAWholeCharacter) {
   std::string text = "1 ";
   for (int i = 0; i < 1000; ++i) text += "é";
-  // 20 bytes, of them 3 for the ellipsis: 17 hold eight two-byte characters.
+  // 20 bytes, 3 of which are the ellipsis: the other 17 hold eight two-byte characters.
   EXPECT_THAT(parse_quantity(text, Dimension::seconds).problem, HasSubstr("'éééééééé…'"));
 }
 
@@ -109,7 +109,7 @@ TEST(Number, TakesUpTheWholeText) {
 
 TEST(Number, DoesNotHearOfTheLocale) {
   const std::string before = std::setlocale(LC_ALL, nullptr);
-  std::setlocale(LC_ALL, "de_DE.UTF-8");  // where it is installed
+  std::setlocale(LC_ALL, "de_DE.UTF-8");  // if it is installed
   EXPECT_EQ(parse_number("1.5"), 1.5);
   EXPECT_EQ(number_text(1.5), "1.5");
   std::setlocale(LC_ALL, before.c_str());
@@ -125,7 +125,7 @@ TEST(Nearest, IsTheOneThatMayBeMeant) {
   EXPECT_EQ(nearest("replica", names), "replicas");
   EXPECT_EQ(nearest("roter", names), "router");
   EXPECT_EQ(nearest("completely different", names), "");
-  EXPECT_EQ(nearest(std::string(100'000, 'x'), names), "");  // and is fast
+  EXPECT_EQ(nearest(std::string(100'000, 'x'), names), "");  // this must also be fast
 }
 
 }  // namespace

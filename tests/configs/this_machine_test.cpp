@@ -41,7 +41,7 @@ TEST(ThisMachine, HasAnAcceleratorForEveryNumberOfRanksThatWasCalibrated) {
   EXPECT_EQ(m.engine->id, "plimsoll-cpu");
 }
 
-// Four ranks on a machine calibrated for two: half of each share, marked as not measured.
+// Four ranks on a machine calibrated for two: each gets half of a share, which is marked as not measured.
 TEST(ThisMachine, DividesTheNearestForOtherNumbers) {
   const auto four = share_of(read(machine()), 4).accelerator;
   EXPECT_EQ(four->fp32.value, 45e9);
@@ -50,7 +50,7 @@ TEST(ThisMachine, DividesTheNearestForOtherNumbers) {
   EXPECT_THAT(four->fit_source, HasSubstr("2 ranks at once"));
 }
 
-// bf16 replaces types that were not measured, and the result says so. fp16 runs as bf16, so it counts as measured.
+// bf16 stands in for types that were not measured, and the result says so. fp16 runs as bf16, so it counts as measured.
 TEST(ThisMachine, SaysWhichTypeWasCalibrated) {
   const ThisMachine m = read(machine());
   EXPECT_TRUE(share_of(m, 1, model::DType::fp16).accelerator->calibrated);

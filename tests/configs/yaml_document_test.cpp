@@ -138,7 +138,7 @@ TEST(YamlDocument, KeepsTheEndOfTheLastText) {
   EXPECT_EQ(Document::from_text("a: x y", "f").root().at("a").as_string(), "x y");
   EXPECT_EQ(Document::from_text("a: x # y", "f").root().at("a").as_string(), "x");
   EXPECT_THROW((void)Document::from_text("a: \"x\\0y\"", "f").root().at("a").as_string(),
-               InputError);  // the system would cut this name
+               InputError);  // the system would truncate this name
 }
 
 TEST(YamlDocument, RefusesTabsAsIndentation) {
@@ -160,7 +160,7 @@ TEST(YamlDocument, NoInputBlowsUp) {
   for (int i = 0; i < 300'000; ++i) many += "1,";
   EXPECT_THAT(parse_problem(many + "1]"), HasSubstr("more than 200000 values"));
   std::string keys;
-  for (int i = 0; i < 90'000; ++i) keys += "k" + std::to_string(i) + ": 1\n";  // quadratic time would take minutes
+  for (int i = 0; i < 90'000; ++i) keys += "k" + std::to_string(i) + ": 1\n";  // takes minutes if the time is quadratic
   EXPECT_EQ(parse_problem(keys), "no error");
 }
 

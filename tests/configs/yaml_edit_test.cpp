@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Document::set, remove and dump.
+// Tests Document::set, remove and dump.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -31,7 +31,7 @@ TEST(YamlEdit, SetsAValueAndKeepsTheOthers) {
 
 TEST(YamlEdit, MakesMapsOnTheWay) {
   EXPECT_EQ(after_set("a: 1\n", "b.c.d", "5"), "{a: 1, b: {c: {d: 5}}}");
-  // The new map holds the value and nothing of its neighbours.
+  // The new map contains the value and nothing of its neighbours.
   EXPECT_EQ(after_set("a: 1\n", "b.c", "{x: 1}"), "{a: 1, b: {c: {x: 1}}}");
   EXPECT_EQ(after_set("lengths: 5\n", "lengths.input", "7"), "{lengths: {input: 7}}");
 }
@@ -102,7 +102,7 @@ TEST(YamlEdit, DumpReadsBackTheSame) {
   EXPECT_THAT(text, StartsWith("study: \"Llama 2 7B, by TP\"\nhardware:\n  accelerator: a100\n  count: 8\n"));
 }
 
-// Any text of these characters, as a key and as a value.
+// Uses any text of these characters as a key and as a value.
 RC_GTEST_PROP(YamlEdit, DumpReadsBackAnyText, ()) {
   const auto characters = rc::gen::elementOf(std::string("ab1 :-#?&*!|>%@`'\"\\,[]{}~=\n\r\t\x01\x7f."));
   const auto key = *rc::gen::container<std::string>(characters), value = *rc::gen::container<std::string>(characters);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every page's commands run as written, in their order, in a folder that looks like a fresh checkout, and print what
-// the page shows. PLIMSOLL_DOCS_UPDATE=1 writes what was printed into the pages instead. Marks above a block say what
-// is special about it (CONTRIBUTING.md, "Documentation").
+// Runs the commands of every page as written and in order, in a folder like a fresh checkout. Compares the output with
+// the page. PLIMSOLL_DOCS_UPDATE=1 writes the output into the pages instead. Marks above a block state exceptions
+// (CONTRIBUTING.md, "Documentation").
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,7 +40,7 @@ struct Outcome {
   std::string output;  // standard output and standard error
 };
 
-/// A checkout's files by links, the program where a build puts it, and room to write.
+/// Links to the files of a checkout, with the program where a build puts it; tests may write there.
 class Checkout {
  public:
   explicit Checkout(const std::string& name)
@@ -80,7 +80,7 @@ class Checkout {
   fs::path path_;
 };
 
-/// A page from top to bottom.
+/// The blocks of a page, from top to bottom.
 class Reading {
  public:
   explicit Reading(const std::string& page) : page_(page), checkout_(fs::path(page).stem().string()) {}
@@ -93,7 +93,7 @@ class Reading {
   }
 
  private:
-  // "skip REASON" skips a whole block, "skip 'TEXT' REASON" the commands that hold the text.
+  // "skip REASON" skips a whole block; "skip 'TEXT' REASON" skips the commands that contain the text.
   static bool is_skipped(const Block& block, const std::string& command) {
     for (const std::string& rule : block.after("skip")) {
       std::string reason = rule;
@@ -147,7 +147,7 @@ TEST_P(PageTest, CommandsRunAndPrintWhatThePageShows) {
   for (const Block& block : read_page(kRoot + '/' + GetParam())) reading.read(block);
 }
 
-// A verb and its options are those of the program, wherever a sentence names them.
+// Verbs and options in the text of a page must exist in the program.
 TEST_P(PageTest, CommandsInSentencesNameVerbsAndOptionsThatThereAre) {
   if (!fs::exists(kProgram)) GTEST_SKIP() << "build the target plimsoll_exe first: " << kProgram;
   const Checkout checkout("inline");
@@ -184,10 +184,10 @@ TEST(PageReadingTest, AnExcerptHasItsLinesInOrder) {
   EXPECT_EQ(difference({"two 2", "one 1"}, output, false), "one 1");  // the order counts
   EXPECT_EQ(difference({"two 3"}, output, false), "two 3");
   EXPECT_EQ(difference({"two   17.5"}, output, true), "");       // marked: figures vary
-  EXPECT_EQ(difference({"three 3"}, output, false), "three 3");  // a whole line unless it ends with …
+  EXPECT_EQ(difference({"three 3"}, output, false), "three 3");  // a whole line must match unless it ends with …
 }
 
-// What ctest ends with: each reason once, with the number of its tests.
+// The summary at the end of ctest: each reason once, with the number of its tests.
 TEST(SkippedTestsTest, TheSummaryCountsAndNamesReasons) {
   const Checkout checkout("skipped");
   checkout.write("log",

@@ -23,7 +23,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// A number and the blanks before it: columns move with the widths of their figures.
+// Removes numbers and the blanks before them, because columns move with the width of their figures.
 std::string without_figures(const std::string& line) {
   static const std::regex kNumber(R"([ ]*[-+]?[0-9][0-9.,]*)");
   static const std::regex kRule("(─|-)+");
@@ -134,7 +134,7 @@ std::vector<std::string> renewed(const std::vector<std::string>& shown, const st
   for (const std::string& line : shown) {
     lines.push_back(line);
     if (line.empty() || trimmed(line) == "…") continue;
-    std::size_t best = printed.size(), most = 5;  // letters that a line has to share with its beginning
+    std::size_t best = printed.size(), most = 5;  // a line must share more than this many leading letters
     for (std::size_t i = next; i < printed.size(); ++i) {
       const std::string a = without_figures(line), b = without_figures(printed[i]);
       const std::size_t common =

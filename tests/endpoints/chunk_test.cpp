@@ -31,7 +31,7 @@ TEST(Chunk, ARoleAloneIsNoContent) {
   EXPECT_TRUE(chunk(R"({"choices":[{"delta":{"reasoning_content":"a"}}]})").text);
 }
 
-// A token whose text is empty is one: its bytes may be half a character.
+// A token with an empty text still counts: its bytes may be half a character.
 TEST(Chunk, CountsTokenIdsAndLogProbabilities) {
   EXPECT_EQ(chunk(R"({"choices":[{"text":"","token_ids":[5,6]}]})").ids, 2);
   EXPECT_EQ(chunk(R"({"choices":[{"text":"ab","logprobs":{"tokens":["a","b"],"token_logprobs":[-1,-2]}}]})").ids, 2);

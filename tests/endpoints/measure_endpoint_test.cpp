@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole points against servers of this process: what is sent, what counts, and what a hostile server can do.
+// Whole points against servers in this process: what is sent, what is counted, and what a hostile server can cause.
 #include "endpoints/measure_endpoint.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ TEST(MeasureEndpoint, CountsTokensAndTimesOfEveryRequest) {
   EXPECT_EQ(warnings(point).size(), 0U);
 }
 
-// Four tokens in one piece, as a client that lags sees them: 1 gap with the wait, 3 of no time.
+// Four tokens arrive in one piece, as for a client that lags: one gap with the waiting time, and three of length 0.
 TEST(MeasureEndpoint, APieceOfSeveralTokensIsAsManyGaps) {
   const OpenAiStub stub([](net::CannedPeer& peer, const nlohmann::json&) {
     peer.send(stream_head() +
@@ -111,7 +111,7 @@ TEST(MeasureEndpoint, AnswersThatEndEarlyAreReported) {
 // ---- outcomes ---------------------------------------------------------------------------------------------------
 
 struct Case {
-  std::string answer;  // all that the server sends; then it closes the connection
+  std::string answer;  // everything that the server sends before it closes the connection
   const char* code;
 };
 
@@ -150,7 +150,7 @@ TEST(MeasureEndpoint, EveryBadAnswerHasItsClass) {
   }
 }
 
-// HTTP/1.0 ends a stream with the connection, and other servers separate events by CR LF.
+// HTTP/1.0 ends a stream by closing the connection, and some servers separate events by CR LF.
 TEST(MeasureEndpoint, TakesStreamsOfOlderServers) {
   const OpenAiStub stub([](net::CannedPeer& peer, const nlohmann::json&) {
     peer.send(
@@ -165,7 +165,7 @@ TEST(MeasureEndpoint, TakesStreamsOfOlderServers) {
   EXPECT_EQ(counts_text(point.figures), "chunks");
 }
 
-// TGI names the token of every message, and the total with the last.
+// TGI identifies the token of every message, and states the total with the last one.
 TEST(MeasureEndpoint, CountsByWhatTheServerNames) {
   const std::string token = "data: {\"token\":{\"id\":7,\"text\":\"a\"}}\n\n";
   const std::string last =
@@ -256,7 +256,7 @@ TEST(MeasureEndpoint, ARefusalOfAccessEndsTheRun) {
   EXPECT_NE(point.failure.find("status 403: no access"), std::string::npos);
 }
 
-// The study's retries, and no others.
+// A request is retried as often as the study states, and not more.
 TEST(MeasureEndpoint, RetriesAreTheStudys) {
   std::atomic<int> seen{0};
   const OpenAiStub stub([&](net::CannedPeer& peer, const nlohmann::json& request) {
@@ -326,7 +326,7 @@ TEST(Server, KeysAreInNoMessage) {
   stub.models = "{}";
   stub.refused_fields = {"prompt"};
   ServerSettings with_key = settings(stub);
-  with_key.secrets = {"unknown"};  // what the stub's error repeats
+  with_key.secrets = {"unknown"};  // a word of the stub's error message
   try {
     const Server server(with_key);
     FAIL();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small OpenAI-compatible server of this process: answers with the tokens that are asked for, at once. Tests replace
-// the answer to completions.
+// A small OpenAI-compatible server in this process: immediately answers with the requested number of tokens. Tests
+// replace the answer to completions.
 #pragma once
 
 #include <fmt/format.h>
@@ -28,7 +28,7 @@ inline std::string stream_head() {
 
 class OpenAiStub {
  public:
-  /// Answers a request for completions, which is JSON, after the probes.
+  /// Answers a request for completions, given as JSON, after the probes.
   using Answer = std::function<void(net::CannedPeer& peer, const nlohmann::json& request)>;
   explicit OpenAiStub(Answer answer = {})
       : answer_(std::move(answer)), server_([this](net::CannedPeer& peer) { serve(peer); }) {}
@@ -38,7 +38,7 @@ class OpenAiStub {
     const std::lock_guard lock(mutex_);
     return requests_;
   }
-  /// The header of the last request of any kind.
+  /// Returns the header of the last request of any kind.
   [[nodiscard]] std::string last_header() const {
     const std::lock_guard lock(mutex_);
     return header_;
@@ -48,7 +48,7 @@ class OpenAiStub {
 
   std::vector<std::string> refused_together = {};  // with 400 if a request has them all
 
-  /// Streams the tokens of a request, one event each, with usage where it was asked for.
+  /// Streams the tokens of a request, one event each, with usage if requested.
   static void stream(net::CannedPeer& peer, const nlohmann::json& request) {
     const int tokens = request.value("max_tokens", 1);
     const auto prompt = request.at("prompt").is_array() ? request.at("prompt").size() : 4;
@@ -99,7 +99,7 @@ class OpenAiStub {
       answer_(peer, request);
   }
 
-  static constexpr int kProbeTokens = 2;  // what the client asks for before a run
+  static constexpr int kProbeTokens = 2;  // tokens that the client requests before a run
   Answer answer_;
   mutable std::mutex mutex_;
   std::vector<nlohmann::json> requests_;

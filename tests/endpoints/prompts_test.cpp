@@ -21,7 +21,7 @@ TEST(Prompts, IdsHaveTheLengthAndAvoidTheEndsOfTheVocabulary) {
   EXPECT_LT(*std::max_element(ids.begin(), ids.end()), 28'000);
 }
 
-// A server's prefix cache compares whole blocks: the first differs between runs and between requests.
+// A server's prefix cache compares whole blocks, so the first block must differ between runs and between requests.
 TEST(Prompts, ANonceRepeatsARunAndNothingElseDoes) {
   const auto first = [](std::uint64_t nonce, std::uint64_t serial) {
     return Prompts(nonce, 32'000).ids(spec(serial, 16));
@@ -31,14 +31,14 @@ TEST(Prompts, ANonceRepeatsARunAndNothingElseDoes) {
   EXPECT_NE(first(1, 3), first(1, 4));
 }
 
-// The points of a sweep number their requests from 0 each.
+// Every point of a sweep numbers its requests from 0.
 TEST(Prompts, OfAnotherPointOrReplicationAreOthers) {
   const Prompts prompts(1, 32'000);
   EXPECT_NE(prompts.salted(0).ids(spec(0, 16)), prompts.salted(1).ids(spec(0, 16)));
   EXPECT_EQ(prompts.salted(1).ids(spec(0, 16)), Prompts(1, 32'000).salted(1).ids(spec(0, 16)));
 }
 
-// Blocks of 16 tokens, two of them shared, the rest the request's own.
+// Blocks of 16 tokens: two are shared, the rest belongs to the request.
 TEST(Prompts, SharedPrefixesAreSharedAndEndWhereTheyEnd) {
   const Prompts prompts(1, 32'000);
   const std::array<std::uint64_t, 2> hashes{7, 8}, other{7, 9};

@@ -36,7 +36,7 @@ TEST_F(AvailableMemory, is_unknown_where_the_kernel_does_not_tell) {
 
 TEST_F(AvailableMemory, is_bounded_by_every_group_around) {
   put("proc/self/cgroup", "0::/job/step\n");
-  put("sys/fs/cgroup/job/step/memory.max", "max\n");  // no limit of its own
+  put("sys/fs/cgroup/job/step/memory.max", "max\n");  // it has no limit of its own
   put("sys/fs/cgroup/job/step/memory.current", "500000\n");
   put("sys/fs/cgroup/job/memory.max", "1000000\n");
   put("sys/fs/cgroup/job/memory.current", "900000\n");
@@ -47,7 +47,7 @@ TEST_F(AvailableMemory, is_bounded_by_every_group_around) {
 TEST_F(AvailableMemory, knows_the_first_version_of_groups) {
   put("proc/self/cgroup", "5:cpu,cpuacct:/a\n4:memory:/\n");
   put("sys/fs/cgroup/memory/memory.limit_in_bytes", "800000\n");
-  put("sys/fs/cgroup/memory/memory.usage_in_bytes", "900000\n");  // reclaiming
+  put("sys/fs/cgroup/memory/memory.usage_in_bytes", "900000\n");  // above the limit, while memory is being reclaimed
   EXPECT_EQ(available_memory(root), 0);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order in which blocks are handed out. step_builder_test.cpp tests that their content is what the ledger counts
-// on.
+// The order in which blocks are handed out. step_builder_test.cpp tests that blocks have the content that the ledger
+// assumes.
 #include "exec/block_pool.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ Blocks run_one(BlockPool& pool, ReqId id, std::int64_t tokens, Tok computed,
   return blocks;
 }
 
-// A cache of 1000 blocks that was touched completely would have taken all its memory for requests of three blocks.
+// Requests of three blocks that went through all 1000 blocks of a cache would touch all its memory.
 TEST(BlockPool, requests_without_hashes_use_the_same_few_blocks_of_a_cache) {
   BlockPool pool(1000, 16, true);
   std::int32_t highest = 0;
@@ -47,10 +47,10 @@ TEST(BlockPool, content_is_reused_in_the_order_in_which_it_was_given_back) {
   EXPECT_EQ(run_one(pool, 0, 16, 16, first), (Blocks{0}));
   EXPECT_EQ(run_one(pool, 1, 16, 16, second), (Blocks{1}));
   pool.open(2, {});
-  pool.cover(2, 48);  // the two without content, then the oldest content
+  pool.cover(2, 48);  // takes the two blocks without content, then the block with the oldest content
   EXPECT_EQ(table(pool, 2), (Blocks{2, 3, 0}));
   pool.open(3, second);
-  pool.attach_prefix(3, 16);  // still there
+  pool.attach_prefix(3, 16);  // its block is still there
   EXPECT_EQ(table(pool, 3), (Blocks{1}));
   EXPECT_EQ(pool.free(), 0);
 }
@@ -60,11 +60,11 @@ TEST(BlockPool, a_preempted_request_finds_its_own_blocks_and_a_later_one_does_no
   pool.open(0, {});
   pool.cover(0, 64);
   EXPECT_EQ(table(pool, 0), (Blocks{0, 1, 2, 3}));
-  pool.release(0, 50);        // three whole blocks may be asked for again
-  pool.attach_prefix(0, 32);  // two of them are
+  pool.release(0, 50);        // three full blocks may be reused
+  pool.attach_prefix(0, 32);  // two of them are reused
   EXPECT_EQ(table(pool, 0), (Blocks{0, 1}));
   EXPECT_EQ(pool.free(), 4);
-  pool.cover(0, 96);  // and all that is left has no content
+  pool.cover(0, 96);  // takes all remaining blocks; their content is dropped
   EXPECT_EQ(pool.free(), 0);
   Blocks all = table(pool, 0);
   std::sort(all.begin(), all.end());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device for tests whose "model" is a hash chain: a token follows from every token before it, read back from the KV
-// blocks. A wrong block, context or token anywhere changes what it says, and what it should say is easy to compute.
+// A device for tests whose "model" is a hash chain: each token depends on all tokens before it, read back from the KV
+// blocks. A wrong block, context or token changes the output, and the right output is easy to compute.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ inline std::uint64_t chain(std::uint64_t before, std::int32_t token) {
 }
 inline std::int32_t answer(std::uint64_t state) { return static_cast<std::int32_t>(state % kVocabulary); }
 
-/// What the device says after `prompt`, alone and undisturbed.
+/// Returns the device's output after `prompt`, alone and undisturbed.
 inline std::vector<std::int32_t> continuation(std::span<const std::int32_t> prompt, std::size_t tokens) {
   std::uint64_t state = 0;
   for (const std::int32_t token : prompt) state = chain(state, token);
@@ -87,16 +87,16 @@ class ChainDevice final : public ForwardDevice {
   [[nodiscard]] std::int64_t bytes_per_block() const override { return block_tokens_ * std::int64_t{sizeof(Entry)}; }
   void read_block(std::int32_t block, std::span<std::byte> host) override {
     std::memcpy(host.data(), &kv_[place(block)], host.size());
-    std::fill_n(kv_.begin() + static_cast<std::ptrdiff_t>(place(block)), block_tokens_, Entry{});  // must come back
+    std::fill_n(kv_.begin() + static_cast<std::ptrdiff_t>(place(block)), block_tokens_, Entry{});  // must be restored
   }
   void write_block(std::int32_t block, std::span<const std::byte> host) override {
     std::memcpy(&kv_[place(block)], host.data(), host.size());
   }
 
   std::int64_t forwards = 0, most_prefilled = 0;
-  std::map<std::size_t, int> decodes;    // forwards without prefill, by their rows
-  std::vector<std::int64_t> buckets;     // it claims to record
-  std::int64_t forwards_to_failure = 0;  // > 0: the one that fails
+  std::map<std::size_t, int> decodes;    // number of forwards without prefill, by their number of rows
+  std::vector<std::int64_t> buckets;     // sizes that it claims to record
+  std::int64_t forwards_to_failure = 0;  // if > 0, the number of the forward that fails
   std::size_t most_in_flight = 0;
 
  private:
@@ -112,7 +112,7 @@ class ChainDevice final : public ForwardDevice {
     return kv_.at(place(blocks[static_cast<std::size_t>(position / block_tokens_)]) +
                   static_cast<std::size_t>(position % block_tokens_));
   }
-  /// The state after `context` cached tokens; checks that every one of them follows from those before.
+  /// Returns the state after `context` cached tokens; checks that each of them follows from those before it.
   std::uint64_t walk(std::span<const std::int32_t> blocks, std::int64_t context) {
     std::uint64_t state = 0;
     for (std::int64_t p = 0; p < context; ++p) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole model on the CPU: every family, TP degree, chunk and block size gives the results of the reference.
+// The whole model on the CPU: every family, TP degree, chunk size and block size gives the results of the reference.
 #include "exec/engine.h"
 
 #include <gtest/gtest.h>
@@ -16,9 +16,9 @@
 namespace plimsoll::exec {
 namespace {
 
-// f32 rounds to 6e-8; a few hundred terms and a dozen ops add up to some 1e-6 of the norm.
+// f32 rounds to 6e-8; a few hundred terms and a dozen ops add up to about 1e-6 of the norm.
 constexpr double kF32 = 1e-5;
-// bf16 weights are rounded to 2^-9 = 2e-3 each, independently; sums of many average out.
+// bf16 weights are rounded to 2^-9 = 2e-3 each, independently, so errors partly average out in long sums.
 constexpr double kBf16 = 1e-2;
 
 EngineConfig config_of(const model::Architecture& architecture, std::int32_t tp = 1) {

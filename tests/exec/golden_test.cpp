@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The executor against results of transformers (tests/golden/make_golden.py): every family, by every route through the
-// engine. Tolerances: f32 sums of 64 to 176 products differ with their order by about 1e-6 of the largest logit; bf16
-// keeps 8 bits, and the rounding of weights and cached K and V adds up to less than 1 %.
+// Compares the executor with results of transformers (tests/golden/make_golden.py), for every family and every way
+// through the engine. Tolerances: f32 sums of 64 to 176 products vary with their order by about 1e-6 of the largest
+// logit. bf16 keeps 8 bits, and the rounding of weights and of cached K and V adds up to less than 1 %.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ std::vector<std::string> fixtures() {
 struct Expected {
   std::vector<float> logits;         // [length, vocabulary]
   std::vector<std::int32_t> tokens;  // greedy continuation
-  std::vector<double> margins;       // best minus second best logit of each
+  std::vector<double> margins;       // best minus second-best logit of each token
 };
 
 struct Route {
@@ -102,7 +102,7 @@ class GoldenModel : public ::testing::TestWithParam<std::string> {
     for (const float v : values) most = std::max(most, std::abs(static_cast<double>(v)));
     return most;
   }
-  /// NaN if any number is NaN, so that no comparison holds.
+  /// Returns NaN if any number is NaN, so that no comparison succeeds.
   static double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
     double most = 0;
     for (std::size_t i = 0; i < a.size(); ++i) {
@@ -122,7 +122,7 @@ class GoldenModel : public ::testing::TestWithParam<std::string> {
     return std::sqrt(difference / size);
   }
 
-  // Compares up to the first token that such a small error may change; later tokens have another context.
+  // Compares up to the first token that such a small error may change: later tokens have another context.
   void expect_tokens(std::size_t prompt, const std::vector<std::int32_t>& found, double error) const {
     const Expected& expected = expected_[prompt];
     for (std::size_t i = 0; i < expected.tokens.size(); ++i) {
@@ -167,7 +167,7 @@ TEST_P(GoldenModel, InBf16LogitsAreWithinAPercent) {
   }
 }
 
-// Token by token through the decode kernels, all prompts side by side with contexts of different lengths.
+// Sends the prompts token by token through the decode kernels, all in one batch with contexts of different lengths.
 TEST_P(GoldenModel, DecodingThePromptGivesTheSameLogits) {
   PromptRun run;
   EngineConfig c = config(model::DType::fp32, 1);
@@ -175,7 +175,7 @@ TEST_P(GoldenModel, DecodingThePromptGivesTheSameLogits) {
   Engine engine(c, *model_.weights);
   const auto vocabulary = static_cast<std::size_t>(model_.architecture.shape.vocab);
   std::vector<std::vector<std::int32_t>> blocks(prompts_.size());
-  std::int32_t next = static_cast<std::int32_t>(c.kv_blocks);  // from the last block on
+  std::int32_t next = static_cast<std::int32_t>(c.kv_blocks);  // counts down from the last block
   for (std::size_t i = 0; i < prompts_.size(); ++i)
     for (std::size_t covered = 0; covered < prompts_[i].tokens.size(); covered += 16) blocks[i].push_back(--next);
   std::vector<std::vector<float>> logits(prompts_.size());
@@ -207,7 +207,7 @@ TEST_P(GoldenModel, DecodingThePromptGivesTheSameLogits) {
 INSTANTIATE_TEST_SUITE_P(Families, GoldenModel, ::testing::ValuesIn(fixtures()),
                          [](const auto& family) { return family.param; });
 
-// A missing fixture is skipped.
+// Without this test, a missing fixture would merely be skipped.
 TEST(GoldenModels, AreThere) { EXPECT_GE(fixtures().size(), 16U); }
 
 }  // namespace

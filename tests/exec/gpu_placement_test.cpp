@@ -28,7 +28,7 @@ TEST(GpuPlacement, nccl_shares_gpus_only_when_told_so) {
   EXPECT_THAT(place_ranks(CommunicatorKind::nccl, 4, 0, 2, true).devices, ElementsAre(0, 1, 0, 1));
   EXPECT_THAT(place_ranks(CommunicatorKind::nccl, 2, 0, 4, true).devices, ElementsAre(0, 1));
   EXPECT_THAT(place_ranks(CommunicatorKind::nccl, 2, 0, 1, false).devices,
-              ElementsAre(0, 1));  // GPU 1 will be missed by name
+              ElementsAre(0, 1));  // the message names the missing GPU 1
 }
 
 TEST(GpuPlacement, says_how_many_gpus_are_missing) {
@@ -40,7 +40,7 @@ TEST(GpuPlacement, says_how_many_gpus_are_missing) {
 TEST(GpuPlacement, processes_of_a_host_take_the_next_gpus) {
   EXPECT_EQ(first_gpu(0, 2, 4, 8, false), 0);
   EXPECT_EQ(first_gpu(1, 2, 4, 8, false), 4);
-  EXPECT_EQ(first_gpu(1, 2, 1, 1, true), 0);  // each sees one, chosen for it
+  EXPECT_EQ(first_gpu(1, 2, 1, 1, true), 0);  // each process sees one GPU, which was chosen for it
   EXPECT_THROW(static_cast<void>(first_gpu(1, 2, 1, 1, false)), DeviceError);
   EXPECT_THROW(static_cast<void>(first_gpu(0, 1, 2, 1, true)), DeviceError);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processes of a tensor-parallel group as threads of one test, joined by socket pairs.
+// The processes of a tensor-parallel group as threads of a test, connected by socket pairs.
 #pragma once
 
 #include <memory>
@@ -49,7 +49,7 @@ class TestGroup {
     for (std::size_t p = 1; p < members_.size(); ++p) {
       followers_.emplace_back([this, p, open] {
         follow(members_[p], open);
-        end(members_[p]);  // like a process that exits
+        end(members_[p]);  // as when a process exits
       });
     }
   }
@@ -60,7 +60,7 @@ class TestGroup {
 
   [[nodiscard]] Leader& leader() { return *leader_; }
   [[nodiscard]] Member& member(std::size_t process) { return members_[process]; }
-  /// Ends the connections of a process, as if it had been killed.
+  /// Closes the connections of a process, as if it had been killed.
   static void end(Member& member) {
     for (const net::Link& link : member.control) link.shut();
     for (const ReplicaLinks& links : member.replicas) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engines whose ranks are spread over processes (here threads that share nothing but sockets). They compute the same
+// Engines whose ranks are distributed over processes (here threads that share only sockets). They must compute the same
 // bits as one process, and report failures with their place.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ void on_processes(std::vector<Member>& members, const Work& work) {
   for (Member& member : members) threads.emplace_back([&] { work(member); });
 }
 
-// 8 MB exceed a socket's buffer: if all processes sent first and received then, none would ever return.
+// 8 MB exceed a socket's buffer: if all processes sent first and received afterwards, none would ever return.
 TEST(GroupMesh, long_messages_cross) {
   std::vector<Member> members = make_members(3);
   on_processes(members, [](Member& member) {
@@ -111,7 +111,7 @@ TEST(GroupMesh, who_waits_for_a_process_that_goes_is_woken) {
   EXPECT_EQ(woken, 2);
 }
 
-// 2^24 + 1 is not representable in f32, so a sum depends on its order. Equal bits therefore show the order of ranks.
+// 2^24 + 1 is not representable in f32, so a sum depends on its order. Equal bits therefore prove the order of ranks.
 TEST(GroupCommunicator, adds_with_the_bits_of_threads) {
   constexpr int kRanks = 4, kElements = 3000;
   const auto operand = [](int rank) {
@@ -178,7 +178,7 @@ TEST(Group, a_process_a_rank_and_two_replicas) {
         [&, i] { EXPECT_EQ(Sequences(engines->engine(i)).prefill(prompts_of(architecture)), expected); });
 }
 
-// The second forward is sent before the first is finished, as a policy that runs ahead does.
+// The second forward is sent before the first is finished, as by a policy that runs ahead.
 TEST(Group, two_forwards_are_in_flight) {
   const model::Architecture architecture = tiny_model("llama");
   TestGroup group(2, open_tiny);
@@ -226,7 +226,7 @@ TEST(Group, blocks_of_all_ranks_travel) {
     alone.read_block(block, expected);
     EXPECT_EQ(blocks[static_cast<std::size_t>(block)], expected) << block;
   }
-  // 53 tokens in three sequences fill 2 + 1 + 3 blocks; the rest is poison.
+  // 53 tokens in three sequences fill 2 + 1 + 3 blocks; all others contain poison.
   EXPECT_GE(
       std::ranges::count_if(blocks, [&](const net::Bytes& block) { return !std::ranges::equal(block, blocks[0]); }), 6);
   for (std::int32_t block = 0; block < 64; ++block)
@@ -267,7 +267,7 @@ std::string error_of(const Work& work) {
   return {};
 }
 
-// The failure is in process 1 of 2; process 2 ends because of it and must not be blamed.
+// Process 1 of 2 fails; process 2 ends because of that and must not be blamed.
 OpenOrder failing(const std::string& text, bool bad_input) {
   auto turn = std::make_shared<std::atomic<int>>(0);
   return [=](const EngineOrder& order) -> OpenModel {
@@ -326,7 +326,7 @@ TEST(GroupFailure, a_message_that_nobody_understands_is_answered_with_the_reason
   EXPECT_FALSE(members[0].control[1].receive());  // the follower is gone
 }
 
-// The leader disappears in the middle of a forward: the follower, which waits in a collective, must end too.
+// The leader disappears during a forward: the follower, which waits in a collective, must end too.
 TEST(GroupFailure, followers_end_with_the_leader) {
   std::vector<Member> members = make_members(2);
   std::jthread follower([&] { follow(members[1], open_tiny); });
@@ -345,7 +345,7 @@ TEST(GroupFailure, followers_end_with_the_leader) {
   TestGroup::end(members[0]);
 }  // joins the follower
 
-// A stopped process keeps its connections but sends no sign of life.
+// A stopped process keeps its connections open but sends no sign of life.
 TEST(GroupFailure, a_follower_that_is_stopped_is_named) {
   std::vector<Member> members = make_members(2);
   Leader leader(members[0], std::chrono::milliseconds(20));
@@ -358,7 +358,7 @@ TEST(GroupFailure, a_follower_that_is_stopped_is_named) {
   }
 }
 
-// A run that has ended differs from a leader that has died.
+// Followers distinguish a run that has ended from a leader that has died.
 TEST(GroupFailure, followers_know_whether_the_run_is_over) {
   for (const bool over : {true, false}) {
     std::vector<Member> members = make_members(2);

@@ -48,7 +48,7 @@ void expect_equal(const ForwardInput& got, const ForwardInput& sent) {
   }
 }
 
-// Forwards as a scheduler makes them and others: tables grow, shrink, change in the middle, or have no slot.
+// Random forwards, not only those that a scheduler makes: tables grow, shrink, change in the middle, or have no slot.
 class Forwards {
  public:
   explicit Forwards(std::uint64_t seed) : random_(seed), tables_(12) {}
@@ -161,10 +161,10 @@ TEST(GroupWire, a_forward_stays_while_the_next_two_are_read) {
   expect_equal(kept, again.next());
 }
 
-// Kind, version and the rest of the heading. Then per row: its bits, slot, request (two bytes), context (two), and how
+// Kind, version and the rest of the heading. Then per row: flags, slot, request (two bytes), context (two), and how
 // many blocks of the table stay and follow (two): 8 bytes. Whole tables would take 64 blocks of three bytes each.
 TEST(GroupWire, a_decode_row_takes_eight_bytes_while_its_table_stays) {
-  constexpr int kRows = 60;  // slots of one byte
+  constexpr int kRows = 60;  // so that a slot takes one byte
   std::vector<std::vector<std::int32_t>> tables(kRows);
   ForwardInput input;
   for (int i = 0; i < kRows; ++i) {
@@ -246,7 +246,7 @@ TEST(GroupWire, numbers_and_names_that_do_not_fit_are_refused) {
                 HasSubstr("holds an unknown value"));
 }
 
-// A program of another version may know devices that this one does not.
+// A program of another version may have devices that this one does not know.
 TEST(GroupWire, an_order_for_an_unknown_device_is_refused) {
   EngineOrder order{.model = "m", .weights = {}, .seed = 0, .digest = {}, .replicas = 1, .config = {}};
   order.config.device = static_cast<DeviceKind>(7);

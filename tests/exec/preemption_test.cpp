@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A real model under KV pressure: requests that were preempted, by recompute or by swapping, produce the tokens that
-// they would have produced undisturbed. In f32, where other batch sizes change logits by less than greedy sampling can
-// notice.
+// they would have produced undisturbed. In f32, where another batch size changes logits too little to affect greedy
+// sampling.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -74,7 +74,7 @@ Run run_requests(const model::Architecture& architecture, const load::Scenario& 
 
 void expect_undisturbed(const char* family, sched::PolicyKind policy, sched::Preemption preemption) {
   const model::Architecture architecture = tiny_model(family);
-  // The six requests end at 25 to 40 tokens, about 50 blocks of 4; 22 blocks hold two or three of them.
+  // The six requests end at 25 to 40 tokens, about 50 blocks of 4 in total; 22 blocks hold two or three requests.
   const Run ample = run_requests(architecture, scenario(architecture, policy, preemption, 100));
   const Run pressed = run_requests(architecture, scenario(architecture, policy, preemption, 22));
   EXPECT_EQ(ample.preemptions, 0);

@@ -77,8 +77,8 @@ class Reference {
     return middle + mlp(norm(middle, TensorKind::mlp_norm, TensorKind::mlp_norm_bias));
   }
 
-  // Inverse frequencies of the rotated pairs. llama3: long wavelengths are slowed by `factor`, short ones kept, those
-  // between are blended linearly in original_max_position / wavelength.
+  // Returns the frequency of a rotated pair. llama3: long wavelengths are slowed by `factor`, short ones kept, and
+  // those in between blended linearly in original_max_position / wavelength.
   [[nodiscard]] double frequency(Index pair) const {
     const model::Rope& r = a_.rope;
     double f = std::pow(r.base, -2.0 * static_cast<double>(pair) / r.rotary_dim);
@@ -100,7 +100,7 @@ class Reference {
     }
   }
 
-  // Heads of q or k: bias, RMS norm per head, rotation.
+  // Returns the heads of q or k: bias, RMS norm per head, rotation.
   [[nodiscard]] MatrixXd heads(const MatrixXd& x, TensorKind weight, TensorKind bias, TensorKind head_norm) const {
     MatrixXd y = project(x, weight, bias);
     const Index d = s_.head_dim;
@@ -179,7 +179,7 @@ class Reference {
     return dense(x, s_.gated_mlp ? &gate : nullptr, matrix(TensorKind::up), matrix(TensorKind::down), a_.mlp_bias);
   }
 
-  // The k best experts by router logit, weighted by the softmax over those k.
+  // Applies the k best experts by router logit, weighted by the softmax over these k.
   [[nodiscard]] MatrixXd experts(const MatrixXd& x) const {
     const MatrixXd scores = x * matrix(TensorKind::router).transpose();
     MatrixXd y = MatrixXd::Zero(x.rows(), x.cols());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A transformer as the papers define it: one sequence, no cache, no batching, no ranks, f64 with Eigen. The executor's
+// A transformer as defined in the papers: one sequence, no cache, no batching, no ranks, f64 with Eigen. The executor's
 // results are compared with it.
 #pragma once
 

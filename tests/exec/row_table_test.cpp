@@ -9,7 +9,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// Two prompt tokens after three cached ones with one padding row, then a decode row and a dead one; blocks of 4.
+// Two prompt tokens after three cached ones, with one padding row; then a decode row and a dead one; blocks of 4.
 TEST(RowTable, lays_spans_padding_and_decodes_behind_each_other) {
   const std::vector<std::int32_t> tokens{11, 12}, blocks{7, 2}, decode_blocks{5}, dead_blocks{9};
   ForwardInput input;

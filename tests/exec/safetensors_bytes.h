@@ -29,7 +29,7 @@ inline std::string entry(const std::string& name, const std::string& dtype, cons
          std::to_string(begin) + ',' + std::to_string(end) + "]}";
 }
 
-/// Every tensor that a model has, or that it lacks although others of its family have it.
+/// Returns every tensor that a model has, or every one that it lacks although others of its family have it.
 inline std::vector<TensorRef> tensors_of(const model::Architecture& architecture, Presence asked = Presence::there) {
   std::vector<TensorRef> tensors;
   visit_tensors(architecture, [&](const TensorRef& tensor, Presence presence) {
@@ -39,7 +39,7 @@ inline std::vector<TensorRef> tensors_of(const model::Architecture& architecture
   return tensors;
 }
 
-/// One tensor of numbers in f32 for writing.
+/// One f32 tensor to write.
 struct PlainTensor {
   std::vector<std::int64_t> shape;
   std::vector<float> values;

@@ -63,6 +63,7 @@ std::vector<std::vector<float>> Sequences::prefill(const std::vector<Tokens>& pr
     if (input.prefill.empty()) return logits;
     ForwardOutput output;
     engine_.run(input, output);
+    // The logits hold one row per token of the batch, span after span.
     std::size_t row = 0;
     for (std::size_t b = 0; b < in_batch.size(); ++b) {
       const std::size_t rows = input.prefill[b].tokens.size();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Drives an engine by hand in tests: sequences with block tables in shuffled order, prefill in pieces, greedy decoding.
+// Drives an engine by hand in tests: sequences with shuffled block tables, prefill in pieces, greedy decoding.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@ namespace plimsoll::exec {
 
 using Tokens = std::vector<std::int32_t>;
 
-/// Numbers in [0, vocab), a function of the seed.
+/// Returns numbers in [0, vocab), determined by the seed.
 [[nodiscard]] Tokens random_tokens(std::uint64_t seed, std::size_t count, std::int32_t vocab);
 
-/// Sequences of one engine. All prompts run in every forward together unless they are added to different batches.
+/// Sequences of one engine. All of them run together in every forward; use several objects for separate batches.
 class Sequences {
  public:
   explicit Sequences(Engine& engine);
 
-  /// Prefills `prompts` together, in pieces of at most `chunk` tokens (0: whole). Returns the logits of every position
-  /// of each prompt, [length, vocabulary] row-major.
+  /// Prefills `prompts` together, in pieces of at most `chunk` tokens (0 for whole prompts). Returns the logits of
+  /// every position of each prompt, [length, vocabulary] row-major.
   [[nodiscard]] std::vector<std::vector<float>> prefill(const std::vector<Tokens>& prompts, std::int64_t chunk = 0);
-  /// Returns `steps` greedy tokens of each sequence after prefill(); the first comes from the prompts' last logits. The
-  /// engine feeds back its own samples (token -1).
+  /// Returns `steps` greedy tokens of each sequence after prefill(). The first one comes from the prompt's last logits;
+  /// then the engine continues with its own samples (token -1).
   [[nodiscard]] std::vector<Tokens> decode(std::int64_t steps);
 
  private:
@@ -37,7 +37,7 @@ class Sequences {
   void cover(Sequence& sequence, std::int64_t tokens);
 
   Engine& engine_;
-  std::vector<std::int32_t> free_;  // shuffled
+  std::vector<std::int32_t> free_;  // in random order
   std::vector<Sequence> sequences_;
 };
 

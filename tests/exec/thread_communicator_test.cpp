@@ -22,7 +22,7 @@ void on_ranks(int size, Work&& work) {
 
 class Group : public testing::TestWithParam<int> {};
 
-// 2^24 + 1 is not representable in f32, so a sum depends on its order. Equal bits therefore show the order of ranks.
+// 2^24 + 1 is not representable in f32, so a sum depends on its order. Equal bits therefore prove the order of ranks.
 TEST_P(Group, all_reduce_adds_in_the_order_of_ranks_on_every_rank) {
   constexpr std::int64_t kElements = 5000;
   std::vector<std::vector<float>> data(static_cast<std::size_t>(GetParam()), std::vector<float>(kElements));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Live steps in hand-ticked time: a forward takes what a constant engine says, and runs on a ChainDevice.
+// Live steps on a clock advanced by hand: a forward takes the time of a constant engine, and runs on a ChainDevice.
 #pragma once
 
 #include <algorithm>

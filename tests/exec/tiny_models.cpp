@@ -5,7 +5,7 @@ namespace plimsoll::exec {
 
 namespace {
 
-// Hidden 64, 4 heads of 16, MLP 176: none of them a multiple of a wide kernel's tile.
+// Hidden 64, 4 heads of 16, MLP 176: none is a multiple of a wide kernel's tile.
 model::Architecture llama_like() {
   model::Architecture a;
   a.shape.id = "tiny";

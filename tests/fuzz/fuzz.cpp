@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Feeds the parsers of foreign bytes with inputs that are nearly right: samples, cut, joined, repeated and with bytes
-// changed, in pieces of any size. What counts is that nothing crashes and memory stays bounded; sanitizers judge.
+// Feeds the parsers of untrusted bytes with almost valid inputs: samples that are cut, joined, repeated or have changed
+// bytes, in pieces of any size. Nothing may crash, and memory must stay bounded; sanitizers check that.
 #include <array>
 #include <cstdlib>
 #include <functional>

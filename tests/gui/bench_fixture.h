@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A workbench with a study that is simulated in milliseconds, and functions that wait for it.
+// A workbench with a study that takes milliseconds to simulate, and functions that wait for it.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -17,8 +17,8 @@ namespace plimsoll::gui {
 
 inline const std::string kJumpStart = std::string(PLIMSOLL_SOURCE_DIR) + "/configs/studies/jumpstart-7b-p4d.yaml";
 
-/// The longest wait for an event: on an idle machine it comes at once, with twenty jobs per core it takes minutes.
-/// Never a fixed sleep.
+/// The longest wait for an event. On an idle machine events come immediately, with twenty jobs per core they may take
+/// minutes. There is never a fixed sleep.
 inline constexpr int kPatienceMs = 300'000;
 
 class BenchTest : public ::testing::Test {

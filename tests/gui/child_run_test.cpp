@@ -9,7 +9,7 @@ namespace {
 
 class ChildRunTest : public BenchTest {
  protected:
-  /// Runs a script to its end.
+  /// Runs a script and waits for its end.
   void run(const std::string& script) {
     QObject::connect(&child_, &ChildRun::point, &child_, [this](const PointRow& row) { points_.push_back(row); });
     QObject::connect(&child_, &ChildRun::progressed, &child_,

@@ -33,7 +33,7 @@ class DockTest : public BenchTest {
   }
   ~DockTest() override { qunsetenv("PLIMSOLL_PROGRAM"); }
 
-  /// Replaces the program by a shell script that prints these lines.
+  /// Replaces the program by a shell script.
   void stand_in(const std::string& script) {
     const std::string file = write("plimsoll", "#!/bin/sh\n" + script);
     QFile(qs(file)).setPermissions(QFileDevice::ReadOwner | QFileDevice::WriteOwner | QFileDevice::ExeOwner);
@@ -104,7 +104,7 @@ TEST_F(DockTest, MeasuredPointsAppearBesideTheirPredictionWithATimeline) {
 }
 
 TEST_F(DockTest, AServerIsMeasuredInsteadOfThisMachine) {
-  open(*bench_, kJumpStart);  // for other hardware: a server's is not this machine's
+  open(*bench_, kJumpStart);  // for other hardware: use_this_machine() must not change it for a server
   const QString arguments = folder_.filePath(QStringLiteral("arguments"));
   stand_in(R"(echo "$@" > )" + utf8(arguments) + R"(; echo '{"v":1,"type":"done","exit":0}')");
   window_->live().endpoint().setText(QStringLiteral(" http://127.0.0.1:8000 "));
@@ -136,7 +136,7 @@ TEST_F(DockTest, ACancelledMeasurementKeepsWhatItHad) {
 }
 
 TEST_F(DockTest, CalibrationIsUsedAtOnce) {
-  // The script calibrates by copying the file that the program would have written for this machine.
+  // The script "calibrates" by copying the file that the real program would have written for this machine.
   open(*bench_, kJumpStart);
   window_->live().use_this_machine();
   settle(*bench_);

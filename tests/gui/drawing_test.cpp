@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Avoided drawing: axes that have not changed, and a window that was drawn within the same frame.
+// Drawing that is avoided: axes that have not changed, and a window that was already drawn within the same frame.
 #include <gtest/gtest.h>
 
 #include <QBuffer>
@@ -56,7 +56,7 @@ TEST_F(LayerCacheTest, ThePictureIsWhatPaintingWouldGive) {
   EXPECT_EQ(cache_.times_made(), 2);
 }
 
-// One visible change after the other; a cached picture would be wrong.
+// Makes one visible change after the other; a cached picture would be wrong each time.
 TEST_F(LayerCacheTest, WhateverShowsMakesItAnew) {
   static_cast<void>(cached());
   const auto expect_anew = [&](const char* what) {
@@ -101,7 +101,7 @@ class Paints final : public QObject {
 };
 
 // Each move produces an outline, estimates, single points and a complete curve: at least four changes. The bound is the
-// number of frames that passed, so a slow machine may take longer, plus one for the first draw and one for the last.
+// number of frames that have passed, so a slow machine may take longer, plus one for the first and one for the last.
 TEST(FrameTest, ADragIsDrawnOnceAFrame) {
   Workbench bench;
   MainWindow window(bench);

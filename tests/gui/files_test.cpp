@@ -104,7 +104,7 @@ TEST_F(FilesTest, EveryShortcutIsUsedOnce) {
   EXPECT_GE(seen.size(), 25U);
 }
 
-/// Half as long again, with accents: as a translation might change a text.
+/// Makes texts half as long again, with accents, as a translation might.
 class PseudoLocale final : public QTranslator {
  public:
   [[nodiscard]] QString translate(const char* /*context*/, const char* source, const char* /*disambiguation*/,
@@ -118,7 +118,7 @@ class PseudoLocale final : public QTranslator {
   [[nodiscard]] bool isEmpty() const override { return false; }
 };
 
-// Labels and buttons get at least the space that their text needs.
+// Checks that labels and buttons have at least the space that their text needs.
 void expect_nothing_clipped(MainWindow& window) {
   for (View* view : window.views()) {
     window.show_view(view->id());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GoogleTest with a QApplication that needs no display, in Debian's font and Qt's own style.
+// Runs GoogleTest with a QApplication that needs no display, in Debian's font and Qt's own style.
 #include <gtest/gtest.h>
 
 #include <QApplication>
@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
     if (type == QtWarningMsg || type == QtCriticalMsg) ADD_FAILURE() << "Qt: " << text.toStdString();
   });
   QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
-  const QTemporaryDir settings;  // leaves the user's own settings alone
+  const QTemporaryDir settings;  // so that the user's own settings do not matter
   QSettings::setPath(QSettings::NativeFormat, QSettings::UserScope, settings.path());
   QCoreApplication::setOrganizationName(QStringLiteral("plimsoll-test"));
   const QApplication app(argc, argv);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tasks of a newcomer, with keys and mouse alone; and that the keyboard and assistive technology reach everything.
+// A newcomer's tasks, with only keys and mouse; and that the keyboard and assistive technology reach everything.
 #include <QAccessible>
 #include <QApplication>
 #include <QComboBox>
@@ -44,7 +44,7 @@ class NewcomerTest : public BenchTest {
     }
     return {};
   }
-  /// The answer for each TP degree lies between its last simulated point within the SLO line and the first one beyond.
+  /// For each TP degree, the answer is between its last point within the SLO line and the first one beyond.
   void expect_crossings(const QString& all) {
     const Metric& metric = *find_metric("latency_per_token_p90_s");
     static const QRegularExpression said(QStringLiteral("tp \\d: ✓ about (\\d+) clients, ([\\d\u202f ]+) tokens/s"));
@@ -68,7 +68,7 @@ class NewcomerTest : public BenchTest {
   MainWindow window_;
 };
 
-// Llama 2 7B on a p4d: which TP degree, how many replicas, which batch limit, under 50 ms a token?
+// The question: Llama 2 7B on a p4d, under 50 ms per token. Which TP degree, how many replicas, which batch limit?
 TEST_F(NewcomerTest, TheJumpStartQuestionIsAnsweredByTypingAndSliding) {
   open(bench_, kJumpStart);
   auto* limit = window_.curves().findChild<QDoubleSpinBox*>();
@@ -92,10 +92,10 @@ TEST_F(NewcomerTest, TheJumpStartQuestionIsAnsweredByTypingAndSliding) {
   type_into(QStringLiteral("scheduler.max_running"), QStringLiteral("16, 64, 256"));
   EXPECT_FALSE(bench_.failure());
 
-  // The answer matches a run of the same study.
+  // The answer must match a run of the same study.
   const study::Study study = make_study(bench_.session().scenario(), bench_.catalogue());
   ASSERT_EQ(study.point_count(), 30U);
-  std::map<std::int64_t, double> best;  // by batch limit: most tokens/s within 50 ms
+  std::map<std::int64_t, double> best;  // most tokens/s within 50 ms, by batch limit
   for (const study::PointResult& point : study::run_study(study, {}).points) {
     EXPECT_EQ(point.labels.tp, 4);
     EXPECT_EQ(point.labels.replicas, 2);

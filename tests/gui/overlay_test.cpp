@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results of other tools and runs, shown beside the curves.
+// Results of other tools and runs, shown together with the curves.
 #include "gui/core/overlay.h"
 
 #include <QDropEvent>
@@ -29,7 +29,7 @@ class OverlayTest : public BenchTest {
     bench_.set_value(QStringLiteral("deployment.tp"), QStringLiteral("4"));
     settle(bench_);
   }
-  /// A result of `vllm bench serve` with 8 clients; `more` are further members.
+  /// A result of `vllm bench serve` with 8 clients; `more` are additional members.
   std::string vllm(const std::string& model, int input, const std::string& more = {}) {
     return write("bench.json",
                  R"({"model_id": ")" + model +
@@ -56,7 +56,7 @@ TEST_F(OverlayTest, AnotherToolsResultFindsItsCurve) {
   EXPECT_EQ(on_chart(QStringLiteral("vLLM bench")), 1U);
   bench_.set_view({}, {}, [](ViewState& v) { v.y = "tpot_mean_s"; });
   settle(bench_);
-  // 8 clients is a load of the study, so the point has a residual.
+  // The study has a load of 8 clients, so the point has a residual.
   const auto all = residuals(bench_.curves(), overlay_points(bench_.curves(), bench_.tables()),
                              *find_metric("output_tokens_per_s"), *find_metric("tpot_mean_s"));
   ASSERT_EQ(all.size(), 1U);
@@ -105,7 +105,7 @@ TEST_F(OverlayTest, MissingFieldsAreSaidInTheWindow) {
   EXPECT_EQ(bench_.session().state().measured.size(), 0U);
 }
 
-// Whatever is missing in a result or a table is reported or irrelevant, and never invalidates the rest.
+// Whatever is missing in a result or a table is reported or irrelevant; it never invalidates the rest.
 TEST_F(OverlayTest, EachFieldMayBeMissing) {
   const std::vector<std::string> fields = {R"("model_id": "llama-2-7b")",   R"("request_rate": "inf")",
                                            R"("max_concurrency": 8)",       R"("completed": 10)",
@@ -151,7 +151,7 @@ TEST_F(OverlayTest, EachFieldMayBeMissing) {
 }
 
 TEST_F(OverlayTest, EveryKindOfFileCanBeDropped) {
-  bench_.session().set_saved();  // so that closing asks nothing
+  bench_.session().set_saved();  // so that closing does not ask
   const QString trace = qs(write("trace.csv", "arrival_s,input_tokens,output_tokens\n0,100,20\n1,50,30\n2.5,80,10\n"));
   const QString config = qs(
       write("config.json",
@@ -176,7 +176,7 @@ TEST_F(OverlayTest, EveryKindOfFileCanBeDropped) {
   EXPECT_EQ(results.front().labels.load_kind, "trace");
 }
 
-// The measured half of a timeline comes from a run's files. Here they are written from a simulated run and read back.
+// A run's files provide the measured half of a timeline. Here they are written from a simulated run and read back.
 TEST_F(OverlayTest, ARunsFilesGiveTheMeasuredTimeline) {
   window_.show_view(QStringLiteral("timeline"));
   settle(bench_);
@@ -271,7 +271,7 @@ TEST(StepValuesTest, TheLastValueHoldsUntilItsStepEnds) {
   steps[0] = {.replica = 0, .start = 0, .end = 2'000'000'000, .decode_rows = 4};
   steps[1] = {.replica = 1, .start = 0, .end = 9'000'000'000, .decode_rows = 7};
   steps[2] = {
-      .replica = 0, .start = 2'000'000'000, .end = 5'000'000'000, .decode_rows = 3};  // a run of steps in one row
+      .replica = 0, .start = 2'000'000'000, .end = 5'000'000'000, .decode_rows = 3};  // several steps in one row
   const auto out =
       step_values(steps, 0, [](const sim::StepRow& step) { return static_cast<double>(step.decode_rows); });
   ASSERT_EQ(out.size(), 3U);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The content of pictures: charts are drawn in the palette's colours, and nothing is cut off at the edges. The tests
-// check properties, not pixels, because fonts and their versions differ.
+// The content of pictures: charts use the palette's colours, and nothing is cut off at the edges. The tests check
+// properties, not pixels, because fonts and their versions differ.
 #include <QImage>
 #include <algorithm>
 #include <cmath>
@@ -13,8 +13,8 @@
 namespace plimsoll::gui {
 namespace {
 
-// Half the smallest distance between two series colours of a theme would be 40. Blending at a marker's edge takes some
-// of it.
+// Half the smallest distance between two series colours of a theme would be 40. Blending at the edges of markers
+// reduces it.
 bool alike(const QColor& a, const QColor& b) {
   constexpr int kNear = 24;
   return std::abs(a.red() - b.red()) <= kNear && std::abs(a.green() - b.green()) <= kNear &&
@@ -62,7 +62,7 @@ TEST_F(PictureTest, EverySeriesHasItsPointsInItsColour) {
           return has_colour(image, plot.place_of(point.x, point.y) * ratio, 5.0 * ratio,
                             window_.theme().colour(series.colour));
         });
-        // Where curves lie on each other the later one's markers cover some.
+        // Where curves overlap, markers of the later curve cover some of the earlier ones.
         EXPECT_GE(3 * found, 2 * std::ssize(series.points))
             << utf8(series.name) << (dark ? ", dark" : ", light") << ", scale " << ratio;
         EXPECT_GE(std::ssize(series.points), 9) << utf8(series.name);
@@ -76,7 +76,7 @@ TEST_F(PictureTest, EverySeriesHasItsPointsInItsColour) {
 TEST_F(PictureTest, TheLimitIsWhereItsValueIs) {
   PlotView& plot = window_.curves().plot();
   const auto redness = [](const QColor& c) { return c.red() - (c.green() + c.blue()) / 2; };
-  // Columns of the picture with a red pixel in the row where this value is.
+  // Returns the columns of the picture with a red pixel in the row of this value.
   const auto line_at = [&](double value) {
     const QImage image = picture_of(plot, 1);
     const int row = static_cast<int>(std::lround(plot.place_of(1000, value).y()));
@@ -126,7 +126,7 @@ TEST_F(PictureTest, NothingIsCutOffAtTheEdgeOfAPlot) {
   }
 }
 
-// A view that shows nothing has one colour; a chart has at least lines, axes and text.
+// A view that shows nothing has a single colour; a chart has at least lines, axes and text.
 TEST_F(PictureTest, EveryViewShowsSomethingInBothThemes) {
   bench_.duplicate_scenario();
   bench_.set_value(QStringLiteral("deployment.tp"), QStringLiteral("4"));

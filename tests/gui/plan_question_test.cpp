@@ -77,7 +77,7 @@ TEST(PlanQuestionTest, AThroughputIsNoSlo) {
 
 sched::Slo::Bound bound(sched::Slo::Metric metric, double quantile, double limit) { return {metric, quantile, limit}; }
 
-// The curves show what the study limits; a percentile that no curve has is skipped.
+// The curves show the metric that the study limits; a percentile that no curve has is skipped.
 TEST(ShowSloTest, TheLineIsAtTheFirstLimitThatCanBeShown) {
   using Metric = sched::Slo::Metric;
   sched::Slo slo;

@@ -97,7 +97,7 @@ TEST(ThemeTest, TextOnAFillIsReadAndDarkFillsCarryWhite) {
     EXPECT_GE(contrast(text_on(QColor(grey, grey, grey)), QColor(grey, grey, grey)), 4.5) << grey;
 }
 
-// Machado, Oliveira and Fernandes (2009), severity 1: colours as seen with protanopia and deuteranopia, in linear RGB.
+// Colours as seen with protanopia and deuteranopia, in linear RGB (Machado, Oliveira and Fernandes 2009, severity 1).
 using Matrix = std::array<std::array<double, 3>, 3>;
 QColor seen_by(const QColor& c, const Matrix& m) {
   const std::array<double, 3> rgb = {c.redF(), c.greenF(), c.blueF()};
@@ -118,7 +118,7 @@ TEST(ThemeTest, TheFirstSeriesStayApartForColourBlindReaders) {
         for (const Matrix& matrix : {protan, deutan}) {
           const QColor p = seen_by(theme->series[a], matrix), q = seen_by(theme->series[b], matrix);
           const double distance = std::hypot(p.red() - q.red(), p.green() - q.green(), p.blue() - q.blue());
-          // Shapes differ as well; 30 of 255 is plainly seen side by side.
+          // Shapes differ as well; a distance of 30 of 255 is clearly visible side by side.
           EXPECT_GE(distance, 30) << a << " and " << b << (theme->dark ? " dark" : " light");
         }
       }
@@ -126,7 +126,7 @@ TEST(ThemeTest, TheFirstSeriesStayApartForColourBlindReaders) {
   }
 }
 
-// Three ticks wanted on a strip of errors from -16 to 12 %: a round step of 20 would leave 0 alone.
+// Three ticks are wanted for errors from -16 to 12 %: a round step of 20 would leave only the tick at 0.
 TEST(AxisScaleTest, ASymmetricRangeHasTicksOnBothSides) {
   for (const double least : {-16.0, -19.0, -3.2, -45.0}) {
     AxisScale axis;

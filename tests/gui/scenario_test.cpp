@@ -34,12 +34,12 @@ TEST(FieldDefaultsTest, AreTheEnginesWhereTheStudySaysNothing) {
   Scenario scenario = open_scenario(kJumpStart);
   const auto defaults = [&] { return field_defaults(scenario, make_study(scenario, catalogue()).point(0)); };
   EXPECT_FALSE(defaults().contains("deployment.tp")) << "stated: it is swept";
-  // The profile tgi-1.1 states no limit, so the policy's default applies.
+  // The profile tgi-1.1 does not state a limit, so the policy's default applies.
   EXPECT_EQ(default_text(defaults().at("scheduler.max_running")), QStringLiteral("none (default of tgi)"));
   EXPECT_EQ(default_text(defaults().at("workload.requests")), QStringLiteral("3 a client (default)"));
   set_field(scenario, "engine", QStringLiteral("vllm-0.12"));
   set_edit(scenario, "scheduler", "{}");
-  // configs/engines/vllm-0.12.yaml: 256 sequences; 1024 only from 70 GiB on, and an A100-40 has less.
+  // From configs/engines/vllm-0.12.yaml: 256 sequences; 1024 only with at least 70 GiB, and an A100-40 has less.
   EXPECT_EQ(default_text(defaults().at("scheduler.max_running")), QStringLiteral("256 (default of vllm-0.12)"));
   EXPECT_EQ(default_text(defaults().at("scheduler.step_token_budget")), QStringLiteral("2048 (default of vllm-0.12)"));
   EXPECT_EQ(default_text(defaults().at("scheduler.mem_fraction")), QStringLiteral("0.9 (default of vllm-0.12)"));
@@ -47,7 +47,7 @@ TEST(FieldDefaultsTest, AreTheEnginesWhereTheStudySaysNothing) {
   EXPECT_FALSE(defaults().contains("scheduler.max_running")) << "its field holds it";
 }
 
-// Otherwise such a value would be mistaken for the engine's default.
+// Without this, such a value would be mistaken for the engine's default.
 TEST(FieldDefaultsTest, SayUnderWhichOtherNameAValueIsStated) {
   Scenario scenario = open_scenario(kJumpStart);
   set_edit(scenario, "scheduler", "{MAX_BATCH_SIZE: 48}");

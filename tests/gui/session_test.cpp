@@ -67,11 +67,11 @@ TEST(SessionTest, CorruptSessionsSayWhere) {
   wrong = good;
   wrong.replace(wrong.find("requests_per_s"), 14, "requests_per_x");
   EXPECT_THAT(message(wrong), HasSubstr("requests_per_x"));
-  // Cut anywhere: an error or a session, never a crash.
+  // Cut anywhere, the text gives an error or a session, never a crash.
   for (std::size_t n = 0; n < good.size(); n += 7) static_cast<void>(message(good.substr(0, n)));
 }
 
-// Bytes changed, lines lost or doubled: an error or a session whose studies can be tried, never a crash.
+// Changed bytes or lost and doubled lines give an error or a session whose studies can be tried, never a crash.
 RC_GTEST_PROP(SessionTest, DamagedSessionsAreRefusedOrRead, ()) {
   static const auto catalogue = std::make_shared<const configs::Catalogue>(configs::Catalogue::default_root());
   static const std::string good = session_text(rich_session());
@@ -182,7 +182,7 @@ TEST(SessionTest, UndoBackToWhatWasSavedLeavesNothingToSave) {
   session.redo();
   session.set_saved();
   EXPECT_FALSE(session.is_modified());
-  drag(2);  // same drag; the state saved in between remains a step
+  drag(2);  // the same drag; the state that was saved meanwhile remains a step
   EXPECT_TRUE(session.is_modified());
   session.undo();
   EXPECT_EQ(field_value(session.scenario(), "deployment.tp").text, QStringLiteral("1"));

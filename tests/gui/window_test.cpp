@@ -172,8 +172,8 @@ TEST_F(WindowTest, AnEmptyFieldShowsWhatItStandsFor) {
       << "nothing is known of a study that cannot be read";
 }
 
-// With the boxes that choose its metric beside it, the map's caption shrank to a column of single words and the window
-// grew.
+// A regression: with the boxes that choose its metric beside it, the caption of the map shrank to a column of single
+// words and the window grew.
 TEST_F(WindowTest, TheHeatMapFitsBesideTheDecision) {
   window_.resize(1024, 700);
   window_.show_view(QString::fromLatin1(kDecisionView));
@@ -186,7 +186,7 @@ TEST_F(WindowTest, TheHeatMapFitsBesideTheDecision) {
   }
 }
 
-// The map itself, not only its table: every cell can be reached, is announced, and can be applied to the scenario.
+// Tests the map itself, not only its table: every cell can be reached, is announced, and can be applied.
 TEST_F(WindowTest, TheHeatMapIsWalkedByKeyboard) {
   window_.show_view(QStringLiteral("heatmap"));
   settle(bench_);

@@ -99,9 +99,9 @@ TEST_F(WorkbenchTest, ADragEndsWithTheCurveOfItsLastPosition) {
   settle(bench);
   const auto results = bench.curves().results();
   ASSERT_EQ(results.size(), 10U);
-  for (const auto& point : results) EXPECT_EQ(point.labels.tp, 8);  // 199 % 4 = 3
+  for (const auto& point : results) EXPECT_EQ(point.labels.tp, 8);  // the last of 200 changes: 199 % 4 = 3
   EXPECT_TRUE(bench.curves().previous().empty());
-  // All of it is one undo step.
+  // All changes form one undo step.
   bench.session().undo();
   EXPECT_FALSE(bench.session().can_undo());
 }

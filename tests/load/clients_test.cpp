@@ -16,7 +16,7 @@ Scenario requests_of(const LoadSpec& load, std::int64_t requests) {
   return s;
 }
 
-/// Clients whose requests the test serves by hand.
+/// Clients whose requests the test serves itself.
 class Served {
  public:
   explicit Served(const Scenario& scenario, const FrontEnd& front_end = {})
@@ -24,7 +24,7 @@ class Served {
         measurements_(scenario.slo, scenario.warmup, false),
         clients({scenario_, 0, options_, measurements_}, front_end) {}
 
-  /// The next attempt reaches a replica, which knows it as number `id`.
+  /// Delivers the next attempt to a replica, which gives it the handle `id`.
   Attempt dispatch(Nanos now, std::int32_t replica, sched::ReqId id) {
     const std::optional<Attempt> attempt = clients.send(now);
     EXPECT_TRUE(attempt.has_value());
@@ -92,7 +92,7 @@ TEST(Clients, LatencyCountsFromTheFirstAttempt) {
   EXPECT_EQ(run.metrics().latency.mean, 5);
 }
 
-// 1, 2, 4, 8 and 16 s, then 20 s each time; the last failure is final.
+// Pauses of 1, 2, 4, 8 and 16 s, then of 20 s each; the last failure is final.
 TEST(Clients, PausesBetweenAttemptsDoubleUpTo20Seconds) {
   Scenario s = requests_of(Burst{1}, 0);
   s.limits.retries = 7;
@@ -115,11 +115,11 @@ TEST(Clients, AUserSendsAgainAfterThinking) {
   Served run(requests_of(ClosedLoop{1, Seconds(2)}, 2));
   EXPECT_EQ(run.clients.next_send(), 0);
   const Attempt first = run.dispatch(0, 0, 1);
-  EXPECT_EQ(run.clients.next_send(), sched::kNever);  // it waits for its answer
+  EXPECT_EQ(run.clients.next_send(), sched::kNever);  // the client waits for its answer
   run.end(first, sched::Outcome::completed, 4 * kSecond);
   EXPECT_EQ(run.clients.next_send(), 6 * kSecond);
   run.end(run.dispatch(6 * kSecond, 0, 1), sched::Outcome::completed, 7 * kSecond);
-  EXPECT_TRUE(run.clients.done());  // two requests were asked for, so it need not think again
+  EXPECT_TRUE(run.clients.done());  // two requests were wanted, so the client need not think again
   EXPECT_EQ(run.clients.next_send(), sched::kNever);
 }
 
@@ -132,7 +132,7 @@ TEST(Clients, AnAnswerAfterTheDeadlineIsIgnored) {
   EXPECT_FALSE(run.clients.time_out(3 * kSecond - 1));
   const std::optional<TimedOut> out = run.clients.time_out(3 * kSecond);
   ASSERT_TRUE(out);
-  EXPECT_EQ(out->tokens, 42);  // 30 of the prompt and a cap of 12
+  EXPECT_EQ(out->tokens, 42);  // a prompt of 30 and a cap of 12
   EXPECT_EQ(out->replica, 2);
   EXPECT_EQ(out->id, 9U);
   EXPECT_EQ(out->serial, attempt.request.serial);
@@ -156,7 +156,7 @@ TEST(Clients, ALostReplicaFailsWhatItHad) {
   EXPECT_EQ(m.requests_completed, 1);
 }
 
-// Each takes 10 ms at the front end, one after the other, and then 1 ms by itself.
+// Each attempt takes 10 ms at the front end, one after the other, and then a delay of 1 ms.
 TEST(Clients, TheFrontEndTakesAttemptsOneAfterTheOther) {
   Served run(requests_of(Burst{3}, 0), {.intake = Seconds(0.010), .delay = Seconds(0.001)});
   for (const Nanos milliseconds : {11, 21, 31}) {

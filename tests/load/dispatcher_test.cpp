@@ -58,8 +58,8 @@ TEST(Dispatcher, RoutesAttemptsInTheOrderOfSending) {
   EXPECT_FALSE(f.dispatcher.done()) << "four answers are awaited";
 }
 
-// What is outstanding counts from the moment an attempt is routed until it ends: the replica that answered first gets
-// the next one.
+// An attempt is outstanding from the moment it is routed until it ends: the replica that answers first gets the next
+// attempt.
 TEST(Dispatcher, CountsWhatIsOutstanding) {
   Scenario s = burst_of(3, 2, sched::RouterKind::least_outstanding);
   Fixture f(s);
@@ -74,7 +74,7 @@ TEST(Dispatcher, CountsWhatIsOutstanding) {
   EXPECT_EQ(f.dispatcher.next(kSecond)->replica, second->replica);
 }
 
-// The handle that the replica gave is what a time-out names. One that was refused cannot time out.
+// A time-out states the handle that the replica assigned. An attempt that was refused cannot time out.
 TEST(Dispatcher, NamesTheHandleOfAnAttemptThatTimesOut) {
   Scenario s = burst_of(2, 1, sched::RouterKind::round_robin);
   s.limits.timeout = Seconds(1);
@@ -91,7 +91,7 @@ TEST(Dispatcher, NamesTheHandleOfAnAttemptThatTimesOut) {
   EXPECT_FALSE(f.dispatcher.time_out(kSecond).has_value());
 }
 
-// Only a router that looks at the KV use asks for it, before each choice.
+// The KV use is only updated for a router that reads it, before each of its choices.
 TEST(Dispatcher, BringsTheKvUseUpToDateForTheRouterThatAsks) {
   for (const auto& [router, updates] : {std::pair(sched::RouterKind::least_kv, 3), {sched::RouterKind::prefix, 0}}) {
     const Scenario s = burst_of(3, 2, router);
@@ -111,7 +111,7 @@ TEST(Dispatcher, BringsTheKvUseUpToDateForTheRouterThatAsks) {
   }
 }
 
-// The fleet's only replica dies: what it had fails, and so does what is sent before it serves again.
+// When the only replica fails, its requests fail, and so do those sent before it serves again.
 TEST(Dispatcher, RefusesWhileNoReplicaServes) {
   Scenario s = burst_of(1, 1, sched::RouterKind::round_robin);
   s.workload.load = ConstantRate{10};

@@ -32,7 +32,7 @@ TEST(LoadKinds, EveryLoadHasANameThatFindsItsKindAgain) {
   EXPECT_TRUE(load_kind_named("closed").name.empty());
 }
 
-// 7 clients or requests, 2.5 requests/s or times a trace's rate; a script has no value.
+// 7 clients or requests, 2.5 requests/s, or multiples of a trace's rate; a script has no value.
 TEST(LoadKinds, TheQuantitySaysWhatTheValueCounts) {
   for (const LoadSpec& load : every_load()) {
     const LoadQuantity quantity = kind_of(load).quantity;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loop with replicas whose steps all take the same time, so that everything happens on a grid of instants.
+// The loop with replicas whose steps all take the same time, so that events occur only at multiples of it.
 #include "load/run_loop.h"
 
 #include <gtest/gtest.h>
@@ -17,11 +17,11 @@ namespace {
 
 constexpr Nanos kStep = 1'000'000'000;
 
-// In the order in which they come at equal times.
+// Listed in the order in which the loop must handle simultaneous events.
 enum class Kind : std::uint8_t { step_done, replaced, timed_out, arrived, decided };
 using Happened = std::pair<Nanos, Kind>;
 
-/// `foresees`: next_event() tells when steps end, as in simulated time; otherwise the loop has to wait for them.
+/// If `foresees`, next_event() tells when steps end, as in simulated time; otherwise the loop has to wait for them.
 class GridRunner final : public ReplicaRunner {
  public:
   GridRunner(const Scenario& scenario, bool foresees) : scenario_(scenario), foresees_(foresees) {
@@ -87,7 +87,7 @@ class GridRunner final : public ReplicaRunner {
  private:
   struct Lane {
     std::size_t replica = 0;
-    Nanos end = sched::kNever;  // of the step in flight
+    Nanos end = sched::kNever;  // end of the step in flight
   };
   void put_new() {
     lanes_.push_back({.replica = all_.size()});
@@ -108,7 +108,7 @@ class GridRunner final : public ReplicaRunner {
   Nanos now_ = 0;
 };
 
-// Two requests a second, from 0.5 s on, for one server that takes a second each; clients wait for two seconds.
+// From 0.5 s on, two requests per second for one server that takes a second each; clients wait for two seconds.
 Scenario crowded() {
   Scenario s = sim::testing::base_scenario();
   s.policy.policy = sched::PolicyKind::none;
@@ -119,7 +119,7 @@ Scenario crowded() {
   return s;
 }
 
-// Soon a second server is wanted, at a multiple of half a second, and serves after `start_up`.
+// A second server is soon requested, at a multiple of half a second, and serves after `start_up`.
 Scenario growing(Nanos start_up) {
   Scenario s = crowded();
   s.replicas = 2;
@@ -146,7 +146,7 @@ struct GridRun {
   RunLoop loop;
 };
 
-// Steps end at 1.5, 2.5 … s: with one of the two start-ups the second server serves at such a time.
+// Steps end at 1.5, 2.5 … s: with one of the two start-up times, the second server begins to serve at such a time.
 TEST(RunLoop, OrdersWhatHappensAtOneTime) {
   std::size_t most_kinds = 0;
   for (const Nanos start_up : {kStep, kStep + kStep / 2}) {
@@ -164,7 +164,7 @@ TEST(RunLoop, OrdersWhatHappensAtOneTime) {
   EXPECT_EQ(most_kinds, 5) << "at some instant everything happens";
 }
 
-// Ends that are foreseen and ends that are waited for make the same run.
+// The run is the same whether ends of steps are foreseen or waited for.
 TEST(RunLoop, WaitsForStepsWhoseEndsAreNotKnown) {
   const Scenario s = growing(kStep);
   GridRun foresees(s, true), waits(s, false);
@@ -187,8 +187,8 @@ TEST(RunLoop, BringsStepsToRestWhenItIsStopped) {
   EXPECT_FALSE(run.runner.in_flight());
 }
 
-// Requests of ten tokens come at 1, 2 and 3 s, so that steps end at 2, 3, … 13 s with 1, 2, 3 (eight times), 2 and 1 of
-// them. A step that ends right with the warm-up is measured: eleven steps with 29 rows.
+// Requests of ten tokens arrive at 1, 2 and 3 s. So steps end at 2, 3, … 13 s, with 1, 2, 3 (eight times), 2 and 1
+// requests. A step that ends exactly with the warm-up is measured: eleven steps with 29 rows.
 TEST(RunLoop, MeasuresFromTheStepOnThatEndsWithTheWarmUp) {
   Scenario s = sim::testing::base_scenario();
   s.workload.load = ConstantRate{1};
@@ -203,8 +203,8 @@ TEST(RunLoop, MeasuresFromTheStepOnThatEndsWithTheWarmUp) {
   }
 }
 
-// The one client gives up after three steps, at 4 s, and the engine goes on to the tenth token. During the three steps
-// 0, 16 and 17 tokens are stored; what is stored later belongs to no mean.
+// The only client gives up after three steps, at 4 s, and the engine continues to the tenth token. Before the three
+// steps 0, 16 and 17 tokens are stored; what is stored later must not enter any mean.
 TEST(RunLoop, MeasuresNothingAfterTheLastRequest) {
   Scenario s = sim::testing::base_scenario();
   s.workload.load = ConstantRate{1};
@@ -229,7 +229,7 @@ sched::RunOptions keeping_requests() {
   return options;
 }
 
-// Requests, logs and steps are kept of the first replication; every one of them counts.
+// Requests, logs and steps are kept for the first replication only; the metrics cover all of them.
 TEST(RunReplications, KeepsTheRowsOfTheFirst) {
   Scenario s = crowded();
   s.replications = 3;
@@ -249,7 +249,7 @@ TEST(RunReplications, KeepsTheRowsOfTheFirst) {
   EXPECT_EQ(result.steps_run, 3 * 40) << "one step a request";
 }
 
-// What there was until a device failed is kept, and where the caller does not ask for the failure it is thrown.
+// The results until a device fails are kept. If the caller does not ask for the failure, it is thrown.
 TEST(RunReplications, EndsWithADeviceThatFails) {
   const Scenario s = crowded();
   sched::MetricsCollector out(s.slo, s.warmup, false);

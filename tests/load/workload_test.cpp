@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The generators against their formulas. Seeds are fixed, so that no test fails by chance; the tolerances are those
-// of a test that would fail by chance once in 10,000 seeds.
+// Compares the generators with their formulas. Seeds are fixed, so no test fails by chance; with random seeds, the
+// tolerances would fail once in 10,000.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -94,8 +94,8 @@ TEST(Poisson, CountsPerSecondFollowTheirDistribution) {
 }
 
 TEST(Poisson, GapsAreExponentialAndNotTruncated) {
-  // Mean and standard deviation 1/rate; the standard error of the mean is 1/(rate sqrt(n)). The longest of n gaps is
-  // near ln(n)/rate = 12.2/rate: a truncated generator never gets there.
+  // Mean and standard deviation are 1/rate; the standard error of the mean is 1/(rate sqrt(n)). The longest of n gaps
+  // is near ln(n)/rate = 12.2/rate, which a truncated generator never reaches.
   const auto gaps = gaps_s(all_arrivals(open_loop(Poisson{100}, 200'001)));
   const Sample s = sample_of(gaps);
   EXPECT_NEAR(s.mean, 0.01, kFourSigma * 0.01 / std::sqrt(200'000.0));
@@ -126,7 +126,7 @@ TEST(Poisson, ARateOfNextToNothingComesTooLateRatherThanNever) {
 }
 
 TEST(Constant, DoesNotDrift) {
-  // The i-th of 3 /s comes at i/3 s: the 3,000,000th at exactly 1,000,000 s.
+  // At 3 /s, arrival i is at i/3 s: the 3,000,000th at exactly 1,000,000 s.
   const auto times = all_arrivals(open_loop(ConstantRate{3}, 3'000'000));
   EXPECT_EQ(times.front(), 333'333'333);
   EXPECT_EQ(times.back(), Nanos{1'000'000} * 1'000'000'000);
@@ -140,7 +140,7 @@ TEST(Burst, SendsAllAtZero) {
 TEST(Replay, ScalesTheRateAndEndsWithTheTrace) {
   EXPECT_EQ(all_arrivals(open_loop(TraceReplay{three_rows(), 1}, 0)), (std::vector<Nanos>{0, 1000, 4001}));
   EXPECT_EQ(all_arrivals(open_loop(TraceReplay{three_rows(), 2}, 0)),
-            (std::vector<Nanos>{0, 500, 2001}));  // 2000.5 away from 0
+            (std::vector<Nanos>{0, 500, 2001}));  // 2000.5 rounds away from 0
   EXPECT_EQ(all_arrivals(open_loop(TraceReplay{three_rows(), 1}, 2)).size(), 2U);
 }
 
@@ -158,11 +158,11 @@ TEST(Replay, TakesTheRowsOwnLengthsInOrder) {
   EXPECT_FALSE(workload.next_body().has_value());
 }
 
-// Rows at 0, 1000 and 4001 ns: a mean gap of 2000 ns after the last one the second tile begins, at 6001.
+// Rows at 0, 1000 and 4001 ns: the second tile begins a mean gap of 2000 ns after the last row, at 6001 ns.
 TEST(Replay, OfSeveralTilesGoesOnWithNewSessionsAndPrefixes) {
   WorkloadSpec spec = open_loop(TraceReplay{three_rows(), 1, 2}, 0);
   EXPECT_EQ(all_arrivals(spec), (std::vector<Nanos>{0, 1000, 4001, 6001, 7001, 10002}));
-  EXPECT_EQ(all_arrivals(open_loop(TraceReplay{three_rows(), 2, 2}, 0)).at(3), 3001);  // 3000.5 away from 0
+  EXPECT_EQ(all_arrivals(open_loop(TraceReplay{three_rows(), 2, 2}, 0)).at(3), 3001);  // 3000.5 rounds away from 0
   spec.lengths = TracePairs{};
   Workload workload(spec, 0);
   EXPECT_EQ(workload.planned_requests(), 6);
@@ -181,7 +181,7 @@ TEST(Replay, OfSeveralTilesGoesOnWithNewSessionsAndPrefixes) {
 }
 
 TEST(Replay, ResamplesThePairsOfAnotherTrace) {
-  // A resampled row is a new request of its kind: its session and block ids stay behind. The load still ends the run.
+  // Resampled rows are new requests of the same lengths, without session and block ids. The load still ends the run.
   traces::Trace other = *three_rows();
   other.file = "other";
   WorkloadSpec spec = open_loop(TraceReplay{three_rows(), 1}, 0);
@@ -196,8 +196,8 @@ TEST(Replay, ResamplesThePairsOfAnotherTrace) {
 }
 
 TEST(Lengths, TracePairsAreDrawnTogether) {
-  // Input determines output in the trace, so every drawn pair must be one of its rows, each about a third of the time:
-  // the standard deviation of a count is sqrt(30000 x 1/3 x 2/3) = 82.
+  // In the trace, the input determines the output, so every drawn pair must be one of its rows. Each is drawn about a
+  // third of the time: the standard deviation of a count is sqrt(30000 x 1/3 x 2/3) = 82.
   WorkloadSpec spec;
   spec.lengths = TracePairs{three_rows()};
   Workload workload(spec, 0);
@@ -223,7 +223,7 @@ TEST(Lengths, GeometricHasItsExactMeanAndVariance) {
 }
 
 TEST(Lengths, LognormalIsGivenByItsOwnMeanAndVariation) {
-  // Rounding to whole tokens adds a variance of 1/12, nothing beside 500^2. cv 0.5: excess kurtosis is 5.1.
+  // Rounding to whole tokens adds a variance of 1/12, negligible against 500^2. With cv 0.5 the excess kurtosis is 5.1.
   const Sample s = sample_of(lengths_of({LengthFamily::lognormal, 1000, 0.5, 1, 0}, 400'000));
   EXPECT_NEAR(s.mean, 1000, kFourSigma * 500 / std::sqrt(400'000.0));
   EXPECT_NEAR(std::sqrt(s.variance), 500, kFourSigma * 500 * std::sqrt(7.1 / 400'000) / 2);
@@ -249,8 +249,8 @@ TEST(Workload, DependsOnSeedAndReplicationOnly) {
 }
 
 TEST(Workload, TheNumbersAreThoseOfEveryMachine) {
-  // Computed apart from this code: Philox4x64-10 and the formulas of docs/traces.md in 20 lines of Python. A change
-  // here means that old results can no longer be reproduced.
+  // Computed independently of this code: Philox4x64-10 and the formulas of docs/traces.md in 20 lines of Python. If
+  // these values change, old results can no longer be reproduced.
   WorkloadSpec spec = open_loop(Poisson{5}, 3);
   EXPECT_EQ(all_arrivals(spec), (std::vector<Nanos>{63399600, 265795722, 300128318}));
   spec.lengths = IndependentLengths{LengthDistribution{LengthFamily::lognormal, 500, 1, 1, 0},
@@ -262,7 +262,7 @@ TEST(Workload, TheNumbersAreThoseOfEveryMachine) {
 }
 
 TEST(Workload, RunsThatDifferInLoadShareTheirNumbers) {
-  // Twice the rate halves every gap, and the bodies stay the same.
+  // Twice the rate halves every gap; lengths stay the same.
   const auto slow = all_arrivals(open_loop(Poisson{5}, 100)), fast = all_arrivals(open_loop(Poisson{10}, 100));
   for (std::size_t i = 0; i < slow.size(); ++i)
     EXPECT_NEAR(static_cast<double>(slow[i]), 2.0 * static_cast<double>(fast[i]), 2.0);
@@ -283,8 +283,8 @@ std::vector<int> drifted_outputs(const WorkloadSpec& spec, const OutputDrift& dr
   return outputs;
 }
 
-// An even distribution with a coefficient of variation of 2 % is 3.46 % wide on either side: 1024 ± 35.5 tokens. Pairs
-// make up for each other, and the last of an odd number keeps its length, so that the sum is that of equal requests.
+// A uniform distribution with a coefficient of variation of 2 % extends 3.46 % to either side: 1024 ± 35.5 tokens.
+// Pairs compensate each other, and the last of an odd number keeps its length: the sum is that of equal requests.
 TEST(Workload, ADriftSpreadsEqualOutputsAndKeepsTheirSum) {
   WorkloadSpec spec = open_loop(ClosedLoop{8}, 2001);
   spec.lengths = IndependentLengths{FixedLength{100}, FixedLength{1024}};
@@ -301,7 +301,7 @@ TEST(Workload, ADriftSpreadsEqualOutputsAndKeepsTheirSum) {
   EXPECT_EQ(outputs, drifted_outputs(spec, {.cv = 0.02, .longest = 0}));
 }
 
-// 20 tokens ± 0.69: short answers drift by one token now and then instead of never.
+// 20 tokens ± 0.69: short answers drift by one token now and then, instead of never.
 TEST(Workload, ShortOutputsDriftToo) {
   WorkloadSpec spec = open_loop(ClosedLoop{8}, 400);
   spec.lengths = IndependentLengths{FixedLength{100}, FixedLength{20}};
@@ -312,19 +312,19 @@ TEST(Workload, ShortOutputsDriftToo) {
   for (const int output : drifted_outputs(spec, {.cv = 0.02, .longest = 0})) EXPECT_EQ(output, 1);
 }
 
-// A request that fills the context is not made longer: a server would refuse it.
+// A request that fills the context is not made longer, because a server would refuse it.
 TEST(Workload, ADriftMakesNoRequestLongerThanFits) {
   WorkloadSpec spec = open_loop(ClosedLoop{8}, 400);
   spec.lengths = IndependentLengths{FixedLength{3072}, FixedLength{1024}};
   for (const int output : drifted_outputs(spec, {.cv = 0.02, .longest = 4096})) EXPECT_LE(output, 1024);
-  spec.lengths = IndependentLengths{FixedLength{5000}, FixedLength{1024}};  // too long already: refused as it is
+  spec.lengths = IndependentLengths{FixedLength{5000}, FixedLength{1024}};  // already too long: refused as it is
   for (const int output : drifted_outputs(spec, {.cv = 0.02, .longest = 4096})) EXPECT_LE(output, 1024);
 }
 
 TEST(Workload, EndsAfterItsRequestsOrItsDuration) {
   WorkloadSpec spec = open_loop(ConstantRate{2}, 0);
   spec.duration = Seconds(3);
-  EXPECT_EQ(all_arrivals(spec).size(), 6U);  // 0.5, 1, … 3 s: the end belongs to the run
+  EXPECT_EQ(all_arrivals(spec).size(), 6U);  // 0.5, 1, … 3 s: an arrival at the end belongs to the run
   Workload closed(open_loop(ClosedLoop{2}, 5), 0);
   EXPECT_EQ(closed.planned_requests(), 5);
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(closed.next_body().has_value());
@@ -343,7 +343,7 @@ TEST(Workload, JumpStartSendsThreeIdenticalRequestsAClient) {
 }
 
 TEST(Workload, PrefixGroupsShareWholeBlocksOnly) {
-  // 50 shared tokens are 3 whole blocks of 16; two requests share all of them or none.
+  // 50 shared tokens are 3 whole blocks of 16; two requests share all of these blocks or none.
   WorkloadSpec spec;
   spec.lengths = IndependentLengths{FixedLength{100}, FixedLength{1}};
   spec.prefix = {2, 50};

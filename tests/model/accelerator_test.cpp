@@ -20,8 +20,8 @@ TEST(MatmulPeak, WeightOnlyTypesComputeInSixteenBits) {
   EXPECT_EQ(matmul_peak(a100, DType::fp16).value, 312e12);
   EXPECT_EQ(matmul_peak(a100, DType::int4).value, 312e12);
   EXPECT_EQ(matmul_peak(a100, DType::int8).value, 312e12);
-  EXPECT_EQ(matmul_peak(a100, DType::fp8).value, 312e12);  // no fp8 units
-  EXPECT_EQ(matmul_peak(a100, DType::fp32).value, 0);      // not known
+  EXPECT_EQ(matmul_peak(a100, DType::fp8).value, 312e12);  // it has no fp8 units
+  EXPECT_EQ(matmul_peak(a100, DType::fp32).value, 0);      // unknown
 }
 
 TEST(MatmulPeak, FourBitFloatsNeedUnitsOfTheirOwn) {
@@ -29,7 +29,7 @@ TEST(MatmulPeak, FourBitFloatsNeedUnitsOfTheirOwn) {
   EXPECT_EQ(matmul_peak(a, DType::nvfp4).value, 312e12);
   a.fp4 = FlopsPerSecond(1248e12);
   EXPECT_EQ(matmul_peak(a, DType::nvfp4).value, 1248e12);
-  EXPECT_EQ(matmul_peak(a, DType::mxfp4).value, 312e12);  // weights only
+  EXPECT_EQ(matmul_peak(a, DType::mxfp4).value, 312e12);  // the type is for weights only
 }
 
 TEST(MatmulPeak, TypesAreNotSubstitutedOnAGpuButOnACpu) {
@@ -77,7 +77,7 @@ TEST(ValidateCoefficients, RefusesMalformedGridsAndFasterThanMemory) {
   EXPECT_THAT(with({{}, {}, {}}), HasSubstr("empty"));
   // 2^25 weights are 67 MB: 140 us at efficiency 0.8. exp(-0.5) of it is faster than 600 GB/s ...
   EXPECT_THAT(with({{0}, {25}, {-0.5}}), HasSubstr("of the specified bandwidth"));
-  // ... but 2 MB fit the cache.
+  // ... but 2 MB fit in the cache.
   EXPECT_THAT(with({{0}, {20}, {-0.5}}), IsEmpty());
 }
 
@@ -101,7 +101,7 @@ TEST(Residual, IsBilinearAndConstantOutside) {
   EXPECT_DOUBLE_EQ(residual_at(table, 9, 0), 2);
 }
 
-// A kind that was measured by itself has its own price; the others keep that of the class.
+// A pointwise op that was measured separately has its own price; the others keep the price of the class.
 TEST(PointwiseKinds, AreAPriceOfTheirOwn) {
   Deployment d;
   d.shape = shape_named("llama-2-7b");
@@ -117,7 +117,7 @@ TEST(PointwiseKinds, AreAPriceOfTheirOwn) {
   EXPECT_DOUBLE_EQ(pricer.price(op).total(), as_class);
 }
 
-// Its table is by rows and width: an op without k is not one of k = 0.
+// Its table is by rows and width. An op without k must not be looked up as one with k = 0.
 TEST(PointwiseKinds, HaveATableByRowsAndWidth) {
   Deployment d;
   d.shape = shape_named("llama-2-7b");

@@ -28,12 +28,12 @@ TEST(AllReduce, RanksTakeTheNextLargerCurve) {
   EXPECT_NEAR(micros(link, 0, 2), 2, 1e-9);
   EXPECT_NEAR(micros(link, 0, 3), 4, 1e-9);
   EXPECT_NEAR(micros(link, 0, 6), 8, 1e-9);
-  EXPECT_GT(micros(link, 0, 16), 8);  // beyond the measurements it grows as the prior does
+  EXPECT_GT(micros(link, 0, 16), 8);  // beyond the measured ranks it grows as the prior does
 }
 
-// NCCL on A100 NVSwitch by bytes (8 KiB, 2 MiB, 64 MiB) and on L40S over PCIe; the prior uses none of these figures
-// but the PCIe bandwidth of two GPUs. Ends of the range within 35 %; between them, where NCCL changes protocols and its
-// channels fill up, within a factor of two.
+// NCCL on A100 with NVSwitch for 8 KiB, 2 MiB and 64 MiB, and on L40S over PCIe. The prior uses none of these figures
+// except the PCIe bandwidth of two GPUs. The ends of the range agree within 35 %; in between, where NCCL changes
+// protocols and its channels fill up, within a factor of two.
 TEST(AllReduce, PriorIsNearNcclOnNvswitch) {
   const Interconnect link = nvswitch_a100();
   const double measured[][4] = {{2, 11.0, 47.6, 392}, {4, 14.7, 46.2, 544}, {8, 21.3, 53.7, 595}};
@@ -49,7 +49,7 @@ TEST(AllReduce, PriorOverPcieCollapsesWithTheNumberOfRanks) {
   const Interconnect link = pcie_gen4();
   EXPECT_NEAR(micros(link, 8192, 2) / 8.1, 1, 0.3);
   EXPECT_NEAR(micros(link, 67108864, 2) / 3359, 1, 0.1);
-  // The measured four and eight L40S (19.7 and 55.4 ms) cross sockets: a pessimistic case that the prior stays below.
+  // The measured groups of four and eight L40S (19.7 and 55.4 ms) cross sockets: a pessimistic case, above the prior.
   EXPECT_GT(micros(link, 67108864, 4), 2.5 * micros(link, 67108864, 2));
   EXPECT_LT(micros(link, 67108864, 4), 19699);
   EXPECT_GT(micros(link, 67108864, 8), 2.1 * micros(link, 67108864, 4));
@@ -66,8 +66,8 @@ TEST(AllReduce, GrowsWithBytesAndRanks) {
   }
 }
 
-// vLLM's kernel on eight B200: 8.6, 9.4 us at 64 and 128 KiB, then 25.8 and 26.2 at 256 and 512 KiB, where its two-shot
-// algorithm begins. Up to there the one-shot one goes on by 0.8 us per 64 KiB.
+// vLLM's kernel on eight B200 takes 8.6 and 9.4 us at 64 and 128 KiB. At 256 and 512 KiB it takes 25.8 and 26.2 us,
+// because its two-shot algorithm begins there. Before, the time of the one-shot algorithm grows by 0.8 us per 64 KiB.
 TEST(AllReduce, AnAlgorithmGoesOnToTheSizeWhereTheNextBegins) {
   Interconnect link;
   const auto point = [](double kib, double us) { return AllReducePoint{Bytes(kib * 1024), Seconds(us * 1e-6)}; };
@@ -76,11 +76,11 @@ TEST(AllReduce, AnAlgorithmGoesOnToTheSizeWhereTheNextBegins) {
   EXPECT_NEAR(micros(link, 192 * 1024, 8), 10.2, 1e-9);
   EXPECT_NEAR(micros(link, 256 * 1024 - 1, 8), 11.0, 1e-3);
   EXPECT_NEAR(micros(link, 256 * 1024, 8), 25.8, 1e-9);
-  EXPECT_NEAR(micros(link, 384 * 1024, 8), 26.0, 1e-9);  // no break: a straight line
-  EXPECT_NEAR(micros(link, 768 * 1024, 8), 38.1, 1e-9);  // nothing is known of how it goes on: a straight line
+  EXPECT_NEAR(micros(link, 384 * 1024, 8), 26.0, 1e-9);  // no jump: linear
+  EXPECT_NEAR(micros(link, 768 * 1024, 8), 38.1, 1e-9);  // unknown how it continues: linear
 }
 
-// Where time becomes proportional to the size it rises as clearly, and goes on rising.
+// When time becomes proportional to the size, it rises just as clearly, but continues to rise.
 TEST(AllReduce, ARiseThatGoesOnIsNoSwitch) {
   Interconnect link;
   link.all_reduce = {{.ranks = 2,

@@ -33,7 +33,7 @@ LlmShape falcon(std::int32_t kv_heads, bool parallel) {
   return s;
 }
 
-// transformers' activations.py: gelu is exact; new, fast, accurate and pytorch_tanh are one approximation.
+// In transformers' activations.py, gelu is exact; new, fast, accurate and pytorch_tanh are the same approximation.
 TEST(Architecture, ActivationsGoByManyNames) {
   for (const char* const tanh : {"gelu_new", "gelu_fast", "gelu_accurate", "gelu_pytorch_tanh", "gelu_tanh"})
     EXPECT_EQ(activation_from_name(tanh), Activation::gelu_tanh) << tanh;
@@ -65,7 +65,7 @@ TEST(Architecture, FamiliesHaveTheirConstants) {
   EXPECT_TRUE(o.attention_out_bias && o.mlp_bias && !o.lm_head_bias);
 }
 
-// Qwen2 has biases of Q, K and V alone; Llama's and Qwen3's flag is for the output too; Falcon's for every matrix.
+// Qwen2 has biases only for Q, K and V; Llama's and Qwen3's flag also covers the output; Falcon's every matrix.
 TEST(Architecture, WhatABiasFlagCoversDependsOnTheFamily) {
   for (const auto& [family, out, mlp] :
        {std::tuple{"qwen2", false, false}, {"llama", true, false}, {"qwen3", true, false}, {"falcon", true, true}}) {
@@ -77,7 +77,7 @@ TEST(Architecture, WhatABiasFlagCoversDependsOnTheFamily) {
   }
 }
 
-// 7B has one norm for attention and MLP; the new decoder and sequential sublayers have two, whatever the KV heads.
+// 7B has one norm for attention and MLP. The new decoder and sequential sublayers have two, with any KV heads.
 TEST(Architecture, FalconSharesItsNormOnlySideBySide) {
   EXPECT_EQ(norms_per_layer(falcon(1, true)), 1);
   EXPECT_EQ(norms_per_layer(falcon(2, true)), 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Properties that must hold for every model, device and engine, on random ones.
+// Properties that must hold for every model, device and engine, tested on random ones.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -20,7 +20,7 @@ constexpr double kRounding = 1e-12;
 double real_in(double low, double high) { return low + (high - low) * *rc::gen::inRange(0, 10001) / 10000.0; }
 std::int64_t whole_in(std::int64_t low, std::int64_t high) { return *rc::gen::inRange(low, high + 1); }
 
-// Any table of ratios, however absurd: ForwardCost must keep to its contract.
+// Returns a random table of ratios, however absurd: ForwardCost must satisfy its contract.
 std::shared_ptr<const ResidualTable> any_residual(double reach) {
   ResidualTable table;
   for (double x = real_in(0, 1), n = 0; n < 3; ++n, x += real_in(0.5, 3)) table.x.push_back(x);
@@ -104,7 +104,7 @@ RC_GTEST_PROP(CostProperties, DecodeIsMonotoneInRows, ()) {
   RC_ASSERT(more >= fewer * (1 - kRounding));
 }
 
-// A whole step has slack that would hide a layer below its bound, so the slice is looked at alone.
+// A whole step has slack that would hide a layer below its bound, so the slice is tested by itself.
 RC_GTEST_PROP(CostProperties, NoLayerReadsItsCacheFasterThanMemoryBetweenGridPoints, ()) {
   AffineTime affine{real_in(0.1e-6, 20e-6), real_in(0.1e-9, 10e-9), 0};
   affine.bound_slope = affine.slope * real_in(0.2, 1);
@@ -142,7 +142,7 @@ RC_GTEST_PROP(CostProperties, PartsAreTimesAndOneRankReducesNothing, ()) {
   if (d.tp == 1 && d.pp == 1) RC_ASSERT(mixed.allreduce == 0.0);
 }
 
-// forward() itself aborts when the bound is violated; here it is computed again from the op list.
+// forward() aborts if the bound is violated; here the bound is computed independently from the op list.
 RC_GTEST_PROP(CostProperties, NoStepIsFasterThanItsBytes, ()) {
   const Deployment d = any_deployment_with_residuals();
   ForwardCost cost(d.inputs());

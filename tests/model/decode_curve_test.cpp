@@ -55,7 +55,7 @@ TEST(DecodeCurve, IsSmoothBetweenKinksAndContinuousAtThem) {
   for (double kink = curve.next_kink(0); kink < kInfinity; kink = curve.next_kink(kink)) {
     EXPECT_NEAR(curve.time(kink * (1 - 1e-12), 0) / curve.time(kink, 0), 1, 1e-11);
   }
-  // Three-point Gauss quadrature on half a segment agrees with summing the steps: no hidden kink.
+  // Three-point Gauss quadrature over half a segment agrees with the sum of the steps, so there is no hidden kink.
   const double from = 8 * 600, steps = 400;
   double sum = 0, integral = 0;
   for (int i = 0; i < int(steps); ++i) sum += curve.time(from + 8 * (i + 0.5), 0);
@@ -90,7 +90,7 @@ TEST(DecodeResidualSlice, RaisesTimesThatWouldFallOrBeatTheMemory) {
       EXPECT_GE(knots[i].time, knots[i - 1].time);
     }
   }
-  // A table that asks for neither is left alone.
+  // A table that needs neither change is kept as it is.
   const ResidualTable mild{{0}, {8, 10, 12, 14}, {0.3, 0.2, 0.1, 0.05}};
   const auto kept = decode_residual_slice(mild, 1, affine);
   for (std::size_t i = 0; i < kept.size(); ++i) {
@@ -98,8 +98,8 @@ TEST(DecodeResidualSlice, RaisesTimesThatWouldFallOrBeatTheMemory) {
   }
 }
 
-// A first measurement that took e times as long is lowered to the longer of the next two, 5 us + 128 ns, and raises the
-// second, 5 us + 16 ns, no further than that; the others stay.
+// A first measurement that took e times as long is lowered to the larger of the next two, 5 us + 128 ns. It then raises
+// the second, 5 us + 16 ns, only up to that value; the others stay.
 TEST(DecodeResidualSlice, ASlowMeasurementStaysAlone) {
   const AffineTime affine{5e-6, 1e-9, 0.8e-9};
   const ResidualTable disturbed{{0}, {1, 4, 7, 10}, {1.0, 0, 0, 0}};

@@ -20,18 +20,18 @@ double decode_seconds(const Deployment& d, std::int64_t rows, double context) {
 }
 
 TEST(ForwardCost, WeightReadBoundsOfTheJumpStartPost) {
-  // 13.48 GB over 600 and 1555 GB/s: 22.5 and 8.7 ms (embeddings are gathered: 0.26 GB less are read).
+  // 13.48 GB at 600 and 1555 GB/s take 22.5 and 8.7 ms (embeddings are gathered, so 0.26 GB less are read).
   Deployment d{.shape = shape_named("llama-2-7b"), .accelerator = a10g()};
   EXPECT_NEAR(1e3 * decode_seconds(d, 1, 1), 22.5, 0.6);
   d.accelerator = a100_40();
   EXPECT_NEAR(1e3 * decode_seconds(d, 1, 1), 8.7, 0.25);
-  d.tp = 8;  // 1.1 ms, and 66 all-reduces of some 16 us
+  d.tp = 8;  // 1.1 ms, and 66 all-reduces of about 16 us
   EXPECT_NEAR(1e3 * decode_seconds(d, 1, 1), 1.1 + 66 * 0.015, 0.15);
 }
 
 TEST(ForwardCost, BatchOneDecodeIsInTheMeasuredRange) {
-  // Measured with TGI: 33 ms on an A10G, 16 ms on an A100. Device time with efficiencies of 0.8 must leave room for the
-  // host, and the host of TGI's order must not double it.
+  // Measured with TGI: 33 ms on an A10G, 16 ms on an A100. Device time with efficiencies of 0.8 must leave time for the
+  // host, and a host time like TGI's must not double it.
   Deployment d{.shape = shape_named("llama-2-7b"), .accelerator = with_efficiencies(a10g())};
   EXPECT_GT(decode_seconds(d, 1, 512), 27e-3);
   EXPECT_LT(decode_seconds(d, 1, 512), 33e-3);
@@ -56,7 +56,7 @@ TEST(ForwardCost, PureDecodeIsTheCurveToTheLastBit) {
   }
 }
 
-// The list priced op by op: what forward() must come to.
+// Prices the op list op by op; forward() must give the same total.
 double priced_list(const Deployment& d, const ForwardWork& work) {
   const OpPricer pricer(d.inputs());
   const OpList list = make_op_list({.shape = &d.shape,
@@ -140,8 +140,8 @@ TEST(ForwardCost, HostTermsCountLayersSequencesAndRanks) {
 }
 
 TEST(ForwardCost, HostTimeOfOpsCountsTheListAndGrowsWithTheRanks) {
-  // A decode step of Llama 2 7B runs, a layer, 2 norms, qkv, rotation, attention, output, up, activation, down: 9; with
-  // TP two all-reduces more. Around the layers: embed, norm, head, sample: 4; with TP two exchanges more.
+  // A layer of a decode step of Llama 2 7B runs 2 norms, qkv, rotation, attention, output, up, activation and down: 9;
+  // with TP two all-reduces more. Outside the layers: embed, norm, head, sample: 4; with TP two exchanges more.
   Deployment d{.shape = shape_named("llama-2-7b")};
   d.engine = ideal_engine();
   d.engine.overlap = HostOverlap::none;
@@ -158,7 +158,7 @@ TEST(ForwardCost, PromptTokensCostHostTimeOnFurtherRanks) {
   d.engine = ideal_engine();
   d.engine.overlap = HostOverlap::none;
   d.engine.host_prompt_rank = Seconds(1);
-  d.engine.host_rank_growth = 0.5;  // not of this term
+  d.engine.host_rank_growth = 0.5;  // does not affect this term
   d.tp = 4;
   const PrefillSpan span{20, 0};
   ForwardWork work = decode_work(d.shape, 3, 100);
@@ -167,7 +167,7 @@ TEST(ForwardCost, PromptTokensCostHostTimeOnFurtherRanks) {
   EXPECT_NEAR(ForwardCost(d.inputs()).forward(work).host, 20 * 3, 1e-9);
 }
 
-// Launches of a third of the device's time hide behind it; output comes on top, in decode steps and in prefills.
+// Launches of a third of the device's time are hidden behind it. Output time is added, also in prefills.
 TEST(ForwardCost, SerialOutputIsNotHidden) {
   Deployment d{.shape = shape_named("llama-2-7b")};
   d.engine = ideal_engine();
@@ -184,8 +184,8 @@ TEST(ForwardCost, SerialOutputIsNotHidden) {
   EXPECT_NEAR(ForwardCost(d.inputs()).forward(work).host, 0.75 * device, 1e-12);
 }
 
-// One thread block reads a head's 2 * 128 * 2 bytes a token: 10 000 tokens at 5.12 GB/s are 1 ms a layer, whatever the
-// TP degree, and for few sequences whatever the batch; 32 layers. Without the limit the memory decides.
+// One thread block reads a head's 2 * 128 * 2 bytes per token: 10 000 tokens at 5.12 GB/s take 1 ms per layer. For few
+// sequences this holds for any TP degree and batch; there are 32 layers. Without the limit, memory decides.
 TEST(ForwardCost, AThreadBlockAHeadLimitsAttentionOfFewSequences) {
   Deployment d{.shape = shape_named("llama-2-7b"), .accelerator = a100_40()};
   const double free = decode_seconds(d, 1, 10000) - decode_seconds(d, 1, 1);
@@ -196,7 +196,7 @@ TEST(ForwardCost, AThreadBlockAHeadLimitsAttentionOfFewSequences) {
   EXPECT_NEAR(decode_seconds(d, 2, 10000) - decode_seconds(d, 2, 1), limited, 0.1 * limited);
   d.tp = 8;
   EXPECT_NEAR(decode_seconds(d, 1, 10000) - decode_seconds(d, 1, 1), 0.032, 0.001);
-  d.tp = 1;  // many sequences: the memory again
+  d.tp = 1;  // with many sequences, memory decides again
   const double many = decode_seconds(d, 64, 10000) - decode_seconds(d, 64, 1);
   d.engine.attention_stream = BytesPerSecond(0);
   EXPECT_NEAR(many, decode_seconds(d, 64, 10000) - decode_seconds(d, 64, 1), 0.01 * many);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is written is read again, and nothing else is: every way in which a file of measured kernels can be wrong is
-// named.
+// A file is read as it was written, and no other file is accepted: every way in which a file of measured kernels can be
+// wrong is reported.
 #include "model/kernel_file.h"
 
 #include <gmock/gmock.h>
@@ -64,7 +64,7 @@ TEST(KernelFile, RefusesWhatIsNoneOrOfAnotherVersion) {
   const std::string text = folder.write(std::string("efficiency: yes, please, a whole lot of it"));
   EXPECT_THAT(problem_of([&] { KernelFile{text}; }), HasSubstr("is no file of measured kernels"));
   std::string bytes = kernel_file_bytes({"test", "", ""}, {square_table()});
-  for (const int version : {1, 3}) {  // 1 had no caches
+  for (const int version : {1, 3}) {  // version 1 had no caches
     bytes[8] = static_cast<char>(version);
     const std::string other = folder.write(bytes);
     EXPECT_THAT(problem_of([&] { KernelFile{other}; }), HasSubstr(other + ": is version " + std::to_string(version) +
@@ -72,7 +72,7 @@ TEST(KernelFile, RefusesWhatIsNoneOrOfAnotherVersion) {
   }
 }
 
-// Whichever byte is changed, wherever the file ends: opening it or asking for its table says so, by file and table.
+// Whichever byte changes, wherever the file ends: opening it or asking for the table fails, with file and table.
 TEST(KernelFile, RefusesDamageWhereverItIs) {
   const KernelFolder folder;
   const std::string good = kernel_file_bytes({"test", "s", "d"}, {square_table()});
@@ -93,7 +93,7 @@ TEST(KernelFile, RefusesDamageWhereverItIs) {
   EXPECT_THAT(problem(last), HasSubstr("table gemm bfloat16 (test): is damaged: its checksum is wrong"));
 }
 
-// Checksums that fit do not make numbers right.
+// Matching checksums do not make numbers valid.
 TEST(KernelFile, RefusesNumbersThatCannotBe) {
   KernelTable t = square_table();
   t.coefficients.memory_efficiency = std::nan("");
@@ -116,7 +116,7 @@ TEST(KernelFile, RefusesNumbersThatCannotBe) {
   EXPECT_THAT(problem_of_table(t), HasSubstr("type 'fp3' is not known"));
 }
 
-// Of two kernels for the same products the larger table counts, unless only the other one knows the shape.
+// Of two kernels for the same products the larger table is used, unless only the other one has the shape.
 TEST(KernelFile, FindsTheKernelThatKnowsTheShape) {
   const KernelFolder folder;
   KernelTable few = square_table();
@@ -138,7 +138,7 @@ TEST(MeasuredKernel, LaysAttentionOutByBatchAndContext) {
   EXPECT_NEAR(grid->log_ratio[0], 0.2, 1e-6);
   EXPECT_NEAR(grid->log_ratio[2], 0.3, 0.02);  // two sequences lie halfway between one and four
   EXPECT_NEAR(grid->log_ratio[5], 0.3, 1e-6);
-  EXPECT_EQ(kernel.grid(8, 8, 64), grid);  // made once
+  EXPECT_EQ(kernel.grid(8, 8, 64), grid);  // computed only once
 }
 
 }  // namespace

@@ -21,18 +21,18 @@ TEST(KernelInterpolation, MeasuredShapesKeepTheirRows) {
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(row.log_ratio[i], static_cast<double>(table.at(1, i)));
 }
 
-// 2048 lies midway between 1024 and 4096 in the logarithm; a square's centre weighs its corners alike.
+// 2048 is midway between 1024 and 4096 in the logarithm; at the centre of a square, all corners have the same weight.
 TEST(KernelInterpolation, TheCentreOfASquareIsTheMeanOfItsCorners) {
   const KernelTable table = square_table();
   const KernelRow row = KernelInterpolation(table).row({2048, 2048});
   EXPECT_FALSE(row.measured);
-  EXPECT_NEAR(row.log_ratio[0], 0, 1e-6);  // of 0.1, 0.1, -0.1, -0.1
+  EXPECT_NEAR(row.log_ratio[0], 0, 1e-6);  // mean of 0.1, 0.1, -0.1, -0.1
   EXPECT_NEAR(row.log_ratio[1], 0.1, 1e-6);
-  EXPECT_GT(row.log_ratio[2], 0.1);  // the corner without a measurement has no say: between 0.1 and 0.3
+  EXPECT_GT(row.log_ratio[2], 0.1);  // the corner without a measurement does not count: between 0.1 and 0.3
   EXPECT_LT(row.log_ratio[2], 0.3);
 }
 
-// A measured shape's gap is filled by the others, not by its own neighbours along the columns.
+// A gap in a measured shape is filled from other shapes, not from the neighbouring columns of the same shape.
 TEST(KernelInterpolation, FillsGapsOfMeasuredShapesFromOtherShapes) {
   const KernelTable table = square_table();
   const KernelRow row = KernelInterpolation(table).row({4096, 1024});
@@ -60,7 +60,7 @@ TEST(KernelInterpolation, OutsideIsMoreThanADoublingAndAHalfBeyondTheShapes) {
   EXPECT_TRUE(KernelInterpolation(attention).is_outside({2, 8, 8, 128}));  // attention has no margin
 }
 
-// Weights of ordinary kriging sum to one, so a constant stays the constant anywhere.
+// The weights of ordinary kriging sum to one, so a constant stays constant everywhere.
 RC_GTEST_PROP(KernelInterpolationProperties, AConstantStaysAConstant, ()) {
   KernelTable table = square_table();
   const float value = 0.01F * static_cast<float>(*rc::gen::inRange(-100, 100));
@@ -89,18 +89,18 @@ TEST(KernelWork, CountsWhatTheOpListCounts) {
   EXPECT_EQ(gemm.passing, 8.0 * (512 + 256) * 2);
   // 4 sequences of 100 tokens each, 8 heads over 2 KV heads of 64, cache in 8 bits.
   const KernelWork decode = kernel_work(KernelOp::decode_attention, {4, 8, 2, 64}, 100, 1);
-  EXPECT_EQ(decode.flops, 4.0 * (4 * 8 * 64 * 100));  // q k and p v: 2 flops each
+  EXPECT_EQ(decode.flops, 4.0 * (4 * 8 * 64 * 100));  // q k and p v have 2 flops each
   EXPECT_EQ(decode.stored, 4.0 * 2 * (2 * 64) * 100);
   // Causal: token i attends to i tokens.
   EXPECT_EQ(kernel_work(KernelOp::prefill_attention, {1, 8, 8, 64}, 3, 2).flops, 4.0 * 8 * 64 * (1 + 2 + 3));
-  // One token reaches exactly its experts; very many reach all.
+  // One token reaches exactly its own experts; very many tokens reach all.
   const KernelKey experts{64, 32, 2, 8, 0, 1, 1};
   EXPECT_NEAR(kernel_work(KernelOp::moe, experts, 1, 2).stored, 2.0 * 3 * 64 * 32 * 2, 1e-6);
   EXPECT_NEAR(kernel_work(KernelOp::moe, experts, 1e4, 2).stored, 8.0 * 3 * 64 * 32 * 2, 1e-6);
 }
 
-// What fits is found, whole. Beyond, h = exp(-L (1 - h)): the equation of a branching process that dies out, whose
-// published values are 0.4172 for L = 1.5 and 0.2032 for L = 2.
+// Data that fit the cache are found completely. Beyond that, h = exp(-L (1 - h)), the equation for the extinction of a
+// branching process. Published values are 0.4172 for L = 1.5 and 0.2032 for L = 2.
 TEST(CacheHits, FallFastBeyondTheCache) {
   const WarmCache cache{Bytes(50e6), 3};
   EXPECT_EQ(cache_hits(cache, Bytes(0)), 1);
@@ -111,8 +111,8 @@ TEST(CacheHits, FallFastBeyondTheCache) {
   EXPECT_LT(cache_hits(cache, Bytes(1e9)), 1e-6);
 }
 
-// 40 MB stored at 1 TB/s take 40 us; a third of that from a cache that holds them; activations pass at the memory's
-// rate.
+// 40 MB of stored data take 40 us at 1 TB/s, and a third of that if a cache holds them; activations pass at the rate of
+// the memory.
 TEST(KernelRoofline, ReadsWhatTheCacheHoldsFaster) {
   const OpCoefficients memory_alone{
       .compute_efficiency = 1, .memory_efficiency = 1, .p = 3, .t0 = Seconds(0), .residual = nullptr};
@@ -123,10 +123,10 @@ TEST(KernelRoofline, ReadsWhatTheCacheHoldsFaster) {
   const WarmCache cache{Bytes(50e6), 3};
   EXPECT_NEAR(time(40e6, {}), 42e-6, 1e-12);
   EXPECT_NEAR(time(40e6, cache), (40.0 / 3 + 2) * 1e-6, 1e-12);
-  EXPECT_NEAR(time(98e6, cache), (98 * (1 - 0.2032 * 2 / 3) + 2) * 1e-6, 1e-8);  // 100 MB in all: two caches
+  EXPECT_NEAR(time(98e6, cache), (98 * (1 - 0.2032 * 2 / 3) + 2) * 1e-6, 1e-8);  // 100 MB in total are twice the cache
 }
 
-// A chunk costs what it adds to the whole, and its own launch.
+// A chunk costs what it adds to the whole prefill, plus its own launch.
 TEST(ChunkTime, IsTheDifferenceOfTwoWholePrefills) {
   EXPECT_DOUBLE_EQ(chunk_time(10e-6, 100e-6, 40e-6), 70e-6);
   EXPECT_DOUBLE_EQ(chunk_time(10e-6, 40e-6, 50e-6), 10e-6);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small table of measured kernels, and a file of one in a folder of the test's own.
+// A small table of measured kernels, and a file with it in the test's own folder.
 #pragma once
 
 #include <limits>
@@ -14,7 +14,7 @@ namespace plimsoll::model {
 
 inline constexpr float kNotMeasured = std::numeric_limits<float>::quiet_NaN();
 
-/// Products of four shapes at the corners of a square (1024 and 4096 in n and k) and rows 1, 16, 256.
+/// Products of four shapes, at the corners of a square (1024 and 4096 in n and k), with 1, 16 and 256 rows.
 inline KernelTable square_table() {
   KernelTable t;
   t.op = KernelOp::gemm;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an engine's way of running a step changes of its kernels: replayed graphs, norms inside all-reduces, fused
-// quantisation, kernels of its own, and a streaming thread beside the step.
+// How the way in which an engine runs a step affects its kernels. Covers replayed graphs, norms inside all-reduces,
+// fused quantisation, own kernels, and a streaming thread beside the step.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ double decode_seconds(const Deployment& d, std::int64_t rows = 4) {
   return ForwardCost(d.inputs()).forward(decode_work(d.shape, rows, 100)).total();
 }
 
-// 32 layers of 4 products, 4 pointwise ops and attention; before them the embedding, behind them norm, head, sampling.
+// 32 layers of 4 products, 4 pointwise ops and attention; before them embedding, after them norm, head, sampling.
 TEST(GraphReplay, SavesTheGapOfEveryKernelAndTheFixedTimeOfPointwiseOnes) {
   constexpr double kKernels = 32 * 9 + 4, kPointwise = 32 * 4 + 3;
   Deployment d = llama();
@@ -55,7 +55,7 @@ TEST(GraphReplay, LeavesEagerStepsAlone) {
   EXPECT_EQ(decode, decode_seconds(d));
 }
 
-// Two all-reduces a layer swallow the two norms behind them: what remains of a norm is its traffic.
+// Two all-reduces per layer include the norms that follow them: only the memory traffic of these norms remains.
 TEST(FusedNorm, CostsItsTrafficAlone) {
   Deployment d = llama(2);
   d.interconnect.all_reduce = {
@@ -133,7 +133,7 @@ TEST_F(EngineKernels, FusedQuantisationShortensNarrowProductsOnly) {
   EXPECT_EQ(product(false), wide);
 }
 
-// Weights are read at the fastest rate that was measured on cold ones at best, and no product vanishes.
+// At best, weights are read at the fastest rate measured for cold weights, and no product becomes free.
 TEST_F(EngineKernels, FusedQuantisationLeavesTheTimeToReadTheWeights) {
   const double narrow = product(true), least = 4096.0 * 4096 / (0.9 * 1555e9);
   d_.engine.fused_quantisation = Seconds(1);
@@ -174,7 +174,7 @@ TEST_F(EngineKernels, OwnKernelsGoFirstWhereTheyHaveTheType) {
   EXPECT_EQ(product(false), wide);
 }
 
-// A front end shares the host with the engine: its times add to those of the engine in studies that state it.
+// A front end shares the host with the engine: its times are added to those of the engine if the study states it.
 TEST(FrontEndHostTime, AddsToStepsOfStudiesThatStateIt) {
   Deployment d = llama();
   d.engine.overlap = HostOverlap::none;
@@ -186,7 +186,7 @@ TEST(FrontEndHostTime, AddsToStepsOfStudiesThatStateIt) {
   EXPECT_NEAR(ForwardCost(inputs).forward(work).total(), alone + 1e-3 + 4e-5, kRounding);
 }
 
-// The streaming thread works beside the step: it costs nothing until its rate is the smaller one, and then sets it.
+// The streaming thread works beside the step: it costs nothing until its rate is the lower one and sets the rate.
 TEST(Streaming, LimitsTheRateAtWhichTokensLeave) {
   Deployment d = llama();
   const double step = decode_seconds(d, 64);

@@ -39,7 +39,7 @@ TEST(DType, NamesAreReadBack) {
   EXPECT_FALSE(dtype_from_name("fp12").has_value());
 }
 
-// 4 bits and a scale of 8 for every 16 or 32 weights.
+// 4 bits per weight, and a scale of 8 bits for every 16 or 32 weights.
 TEST(DType, FourBitFloatsHaveTheirScales) {
   EXPECT_EQ(bytes_per_element(DType::nvfp4), (16 * 4 + 8) / 8.0 / 16);
   EXPECT_EQ(bytes_per_element(DType::mxfp4), (32 * 4 + 8) / 8.0 / 32);
@@ -49,13 +49,13 @@ TEST(LlmShape, LayersAreWindowedAndHaveExpertsWhereTheModelSaysSo) {
   LlmShape shape = shape_named("mixtral-8x7b");
   shape.layers = 6;
   shape.sliding_window = 128;
-  shape.windows = {1, 1, 0, 1, 1, 0};  // every third layer attends to everything
+  shape.windows = {1, 1, 0, 1, 1, 0};  // every third layer attends to all tokens
   shape.moe->period = 2;               // experts in layers 1, 3, 5
   for (std::int32_t layer = 0; layer < 6; ++layer) {
     EXPECT_EQ(layer_kind(shape, layer).windowed, layer % 3 != 2) << layer;
     EXPECT_EQ(layer_kind(shape, layer).moe, layer % 2 == 1) << layer;
   }
-  // Three layers without eight experts and a router, with an MLP.
+  // Three layers have an MLP instead of eight experts and a router.
   LlmShape all = shape;
   all.moe->period = 1;
   const double expert = 3.0 * shape.hidden * shape.moe->intermediate, router = 8.0 * shape.hidden;
@@ -63,7 +63,7 @@ TEST(LlmShape, LayersAreWindowedAndHaveExpertsWhereTheModelSaysSo) {
             3 * (8 * expert + router - 3.0 * shape.hidden * shape.intermediate));
 }
 
-// Rows of published_shapes.csv by model: cells by the names of the heading.
+// Rows of published_shapes.csv by model; the cells of a row by column name.
 using Fields = std::map<std::string, std::string>;
 
 std::vector<std::string> cells_of(const std::string& line) {

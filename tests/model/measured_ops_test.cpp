@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the simulator makes of measured kernels: an op that was measured costs what was measured.
+// How the simulator uses measured kernels: an op that was measured costs what was measured.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// Llama 2 7B has 32 heads of 128; square_table() reaches 1.5 doublings beyond 1024 to 4096, so to 11 585.
+// Llama 2 7B has 32 heads of 128. square_table() is valid up to 1.5 doublings beyond 4096, which is 11 585.
 KernelTable llama_attention(KernelOp op) {
   KernelTable t = attention_table(op);
   for (KernelKey& site : t.sites) site = {site[0], 32, 32, 128};
@@ -34,7 +34,7 @@ class MeasuredOps : public testing::Test {
     d_.accelerator = with_efficiencies(a100_40());
     d_.accelerator.kernels = std::make_shared<const KernelFile>(folder_.write(tables));
   }
-  // A product on its own, without the gap between kernels.
+  // Returns the time of a product by itself, without the gap between kernels.
   [[nodiscard]] double product(std::int64_t n, std::int64_t k, std::int64_t m) const {
     const OpPricer pricer(d_.inputs());
     Op op;
@@ -64,7 +64,7 @@ TEST_F(MeasuredOps, AMeasuredProductCostsWhatWasMeasured) {
   EXPECT_NEAR(product(4096, 4096, 256), measured(0, {4096, 4096}, 256), 1e-12);
 }
 
-// An engine whose kernels are others is priced by the rooflines of the accelerator's own coefficients.
+// An engine with different kernels is priced by the rooflines of the accelerator's own coefficients.
 TEST_F(MeasuredOps, EnginesWithOtherKernelsUseTheRoofline) {
   const double with_tables = product(1024, 4096, 16);
   d_.engine.measured_kernels = false;
@@ -76,28 +76,28 @@ TEST_F(MeasuredOps, EnginesWithOtherKernelsUseTheRoofline) {
   EXPECT_EQ(product(1024, 4096, 16), without);
 }
 
-// Cold weights cannot be read faster than the best that was seen on data far larger than the cache.
+// Cold weights cannot be read faster than the best rate that was seen for data far larger than the cache.
 TEST_F(MeasuredOps, NoProductReadsItsWeightsFasterThanColdOnesWereRead) {
   KernelTable cached = square_table();
   std::fill(cached.log_ratio.begin(), cached.log_ratio.end(),
-            -3.0F);  // twenty times faster than the roofline: from the cache
+            -3.0F);  // twenty times faster than the roofline, as from a cache
   use({cached});
   EXPECT_NEAR(product(4096, 4096, 1), 2.0 * 4096 * 4096 / (0.9 * d_.accelerator.memory_bandwidth.value), 1e-12);
 }
 
-// Two rows take what the roofline says; one row, measured first, three times as long. It can be padded to two.
+// Two rows take the roofline's time; one row was measured at three times as long, but can be padded to two.
 TEST_F(MeasuredOps, OneRowCostsNoMoreThanTwo) {
   KernelTable table = square_table();
   table.columns = {1, 2, 256};
   table.log_ratio = {1.1F, 0, 0, 1.1F, 0, 0, 1.1F, 0, 0, -0.1F, 0, 0};
   use({table});
   EXPECT_NEAR(product(1024, 4096, 1), measured(0, {1024, 4096}, 1) * std::exp(-1.1),
-              3e-9);                                                         // ratios are kept to 1/8192
-  EXPECT_NEAR(product(4096, 4096, 1), measured(0, {4096, 4096}, 1), 1e-12);  // faster than two: as measured
+              3e-9);                                                         // ratios are stored to 1/8192
+  EXPECT_NEAR(product(4096, 4096, 1), measured(0, {4096, 4096}, 1), 1e-12);  // faster than two rows: used as measured
 }
 
-// Models of experts in fp8 are published with a scale a block: that kernel is used where it was measured, whatever the
-// other.
+// Published fp8 models with experts have a scale per block. The kernel for that is used if it was measured, whatever
+// other fp8 kernels take.
 TEST_F(MeasuredOps, ExpertsInFp8AreBlockScaled) {
   d_.shape = shape_named("mixtral-8x7b");
   d_.weight_dtype = DType::fp8;
@@ -121,8 +121,8 @@ TEST_F(MeasuredOps, ExpertsInFp8AreBlockScaled) {
   EXPECT_EQ(step({experts("fp8", 1.5F), experts("fp8_block", 0.5F)}), block);
 }
 
-// Weights of four bits without a table: the measured 16-bit kernel with a quarter of the bytes. fp8 tables of another
-// accelerator mean nothing where there are no units for fp8.
+// Weights of four bits without a table use the measured 16-bit kernel with a quarter of the bytes. fp8 tables of
+// another accelerator do not apply to one without fp8 units.
 TEST_F(MeasuredOps, TypesWithoutMeasurementsAreNoSlowerThan16Bits) {
   KernelTable narrow = square_table();
   narrow.dtype = "fp8";
@@ -140,8 +140,8 @@ TEST_F(MeasuredOps, TypesWithoutMeasurementsAreNoSlowerThan16Bits) {
   EXPECT_GT(step(DType::fp8), wide);  // as measured
 }
 
-// A benchmark finds its experts in the cache from run to run; a step, which reads those of all layers, does not.
-// Measured: 20 times faster than from memory, all of it the cache's doing (log ratio 0). Priced: from memory.
+// A benchmark reads the same experts again and finds them in the cache; a step, which reads those of all layers, does
+// not. Measured: 20 times faster than from memory, entirely because of the cache (log ratio 0). Priced: as from memory.
 TEST_F(MeasuredOps, ExpertsAreReadColdWhateverTheBenchmarkFoundInTheCache) {
   d_.shape = shape_named("mixtral-8x7b");
   const auto step = [&](WarmCache cache) {
@@ -158,7 +158,7 @@ TEST_F(MeasuredOps, ExpertsAreReadColdWhateverTheBenchmarkFoundInTheCache) {
   EXPECT_EQ(step({Bytes(1e12), 20}), step({}));
 }
 
-// Between measured contexts a layer's time is linear, and at them it is the measured one.
+// Between measured contexts the time of a layer is linear; at measured contexts it is the measured time.
 TEST_F(MeasuredOps, DecodeAttentionFollowsTheMeasuredContexts) {
   ForwardCost cost(d_.inputs());
   const auto attention = [&](double context) { return cost.decode_curve(4).time(4 * context, 4 * context); };
@@ -169,7 +169,7 @@ TEST_F(MeasuredOps, DecodeAttentionFollowsTheMeasuredContexts) {
   EXPECT_NEAR(attention(544), (at_64 + at_1024) / 2, 1e-9);
 }
 
-// A chunk on cached tokens is the difference of two whole prefills, and its fixed cost.
+// A chunk on cached tokens costs the difference of two whole prefills plus the fixed cost.
 TEST_F(MeasuredOps, AChunkIsTheDifferenceOfWholePrefills) {
   const auto prefill = [&](std::int64_t tokens, std::int64_t context) {
     const OpPricer pricer(d_.inputs());
@@ -190,7 +190,7 @@ TEST_F(MeasuredOps, AChunkIsTheDifferenceOfWholePrefills) {
 TEST_F(MeasuredOps, SaysWhatLiesBeyondTheMeasurements) {
   ForwardCost cost(d_.inputs());
   (void)cost.forward(decode_work(d_.shape, 4, 500));
-  // Products up to 11 585 were vouched for; the LM head has 32 000 columns.
+  // Products are valid up to 11 585; the LM head has 32 000 columns.
   EXPECT_THAT(cost.beyond_measured(),
               Contains(HasSubstr("bfloat16 product 32000 x 4096 lies outside what was measured")));
   EXPECT_THAT(cost.beyond_measured(), Not(Contains(HasSubstr("decode beyond"))));
@@ -207,12 +207,12 @@ TEST_F(MeasuredOps, SaysWhichTypesAndHeadsWereNotMeasured) {
   d_.weight_dtype = DType::int4;
   EXPECT_THAT(ForwardCost(d_.inputs()).beyond_measured(), Contains(HasSubstr("no measured products in int4")));
   d_.weight_dtype = DType::bf16;
-  d_.shape = shape_named("mistral-7b");  // 8 KV heads, where 32 were measured
+  d_.shape = shape_named("mistral-7b");  // it has 8 KV heads, but 32 were measured
   EXPECT_THAT(ForwardCost(d_.inputs()).beyond_measured(),
               Contains(HasSubstr("8 KV heads of size 128 lies outside what was measured")));
 }
 
-// Tables of nvfp4 are fitted against the peak of fp8; an accelerator's own peak of 4 bits is for what was not measured.
+// Tables of nvfp4 are fitted against the fp8 peak; the accelerator's own 4-bit peak is for unmeasured products.
 TEST_F(MeasuredOps, FourBitFloatsCostWhatWasMeasured) {
   KernelTable nvfp4 = square_table();
   nvfp4.dtype = "nvfp4";

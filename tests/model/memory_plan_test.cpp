@@ -21,7 +21,7 @@ MemoryInputs inputs_for(const Deployment& d) {
 TEST(JumpStart, SevenBillionOnAnA10gHoldFourSequencesOf4096) {
   // (24.0e9 - 13.477e9) / (524288 * 4096 = 2.147e9) = 4.9; the post's rounded 10 GB / 2.147 GB = 4.66.
   EXPECT_EQ(jumpstart_max_kv_batch(shape_named("llama-2-7b"), a10g(), DType::fp16, 1, 4096), 4);
-  // 70B in fp16 do not fit one GPU at all.
+  // 70B in fp16 does not fit one GPU at all.
   EXPECT_EQ(jumpstart_max_kv_batch(shape_named("llama-2-70b"), a10g(), DType::fp16, 1, 4096), 0);
 }
 
@@ -52,17 +52,17 @@ TEST(WeightBytes, OneRankHoldsTheWholeModel) {
 }
 
 TEST(WeightBytes, RanksReplicateKvHeadsAndPadTheVocabulary) {
-  // Qwen2.5 7B at TP 4 holds one KV head a rank, and its vocabulary is 2376 * 64 rows, which needs no padding: four
-  // ranks hold the matrices once and the norms four times.
+  // At TP 4 each rank of Qwen2.5 7B holds one KV head, and its vocabulary is 2376 * 64 rows, which need no padding.
+  // Together, four ranks hold the matrices once and the norms four times.
   const LlmShape& shape = shape_named("qwen2.5-7b");
   const double norms = (2.0 * 28 + 1) * 3584;
   EXPECT_EQ(4 * weight_bytes_per_rank(shape, DType::fp16, 4, 1).value, 2 * (weight_count(shape) + 3 * norms));
-  // Llama's 32000 rows are 500 * 64 = 4 * 8000; 64 more (Phi-3's 32064) are padded to 504 * 64 = 4 * 8064.
+  // Llama's 32000 rows are 500 * 64 = 4 * 8000; 64 more (32064, as in Phi-3) are padded to 504 * 64 = 4 * 8064.
   LlmShape shape_of_phi = shape_named("llama-2-7b");
   const double before = weight_bytes_per_rank(shape_of_phi, DType::fp16, 4, 1).value;
   shape_of_phi.vocab = 32064;
   EXPECT_EQ(weight_bytes_per_rank(shape_of_phi, DType::fp16, 4, 1).value - before, 2.0 * 2 * 4096 * 64);
-  // 8 KV heads over 16 ranks: each holds one, so K and V take as much on a rank as at TP 8.
+  // 8 KV heads over 16 ranks: each rank holds one, so K and V take as much memory per rank as at TP 8.
   const LlmShape& gqa = shape_named("llama-2-70b");
   EXPECT_EQ(kv_bytes_per_token_per_rank(gqa, DType::fp16, 16, 1).value,
             kv_bytes_per_token_per_rank(gqa, DType::fp16, 8, 1).value);
@@ -118,7 +118,7 @@ TEST(PlanMemory, FractionCanBeGivenAndTpFreesMemory) {
 }
 
 TEST(PlanMemory, ActivationsOfAStepAreOfTheOrderOfTheLiterature) {
-  // vLLM profiles 0.5 to 1.5 GB for 7B models and steps of 2048 to 8192 tokens; ours must not be off by an order.
+  // For 7B models and steps of 2048 to 8192 tokens vLLM profiles 0.5 to 1.5 GB; our figure must be of that order.
   const Deployment d{.shape = shape_named("llama-2-7b"), .accelerator = a100_40()};
   MemoryInputs in = inputs_for(d);
   in.step_tokens = 8192;

@@ -39,11 +39,11 @@ double count_of(const OpList& list, OpKind kind) {
 ForwardWork prefill_work(const PrefillSpan& span) {
   ForwardWork work;
   work.prefill = {&span, 1};
-  work.sampled = span.new_tokens;  // every row through the LM head, so that FLOPs are 2 * weights * tokens
+  work.sampled = span.new_tokens;  // all rows go through the LM head, so FLOPs are 2 * weights * tokens
   return work;
 }
 
-// Files and outputs hold the names, so each must lead back to its op. The last enumerator bounds the loop.
+// Files and outputs contain the names, so each name must identify one op. The last enumerator bounds the loop.
 TEST(OpList, EachNameBelongsToOneOp) {
   for (int i = 1; i <= static_cast<int>(OpId::sample_exchange); ++i) {
     const OpId id = static_cast<OpId>(i);
@@ -83,7 +83,7 @@ TEST(OpList, TensorParallelLayersReduceTwiceAndParallelAttentionOnce) {
   const OpList one = make_op_list({.shape = &llama, .capabilities = {}}, work);
   EXPECT_EQ(count_of(one, OpKind::all_reduce), 0);
   const OpList four = make_op_list({.shape = &llama, .tp = 4, .capabilities = {}}, work);
-  EXPECT_EQ(count_of(four, OpKind::all_reduce), 2 * 32 + 2);  // and embedding, sampling
+  EXPECT_EQ(count_of(four, OpKind::all_reduce), 2 * 32 + 2);  // plus those of embedding and sampling
   const LlmShape& falcon = shape_named("falcon-40b");
   const OpList parallel = make_op_list({.shape = &falcon, .tp = 4, .capabilities = {}}, decode_work(falcon, 4, 100));
   EXPECT_EQ(count_of(parallel, OpKind::all_reduce), 60 + 2);
@@ -110,7 +110,7 @@ TEST(OpList, LayerGroupsFollowWindowsAndExperts) {
   EXPECT_EQ(deepseek[1].layers, 58);
 }
 
-// Weights in matrices: all but norms, biases, the gathered embedding and position rows.
+// Returns the number of weights in matrices: all but norms, biases, and the gathered rows of embedding and positions.
 double matrix_elements(const LlmShape& shape, bool active) {
   double elements = 0;
   for (const LayerGroup& group : layer_groups(shape)) {
@@ -149,7 +149,7 @@ TEST(OpList, DenseWeightsAreReadOnceWhateverTheBatch) {
 }
 
 TEST(OpList, ExpertsReadGrowWithTheBatch) {
-  // Mixtral: one token reaches 2 of 8; 8 (1 - (3/4)^4) = 5.469 at 4 tokens; all 8 at many.
+  // Mixtral: one token reaches 2 of 8 experts; 4 tokens reach 8 (1 - (3/4)^4) = 5.469; many tokens reach all 8.
   EXPECT_NEAR(expected_experts(8, 2, 1), 2, 1e-12);
   EXPECT_NEAR(expected_experts(8, 2, 4), 5.46875, 1e-12);
   EXPECT_NEAR(expected_experts(8, 2, 1000), 8, 1e-12);
@@ -169,7 +169,7 @@ TEST(OpList, SharedExpertsAndLatentAttentionOfDeepSeek) {
             "input_norm q_down q_norm q_up kv_down kv_norm kv_up rope_append decode_attention attention_out "
             "attention_all_reduce mlp_norm router shared_gate_up shared_activation shared_down route expert_gate_up "
             "expert_activation expert_down combine mlp_all_reduce");
-  // The latent of 576 elements is read once for all heads, on every rank.
+  // Every rank reads the latent of 576 elements once for all heads.
   const Op attention = decode_attention_op({.shape = &shape, .tp = 8, .capabilities = {}}, 1, 1000);
   EXPECT_EQ(attention.kv_bytes, 1000 * 576 * 2);
   EXPECT_EQ(attention.flops, 2.0 * 16 * (576 + 512) * 1000);

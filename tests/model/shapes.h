@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shapes and devices for the tests, one of every family, with the figures published for them.
+// Shapes and devices for the tests, one of every family, with published figures.
 #pragma once
 
 #include <string>
@@ -18,22 +18,22 @@ struct PublishedShape {
 };
 /// One model of every architecture family.
 [[nodiscard]] const std::vector<PublishedShape>& published_shapes();
-/// By id; aborts when there is none.
+/// Returns the shape with this id; aborts if there is none.
 [[nodiscard]] const LlmShape& shape_named(const std::string& id);
 
-/// Datasheet figures, all efficiencies 1.
+/// Accelerators with the figures of the data sheets and all efficiencies 1.
 [[nodiscard]] Accelerator a10g();
 [[nodiscard]] Accelerator a100_40();
-/// The same with efficiencies below one, fixed costs and a kernel gap.
+/// Returns the same accelerator with efficiencies below one, fixed costs and a kernel gap.
 [[nodiscard]] Accelerator with_efficiencies(Accelerator accelerator);
 /// Adds a decode attention residual whose times rise with the context: slow at small batches and contexts.
 [[nodiscard]] Accelerator with_decode_residual(Accelerator accelerator);
 
 [[nodiscard]] Interconnect nvswitch_a100();
 [[nodiscard]] Interconnect pcie_gen4();
-/// No host time: what is left is the device's.
+/// Returns an engine without host time, so that only device time remains.
 [[nodiscard]] EngineProfile ideal_engine();
-/// Host time of TGI's order, overlapping the device.
+/// Returns an engine with a host time like TGI's, which overlaps the device.
 [[nodiscard]] EngineProfile tgi_like_engine();
 
 /// A deployment that owns what CostInputs points to.
@@ -48,7 +48,7 @@ struct Deployment {
     return {&shape, &accelerator, &interconnect, &engine, weight_dtype, kv_dtype, tp, pp};
   }
 };
-/// A step in which `rows` sequences decode at this mean context.
+/// Returns a step in which `rows` sequences decode at this mean context.
 [[nodiscard]] ForwardWork decode_work(const LlmShape& shape, std::int64_t rows, double mean_context);
 
 }  // namespace plimsoll::model

@@ -9,7 +9,7 @@
 namespace plimsoll {
 namespace {
 
-// The bytes that UTF-8's scheme gives a code point in a sequence of this length, whether it may have it or not.
+// Encodes a code point in a sequence of the given length by the scheme of UTF-8, whether that is valid or not.
 std::string encoded(std::uint32_t point, std::size_t length) {
   if (length == 1) return {static_cast<char>(point)};
   std::string bytes(length, '\0');
@@ -18,9 +18,9 @@ std::string encoded(std::uint32_t point, std::size_t length) {
   return bytes;
 }
 
-// Of each code point below 2^21 only the shortest sequence is UTF-8, and none of a surrogate or beyond U+10FFFF.
+// For each code point below 2^21 only the shortest sequence is valid UTF-8, and none for surrogates or beyond U+10FFFF.
 TEST(Utf8, OnlyTheShortestSequenceOfACharacterIsWellFormed) {
-  constexpr std::uint32_t kRoom[] = {0, 0x80, 0x800, 0x10000, 0x200000};  // code points below fit in so many bytes
+  constexpr std::uint32_t kRoom[] = {0, 0x80, 0x800, 0x10000, 0x200000};  // limits of code points by number of bytes
   for (std::uint32_t point = 0; point < kRoom[4]; point += point < 0x11000 ? 1 : 97) {
     for (std::size_t length = 1; length <= 4; ++length) {
       if (point >= kRoom[length]) continue;

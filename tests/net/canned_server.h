@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server on 127.0.0.1 that plays back what a test says, byte by byte if it likes: for answers that no library would
+// A server on 127.0.0.1 that sends what a test specifies, byte by byte if needed: for answers that no library would
 // send.
 #pragma once
 
@@ -20,21 +20,21 @@
 
 namespace plimsoll::net {
 
-/// One connection of a canned server, as its script sees it.
+/// One connection of a canned server, as seen by its script.
 class CannedPeer {
  public:
   explicit CannedPeer(const Socket& socket, std::function<void()> close_all = {})
       : socket_(socket), close_all_(std::move(close_all)) {}
-  /// The next whole request, header and body; empty: the client is gone.
+  /// Returns the next complete request, header and body; empty if the client is gone.
   [[nodiscard]] std::string request();
-  /// False: the client is gone.
+  /// Returns false if the client is gone.
   bool send(std::string_view bytes) const {
     const std::array parts{std::as_bytes(std::span(bytes))};
     return socket_.send(parts, within(std::chrono::seconds(20)));
   }
-  /// Ends the connection; request() returns nothing more.
+  /// Closes the connection; request() then returns an empty text.
   void hang_up() const { socket_.shut(); }
-  /// Ends this connection; the server takes no further ones.
+  /// Closes this connection and accepts no further ones.
   void close_server() const {
     close_all_();
     hang_up();
@@ -72,7 +72,7 @@ inline std::string CannedPeer::request() {
   }
 }
 
-/// Accepts until it is destroyed; each connection has a thread of its own.
+/// Accepts connections until it is destroyed; each has its own thread.
 class RawServer {
  public:
   using Serve = std::function<void(const Socket&)>;
@@ -88,9 +88,9 @@ class RawServer {
   RawServer& operator=(const RawServer&) = delete;
 
   [[nodiscard]] std::uint16_t port() const { return port_of(listening_); }
-  /// Connections so far.
+  /// Returns the number of connections so far.
   [[nodiscard]] std::size_t connections() const { return accepted_; }
-  /// Listens no more: connections are refused.
+  /// Stops listening: new connections are refused.
   void close() {
     over_ = true;
     listening_.shut();

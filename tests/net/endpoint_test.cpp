@@ -14,7 +14,7 @@ using ::testing::IsEmpty;
 using Addresses = std::vector<std::string>;
 
 const auto kNoRoute = [](const std::string&) { return std::string(); };
-// A host with a slow and a fast network, and the bridge of a host with containers.
+// The interfaces of a host with a slow network, a fast network and a bridge for containers.
 const std::vector<Interface> kNode = {
     {"eth0", "10.0.0.7", 24}, {"ib0", "192.168.1.7", 16}, {"docker0", "172.17.0.1", 16}};
 
@@ -34,7 +34,7 @@ TEST(SharedAddresses, AreSeveralWhereNoneIsEnough) {
               ElementsAre("10.0.0.7", "192.168.1.7"));
 }
 
-// 172.17.0.1 is also an address of the peer, so there it leads to the peer itself.
+// 172.17.0.1 is also an address of the peer, so there it would connect the peer to itself.
 TEST(SharedAddresses, ABridgeThatBothHaveDoesNotCount) {
   EXPECT_THAT(shared_addresses(kNode, {{"172.17.0.1"}}, [](const std::string&) { return std::string("172.17.0.1"); }),
               IsEmpty());

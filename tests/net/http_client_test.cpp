@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The client against servers that behave and servers that do not. All of them are threads of this process on loopback.
+// The client against well-behaved and misbehaving servers, which are threads of this process on loopback.
 #include "net/http_client.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ HttpAnswer ask(EventLoop& loop, HttpClient& client, std::string target = "/", st
   return fetch(loop, client, std::move(request), kLong);
 }
 
-// One request to a server that runs the script on every connection.
+// Sends one request to a server that runs the script on every connection.
 HttpAnswer ask_once(const CannedServer::Script& script) {
   const CannedServer server(script);
   EventLoop loop;
@@ -67,7 +67,7 @@ TEST(HttpClient, KeepsAConnectionAndUsesItAgain) {
   EXPECT_EQ(server.connections(), 1U);
 }
 
-// The server reads the second request on a kept connection and closes without a word: it may have been idle too long.
+// The server reads the second request on a kept connection and closes it without an answer, as after a long idle time.
 TEST(HttpClient, ReplacesAKeptConnectionThatClosesBeforeTheAnswerOnce) {
   const CannedServer server([](CannedPeer& peer) {
     if (!peer.request().empty()) peer.send(kHello);
@@ -123,7 +123,7 @@ TEST(HttpClient, DoesNotFollowRedirects) {
   EXPECT_EQ(answer.head.status, 302);
 }
 
-// The server learns of a cancelled call by the end of its connection.
+// The server notices a cancelled call because its connection is closed.
 TEST(HttpClient, CancelClosesTheConnection) {
   std::atomic<bool> closed{false};
   const CannedServer server([&](CannedPeer& peer) {

@@ -14,7 +14,7 @@ struct Read {
   bool keeps_alive = false;
 };
 
-// Feeds `text` in pieces of `step` bytes, and the end of the connection if `ends`.
+// Feeds `text` in pieces of `step` bytes, and then the end of the connection if `ends`.
 Read read(std::string_view text, std::size_t step, bool ends = false) {
   Read out;
   HttpResponseReader reader({.head =
@@ -55,7 +55,7 @@ TEST(HttpResponse, AnInterimAnswerIsNoneYet) {
   EXPECT_EQ(got.status, 204);
 }
 
-// HTTP/1.0 ends a body with the connection.
+// In HTTP/1.0, the end of the connection ends a body.
 TEST(HttpResponse, ABodyMayLastUntilTheConnectionEnds) {
   const Read got = read("HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\nhello", 4, true);
   EXPECT_EQ(got.state, State::done);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Honest and hostile clients over loopback. No test looks at how long anything takes.
+// Honest and hostile clients over loopback. The tests measure no times.
 #include "net/http_server.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using namespace testing;
 
-/// Answers with what it was asked; /never gets no answer, /stream three parts.
+/// Echoes requests; /never gets no answer, /stream gets three parts.
 class Echo final : public HttpHandler {
  public:
   HttpServer* server = nullptr;
@@ -137,7 +137,7 @@ TEST_F(HttpServerTest, TellsWhenAClientLeavesBeforeItsAnswer) {
   wait_until([&] { return echo_.left == 1; });
 }
 
-// Header and body have a time of their own, whatever drips in.
+// Header and body each have a time limit, even if bytes keep arriving.
 TEST_F(HttpServerTest, DropsClientsThatNeverFinishARequest) {
   start({.header_time = std::chrono::milliseconds(50), .body_time = std::chrono::milliseconds(50)});
   PlainClient silent(port_), half(port_), body(port_);

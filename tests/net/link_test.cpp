@@ -36,7 +36,7 @@ TEST(Link, LengthsAreInNetworkOrder) {
   EXPECT_EQ(other.receive_text(3), "abc");
 }
 
-// Longer than a socket's buffer and the reader's first allocation, so that both sides loop several times.
+// The message is longer than a socket's buffer and the reader's first allocation, so both sides loop several times.
 TEST(Link, LongMessagesArriveWhole) {
   const auto [one, other] = make_link_pair();
   std::string message(5U << 20U, 'a');
@@ -51,7 +51,7 @@ TEST(Link, AMessageOverTheLimitEndsTheLink) {
   EXPECT_EQ(other.receive(3), std::nullopt);
 }
 
-// A peer that announces a gigabyte and sends a few bytes costs the memory of a first piece, not a gigabyte.
+// A peer that announces a gigabyte and sends a few bytes costs the memory of the first piece, not a gigabyte.
 TEST(Link, MemoryGrowsWithWhatHasArrived) {
   const auto [one, other] = make_link_pair();
   rusage before{}, after{};
@@ -63,7 +63,7 @@ TEST(Link, MemoryGrowsWithWhatHasArrived) {
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 16 * 1024);  // KiB
 }
 
-// Each byte comes in time; the message as a whole does not.
+// Each byte arrives in time, but the whole message does not.
 TEST(Link, DrippingGainsNoTime) {
   const auto [one, other] = make_link_pair();
   std::atomic<bool> over{false};
@@ -78,7 +78,7 @@ TEST(Link, DrippingGainsNoTime) {
   over = true;
 }
 
-// The other end receives nothing, so the message does not fit into the buffers.
+// The other end does not receive, so the message does not fit into the buffers.
 TEST(Link, SendingHasADeadline) {
   const auto [one, other] = make_link_pair();
   EXPECT_FALSE(one.send(std::string(64U << 20U, 'x'), within(std::chrono::milliseconds(20))));

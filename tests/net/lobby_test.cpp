@@ -74,7 +74,7 @@ struct Stranger {
 
 class StrangerTest : public ::testing::TestWithParam<Stranger> {};
 
-// Each is closed because of its message, long before its patience ends.
+// Each stranger is closed because of its message, long before its patience ends.
 TEST_P(StrangerTest, IsClosedAndDelaysNoGuest) {
   Lobby lobby(kHere, kLong);
   const Socket outside = stranger(lobby);
@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Stranger{
             "Http",
-            [](const Lobby&) { return std::string("GET / HTTP/1.1\r\nHost: here\r\n\r\n"); }},  // a length of 1.2 GB
+            [](const Lobby&) { return std::string("GET / HTTP/1.1\r\nHost: here\r\n\r\n"); }},  // as a length: 1.2 GB
         Stranger{"HugeLength", [](const Lobby&) { return std::string("\xff\xff\xff\xff", 4); }},
         Stranger{"OverTheLimit",
                  [](const Lobby& lobby) {
@@ -113,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(
         Stranger{"LongerToken", [](const Lobby& lobby) { return framed(lobby.meeting().token + "0 hello"); }}),
     [](const auto& each) { return std::string(each.param.name); });
 
-// A silent connection and one that sends single bytes are treated alike: the deadline belongs to the connection.
+// A silent connection and one that sends single bytes are treated alike: the deadline applies to the whole connection.
 TEST(Lobby, ASilentStrangerIsClosedWhenItsTimeIsOver) {
   Lobby lobby(kHere, std::chrono::milliseconds(20));
   const Socket silent = stranger(lobby);
@@ -135,7 +135,7 @@ TEST(Lobby, ADrippingStrangerIsClosedWhenItsTimeIsOver) {
   expect_closed(lobby, dripping);
 }
 
-// Twice the number of strangers that may wait, then a guest: the guest is accepted, the oldest strangers are closed.
+// Twice the allowed number of strangers, then a guest: the guest is accepted, and the oldest strangers are closed.
 TEST(Lobby, ACrowdOfSilentStrangersIsBounded) {
   Lobby lobby(kHere, kLong);
   std::vector<Socket> crowd;

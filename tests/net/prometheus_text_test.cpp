@@ -36,7 +36,7 @@ TEST(PrometheusText, KnowsNumbersThatAreNone) {
   EXPECT_EQ(parse_prometheus_line("x{le=\"+Inf\"} 1e3")->value, 1000);
 }
 
-// A page is read for what can be understood: a broken line does not hide the next.
+// As much of a page as possible is read: an invalid line does not hide the next one.
 TEST(PrometheusText, SkipsLinesThatAreNoSamples) {
   const auto samples = parse_prometheus("x{a=\"unclosed 1\nx{a=1} 1\nx{a} 1\n1x 1\nx\nx y\n{} 1\nx{a=\"b\"}\nok 7\r\n");
   ASSERT_EQ(samples.size(), 1U);

@@ -18,7 +18,7 @@ TEST(PrometheusWriter, WritesFamiliesAsPrometheusReadsThem) {
             "# HELP v:load Load.\n# TYPE v:load gauge\nv:load 0.25\n");
 }
 
-// A bound belongs to its bucket, and buckets count all below them.
+// An upper bound belongs to its bucket, and buckets are cumulative.
 TEST(PrometheusWriter, BucketsAreCumulative) {
   BucketCounts counts({0.5, 1});
   for (const double value : {0.25, 0.5, 0.75, 4.0}) counts.observe(value);

@@ -33,7 +33,7 @@ TEST(Sse, AnEventEndsWithABlankLineWhateverItsLineEnds) {
   EXPECT_EQ(events("data: a\r\rdata: b\r\r"), expected);
 }
 
-// The standard: one space after the colon is no part of the value, data lines are joined by line feeds.
+// By the standard, one space after the colon is not part of the value, and data lines are joined by line feeds.
 TEST(Sse, ReadsFieldsAsTheStandardSays) {
   EXPECT_EQ(events("data:a\ndata:  b\n\n"), Messages{"|a\n b"});
   EXPECT_EQ(events("event: error\ndata: x\n\ndata: y\n\n"), (Messages{"error|x", "|y"}));
@@ -84,7 +84,7 @@ TEST(JsonLines, ALineIsAMessageAndBlankOnesAreNone) {
   EXPECT_TRUE(reader.finish([&](const StreamMessage& message) { return message.data == "{\"c\":3}"; }));
 }
 
-// The network splits bytes where it likes.
+// The network may split the bytes anywhere.
 RC_GTEST_PROP(Sse, MessagesDoNotDependOnWhereTheBytesAreSplit, ()) {
   const auto text = *rc::gen::container<std::string>(rc::gen::elementOf(std::string("da: ta\n\r\n\nevnt{}")));
   const auto cut = *rc::gen::inRange<std::size_t>(0, text.size() + 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plainest client: a socket on loopback that sends bytes and reads what comes.
+// A minimal client: a socket on loopback that sends bytes and reads the answer.
 #pragma once
 
 #include <arpa/inet.h>
@@ -34,7 +34,7 @@ class PlainClient {
       text.remove_prefix(static_cast<std::size_t>(size));
     }
   }
-  /// Until the server closes, or what has come holds `mark`.
+  /// Reads until the server closes the connection, or the received text contains `mark`.
   std::string read(std::string_view mark = {}) {
     char buffer[4096];
     while (mark.empty() || text_.find(mark) == std::string::npos) {
@@ -58,7 +58,7 @@ inline std::string post(const std::string& path, const std::string& body, const 
 inline std::string get(const std::string& path, const std::string& headers = {}) {
   return "GET " + path + " HTTP/1.1\r\nHost: t\r\nConnection: close\r\n" + headers + "\r\n";
 }
-/// What one request on a connection of its own gives.
+/// Returns the answer to one request on a new connection.
 inline std::string talk(std::uint16_t port, const std::string& request) {
   PlainClient client(port);
   client.send(request);

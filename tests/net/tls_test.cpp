@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which certificates the client accepts. They are made here, with OpenSSL, for servers that are threads of this
+// Which certificates the client accepts. The tests create them with OpenSSL, for servers that are threads of this
 // process.
 #include <gtest/gtest.h>
 #include <openssl/pem.h>
@@ -31,11 +31,11 @@ void extend(X509* certificate, int kind, const char* value) {
 }
 
 struct Wanted {
-  const char* alternative_name = nullptr;  // "DNS:localhost"; null: an authority
-  long days = 1;                           // until it expires; negative: it has
+  const char* alternative_name = nullptr;  // "DNS:localhost"; null for an authority
+  long days = 1;                           // days until it expires; negative if it has expired
 };
 
-// A certificate signed by `issuer`, or by itself.
+// Creates a certificate signed by `issuer`, or a self-signed one.
 Identity make(const Wanted& wanted, const Identity* issuer = nullptr) {
   Identity made;
   made.key.reset(EVP_EC_gen("P-256"));
@@ -71,10 +71,10 @@ void write_key(const std::string& path, const Identity& identity) {
 
 struct Behaviour {
   int newest = TLS1_3_VERSION, oldest = TLS1_2_VERSION;
-  const Identity* wants_clients_of = nullptr;  // asks for a certificate of this authority
+  const Identity* wants_clients_of = nullptr;  // if set, requires a client certificate of this authority
 };
 
-// Answers one request a connection over TLS, and keeps the name that the client asked for.
+// Answers one request per connection over TLS, and records the name that the client asked for.
 class TlsServer {
  public:
   TlsServer(const Identity& identity, const Behaviour& behaviour)
@@ -120,7 +120,7 @@ class TlsServer {
 class Tls : public ::testing::Test {
  protected:
   Tls() {
-    std::signal(SIGPIPE, SIG_IGN);  // of the server's side, which OpenSSL writes
+    std::signal(SIGPIPE, SIG_IGN);  // for the server's side: OpenSSL may write to a closed socket
     write_certificate(ca_file_, authority_);
   }
 

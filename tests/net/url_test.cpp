@@ -43,7 +43,7 @@ TEST(Url, KnowsWhatStaysOnThisMachine) {
     EXPECT_FALSE(parse_url(remote, "x").is_loopback()) << remote;
 }
 
-// A password in a URL would end up in logs; the message must not be the first of them.
+// A password in a URL could end up in logs, so the message must not contain it.
 TEST(Url, RefusesUserInformationWithoutRepeatingIt) {
   const std::string message = message_of("https://user:secret@server/v1");
   EXPECT_NE(message.find("--endpoint: the URL has user information"), std::string::npos);

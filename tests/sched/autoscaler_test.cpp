@@ -15,7 +15,7 @@ AutoscalingConfig invocations(double target) {
   return config;
 }
 
-// 150 invocations a minute on one replica of target 70 for 3 minutes: ceil(150 / 70) = 3.
+// 150 invocations per minute on one replica with target 70 for 3 minutes: ceil(150 / 70) = 3 replicas.
 TEST(Autoscaler, ThreePointsAboveTheTargetScaleOut) {
   Autoscaler scaler(invocations(70), 1);
   EXPECT_EQ(scaler.on_point(1 * kMinute, 150, 1), 1);
@@ -23,8 +23,8 @@ TEST(Autoscaler, ThreePointsAboveTheTargetScaleOut) {
   EXPECT_EQ(scaler.on_point(3 * kMinute, 150, 1), 3);
 }
 
-// Then 100 a minute over 3: 33 < 63 = 0.9 x 70, but that takes 15 points and the cooldown of the scale-out to pass:
-// minute 18, where ceil(100 / 70) = 2 are left; the next scale-in waits its own cooldown.
+// Then 100 per minute over 3 replicas: 33 < 63 = 0.9 x 70. Scaling in takes 15 points and must wait for the cooldown of
+// the scale-out: at minute 18, ceil(100 / 70) = 2 are left. The next scale-in must wait for its own cooldown.
 TEST(Autoscaler, ScaleInTakesFifteenPoints) {
   Autoscaler scaler(invocations(70), 1);
   for (int m = 1; m <= 3; ++m) scaler.on_point(m * kMinute, 150, 1);
@@ -34,7 +34,7 @@ TEST(Autoscaler, ScaleInTakesFifteenPoints) {
   EXPECT_EQ(scaler.on_point(23 * kMinute, 10, 2), 1);
 }
 
-// A century in periods of a millisecond is more points than 32 bits count: the fleet stays as it is.
+// A century in periods of a millisecond has more points than 32 bits can count: the fleet must stay as it is.
 TEST(Autoscaler, ALongTimeOfShortPeriodsIsLong) {
   AutoscalingConfig config = invocations(70);
   config.period = 1'000'000;
@@ -54,7 +54,7 @@ TEST(Autoscaler, OnePointBetweenStartsTheCountAnew) {
   EXPECT_EQ(scaler.on_point(6 * kMinute, 150, 1), 3);
 }
 
-// While replicas start, the old ones stay above the target: only a larger wish adds more.
+// While replicas start, the old ones stay above the target: more are added only if even more are wanted.
 TEST(Autoscaler, DuringTheCooldownOnlyMoreLoadAddsMore) {
   Autoscaler scaler(invocations(70), 1);
   for (int m = 1; m <= 3; ++m) scaler.on_point(m * kMinute, 150, 1);
@@ -82,7 +82,7 @@ TEST(Autoscaler, ItStaysWithinItsLimits) {
   EXPECT_EQ(scaler.wanted(), 2);
 }
 
-// A load of exactly 3 targets is carried by 3 replicas.
+// 3 replicas are enough for a load of exactly 3 targets.
 TEST(Autoscaler, WholeMultiplesNeedNoMore) {
   Autoscaler scaler(invocations(0.1), 1);
   for (int m = 1; m <= 3; ++m) scaler.on_point(m * kMinute, 0.3, 1);

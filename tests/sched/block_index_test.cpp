@@ -9,7 +9,7 @@
 namespace plimsoll::sched {
 namespace {
 
-// Against a map, with few hashes so that most are found, erased and kept again; multiples of 2^40 crowd the low bits.
+// Compares with a map. Few hashes: most are found, erased and added again; multiples of 2^40 crowd the low bits.
 RC_GTEST_PROP(BlockIndex, KeepsWhatAMapKeeps, ()) {
   BlockIndex index;
   std::map<std::uint64_t, std::int32_t> map;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the front door refuses, and with which HTTP status.
+// Which requests the front door refuses, and with which HTTP status.
 #include "model/error.h"
 #include "tests/sched/policy_checks.h"
 
@@ -45,7 +45,7 @@ TEST(FrontDoor, RefusesWhatWouldBlockTgiForEver) {
   EXPECT_EQ(steps_of(policy, kv, "A:9+1 B:8+1/17 C:8+1/16"), "P[C:8] rejected(A 422, B 422)");
 }
 
-// A refusal is printed on the next step's line even where the arrival does not matter to the running batch.
+// A refusal is logged in the line of the next step, even if the arrival does not affect the running batch.
 TEST(FrontDoor, LogsARefusalWithTheNextStepOfALeap) {
   const PolicyConfig policy = config(PolicyKind::static_batch, [](PolicyConfig& c) { c.max_total = 12; });
   const std::vector<TimedRequest> requests{{.name = "a", .output = 6, .cap = 6},
@@ -55,7 +55,7 @@ TEST(FrontDoor, LogsARefusalWithTheNextStepOfALeap) {
               "1: P[a:1]\n2: D[a]\n3: D[a]\n4: D[a] rejected(b 422)\n5: D[a]\n6: D[a]\n");
 }
 
-// The router refuses to start with these, each between two values that the study states.
+// The router refuses to start with these settings, each of which is between two values that the study states.
 TEST(FrontDoor, ChecksTgiSettingsAsTheRouterDoes) {
   const auto starts = [](auto edit) {
     try {

@@ -27,7 +27,7 @@ TEST(KvLedger, GrowsOnDemand) {
   kv.grow(0, 5);
   EXPECT_EQ(kv.held(0), 2);
   EXPECT_EQ(kv.free(), 8);
-  kv.grow(0, 3);  // it has these
+  kv.grow(0, 3);  // these tokens are covered already
   EXPECT_EQ(kv.held(0), 2);
   EXPECT_EQ(kv.need(0, 8), 0);
   EXPECT_EQ(kv.need(0, 9), 1);
@@ -37,8 +37,8 @@ TEST(KvLedger, GrowsOnDemand) {
 
 TEST(KvLedger, TheGroupTakesBlocksAsItCrossesThem) {
   KvLedger kv = ledger(10, 4);
-  join(kv, 0, 4);  // takes a block in the next step
-  join(kv, 1, 6);  // takes one in three steps
+  join(kv, 0, 4);  // needs a block in the next step
+  join(kv, 1, 6);  // needs one in three steps
   EXPECT_EQ(kv.group_growth(1), 1);
   EXPECT_EQ(kv.group_growth(2), 1);
   EXPECT_EQ(kv.group_growth(3), 2);
@@ -77,14 +77,14 @@ TEST(KvLedger, SwapsWhatIsHeld) {
   EXPECT_EQ(kv.held(0), 3);
   EXPECT_EQ(kv.swapped(), 0);
   kv.swap_out(0);
-  kv.close(0);  // it has ended out there
+  kv.close(0);  // the swapped-out request has ended
   EXPECT_EQ(kv.swapped(), 0);
 }
 
-// Every request with its own counter, each step taken alone.
+// Counts every request separately, one step at a time.
 struct Naive {
   Tok block;
-  std::vector<Tok> computed;  // by request; -1: not there
+  std::vector<Tok> computed;  // by request; -1 if it does not exist
   std::vector<bool> grows;
   [[nodiscard]] Blk held(std::size_t i) const { return (computed[i] + block - 1) / block; }
   [[nodiscard]] Blk growth(std::int64_t steps) const {
@@ -122,7 +122,7 @@ RC_GTEST_PROP(KvLedgerProperty, TheGroupIsTheSumOfItsMembers, ()) {
   const Tok block = *rc::gen::element<Tok>(1, 2, 3, 4, 16);
   KvLedger kv = ledger(100000, block);
   Naive naive{block, {}, {}};
-  const auto any = [&]() -> std::size_t {  // a live request, or the end
+  const auto any = [&]() -> std::size_t {  // returns a live request, or the end
     std::vector<std::size_t> there;
     for (std::size_t i = 0; i < naive.computed.size(); ++i)
       if (naive.computed[i] >= 0) there.push_back(i);
@@ -147,7 +147,7 @@ RC_GTEST_PROP(KvLedgerProperty, TheGroupIsTheSumOfItsMembers, ()) {
       kv.advance_member(id);
       ++naive.computed[who];
     } else if (who < naive.computed.size() && what == 5) {
-      kv.leave_group(id);  // swapped out and in again, or about to go
+      kv.leave_group(id);  // it is swapped out and in again, or about to leave
       naive.grows[who] = false;
     } else if (who < naive.computed.size() && what == 6) {
       kv.release(id, 0);

@@ -6,7 +6,7 @@
 namespace plimsoll::sched {
 namespace {
 
-// `steps` steps of `seconds` each.
+// Returns `steps` steps of `seconds` each.
 StepsTime lasting(double seconds, std::int64_t steps = 1) {
   const auto n = static_cast<double>(steps);
   StepsTime time;
@@ -20,7 +20,7 @@ StepsTime lasting(double seconds, std::int64_t steps = 1) {
 
 KvLedger ledger() { return KvLedger({.blocks = 100, .block_tokens = 16, .prefix_caching = false}); }
 
-// 96 tokens are reserved and 60 will be stored in the end: 36 are lost to the reservation. A step counts with what was
+// 96 tokens are reserved and 60 will be stored in the end: 36 are lost to the reservation. A step counts the tokens
 // stored before it.
 TEST(KvOccupancy, SplitsAReservationIntoUsedUnusedAndLost) {
   KvLedger kv = ledger();
@@ -43,7 +43,7 @@ TEST(KvOccupancy, SplitsAReservationIntoUsedUnusedAndLost) {
   EXPECT_EQ(occupancy.peak_used(), 10);
 }
 
-// Blocks cover 20 tokens of a prompt, and 5 are computed: they hold 15 for later, and the last block the rest.
+// Blocks cover 20 tokens of a prompt, 5 of which are computed: 15 are held for later; the last block has a rest.
 TEST(KvOccupancy, CountsWhatIsHeldForTokensToCome) {
   KvLedger kv = ledger();
   kv.open(0, {});
@@ -65,7 +65,7 @@ TEST(KvOccupancy, CountsWhatIsHeldForTokensToCome) {
   EXPECT_EQ(after.external, 100 * 16) << "all that is free, where it is too short for the queue";
 }
 
-// Two members that grow over a block's edge, seven steps at once and one by one.
+// Two members grow beyond the edge of a block, in seven steps at once and one by one.
 TEST(KvOccupancy, ALeapEqualsItsSteps) {
   const auto run = [](std::int64_t leap) {
     KvLedger kv = ledger();
@@ -86,7 +86,7 @@ TEST(KvOccupancy, ALeapEqualsItsSteps) {
     return occupancy;
   };
   const KvOccupancy leap = run(7), steps = run(1);
-  // Tokens 29, 31, … 41 during the seven steps, half a second each.
+  // 29, 31, … 41 tokens during the seven steps of half a second each.
   EXPECT_NEAR(steps.integrals().used_tokens, 0.5 * 7 * 35, 1e-9);
   EXPECT_NEAR(leap.integrals().used_tokens, steps.integrals().used_tokens, 1e-9);
   EXPECT_NEAR(leap.integrals().held_tokens, steps.integrals().held_tokens, 1e-9);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a decision has asked for so far decides what the next request of the same decision finds.
+// The blocks that a decision has already requested affect what its next request finds.
 #include "sched/kv_preview.h"
 
 #include <gtest/gtest.h>
@@ -11,9 +11,9 @@
 namespace plimsoll::sched {
 namespace {
 
-constexpr std::array<std::uint64_t, 2> kPrompt = {11, 12};  // two whole blocks of 4 tokens
+constexpr std::array<std::uint64_t, 2> kPrompt = {11, 12};  // two full blocks of 4 tokens
 
-// A pool of six blocks; the prompt's two stand idle at the end of the queue, four fresh ones before them.
+// A pool of six blocks: four fresh ones, and behind them the prompt's two idle blocks at the end of the queue.
 KvLedger ledger_with_idle_prompt() {
   KvLedger kv({.blocks = 6, .block_tokens = 4, .prefix_caching = true});
   kv.open(0, kPrompt);
@@ -37,7 +37,7 @@ TEST(KvPreview, TwoRequestsOfOneDecisionShareAPrefix) {
   EXPECT_EQ(preview.free(), 4);
 }
 
-// Idle blocks are freed tail first, so that the prefix's last block goes first.
+// Idle blocks are freed tail first, so the last block of the prefix is reused first.
 TEST(KvPreview, BlocksTakenMeanwhileAreNoHitAnyMore) {
   const KvLedger kv = ledger_with_idle_prompt();
   KvPreview preview(kv);
@@ -58,19 +58,19 @@ TEST(KvPreview, SharedBlocksAreFreeWhenTheLastHolderGoes) {
   KvPreview preview(kv);
   EXPECT_EQ(preview.free(), 3);
   preview.release(2);
-  EXPECT_EQ(preview.free(), 3);  // the other still holds both
+  EXPECT_EQ(preview.free(), 3);  // the other request still holds both
   preview.release(1);
   EXPECT_EQ(preview.free(), 6);
 }
 
-// Six requests with prompts that branch off each other are admitted in one decision, after others have come and gone:
-// the preview says of each what the ledger says when the decision is applied.
+// One decision admits six requests whose prompts branch off each other, after others have come and gone. For each, the
+// preview must find what the ledger finds when the decision is applied.
 RC_GTEST_PROP(KvPreviewProperty, FindsWhatTheLedgerFindsLater, ()) {
   KvLedger kv({.blocks = 30, .block_tokens = 1, .prefix_caching = true});
   constexpr ReqId kPast = 8, kNow = 6;
   const auto prompt = [] {
     std::vector<std::uint64_t> hashes(*rc::gen::inRange<std::size_t>(0, 8));
-    std::uint64_t path = 1;  // base 3, so that a number tells all branches taken
+    std::uint64_t path = 1;  // in base 3, so that the number identifies all branches taken
     for (std::uint64_t& hash : hashes) hash = path = 3 * path + *rc::gen::inRange<std::uint64_t>(0, 2);
     return hashes;
   };

@@ -11,7 +11,7 @@
 namespace plimsoll::sched {
 namespace {
 
-constexpr double kError = 1.0000001e-3;  // 0.1 %, and the rounding of exp and log
+constexpr double kError = 1.0000001e-3;  // 0.1 %, plus the rounding of exp and log
 
 rc::Gen<std::vector<double>> times() {
   return rc::gen::container<std::vector<double>>(rc::gen::map(rc::gen::inRange<std::int64_t>(1, 40'000'000'000),
@@ -56,7 +56,7 @@ TEST(LogHistogram, ZeroAndBelowCountAsZero) {
   histogram.add(0, 3);
   histogram.add(-1, 1);
   histogram.add(2, 4);
-  histogram.add(5, 0);  // no weight, no value
+  histogram.add(5, 0);  // a value without weight does not count
   EXPECT_EQ(histogram.count(), 8);
   EXPECT_EQ(histogram.quantile(0.4), 0);
   EXPECT_NEAR(histogram.quantile(1), 2, 2 * kError);
@@ -73,7 +73,7 @@ TEST(LogHistogram, MergingKeepsTheZeros) {
   EXPECT_EQ(values.quantile(0.3), 0);
 }
 
-// Neighbouring bins differ by 0.2 %.
+// The edges of adjacent bins differ by 0.2 %.
 double lower_edge(std::int32_t bin) { return std::pow(1.002, bin); }
 
 TEST(LogHistogram, ARunOfValuesInOneBinEqualsAddingEach) {

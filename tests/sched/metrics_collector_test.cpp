@@ -10,7 +10,7 @@ namespace {
 
 constexpr Nanos kSecond = 1'000'000'000;
 
-/// A completed request of whole seconds.
+/// Returns a completed request; times are in whole seconds.
 RequestResult completed(Nanos sent, Nanos first, Nanos end, Tok output, Tok input = 10) {
   return {.sent = sent * kSecond,
           .first_token = first * kSecond,
@@ -29,7 +29,7 @@ RequestResult failed(Outcome outcome, Nanos sent) {
           .outcome = outcome};
 }
 
-/// One request a second, each of two seconds, and only one server: half of what is offered is served.
+/// Adds one request per second, each of two seconds, for a single server: half of the offered load is served.
 void add_overload(MetricsCollector& out) {
   for (Nanos i = 0; i < 100; ++i) {
     RequestResult result = completed(i, 2 * i + 1, 2 * i + 2, 2);
@@ -91,8 +91,8 @@ TEST(MetricsCollector, OfNothingAreBlank) {
 
 TEST(MetricsCollector, FollowTheDefinitions) {
   MetricsCollector measurements = streaming();
-  measurements.add(completed(0, 2, 10, 5));  // latency 10, TTFT 2, TPOT 8/4, 2 a token
-  measurements.add(completed(5, 6, 11, 6));  // latency 6, TTFT 1, TPOT 5/5, 1 a token
+  measurements.add(completed(0, 2, 10, 5));  // latency 10, TTFT 2, TPOT 8/4, 2 per token
+  measurements.add(completed(5, 6, 11, 6));  // latency 6, TTFT 1, TPOT 5/5, 1 per token
   measurements.end_run(0, 20, 16, 4, {});
   const PointMetrics point = measurements.metrics();
   EXPECT_DOUBLE_EQ(*point.latency.mean, 8);
@@ -125,7 +125,7 @@ TEST(MetricsCollector, KnowTheStatisticOfEveryBound) {
   measurements.add(completed(0, 2, 10, 5));
   measurements.add(completed(5, 6, 11, 6));
   measurements.end_run(0, 20, 16, 4, {});
-  // Latencies 6 and 10 at three quarters; TTFT 1 and 2; TPOT 1 and 2.
+  // Three quarters of the way between latencies 6 and 10, TTFT 1 and 2, TPOT 1 and 2.
   EXPECT_EQ(measurements.metrics().slo_values, (std::vector<double>{9, 1.5, 1.5}));
 }
 
@@ -137,7 +137,7 @@ TEST(MetricsCollector, ARequestThatFailedIsLateForEveryBound) {
   measurements.add(failed(Outcome::rejected, 0));
   measurements.end_run(0, 20, 16, 4, {});
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
-  // 1, 2, 3, inf, inf: the median is the third; nine tenths lie between the two failed ones.
+  // 1, 2, 3, inf, inf: the median is the third; the 0.9 quantile is between the two failed requests.
   EXPECT_EQ(measurements.metrics().slo_values, (std::vector<double>{3, kInfinite, kInfinite}));
 }
 
@@ -225,7 +225,7 @@ TEST(MetricsCollector, AttainmentAsksEveryBoundOfEveryRequest) {
   measurements.add(completed(0, 2, 8, 5));  // meets all: 8 <= 10, 2 <= 2, 6/4 <= 1.5
   measurements.add(completed(0, 3, 8, 5));  // TTFT too long
   measurements.add(completed(0, 2, 9, 5));  // TPOT 7/4
-  measurements.add(completed(0, 1, 1, 1));  // one token has no TPOT to miss
+  measurements.add(completed(0, 1, 1, 1));  // one token has no TPOT to violate
   measurements.add(failed(Outcome::timed_out, 0));
   EXPECT_DOUBLE_EQ(*measurements.metrics().slo_attainment, 2 / 5.0);
 }
@@ -239,7 +239,7 @@ TEST(MetricsCollector, AttainmentIsBlankWithoutABoundOnRequests) {
   EXPECT_FALSE(measurements.metrics().slo_attainment);
 }
 
-// Requests without a gap meet a limit on ITL; where all were refused, none was served in time.
+// Requests without gaps meet a limit on ITL; but if all requests were refused, none was served in time.
 TEST(MetricsCollector, AnItlLimitIsMissedWhereAllAreRefused) {
   Slo slo;
   slo.bounds = {{Slo::Metric::itl, 0.99, 1}};
@@ -271,7 +271,7 @@ TEST(MetricsCollector, TimePartsSumToTheMeanLatency) {
 
 TEST(MetricsCollector, KvIntegralsBecomeFractions) {
   MetricsCollector measurements = streaming();
-  // Two replicas with pools of 100 tokens over ten seconds: 2000 token-seconds.
+  // Two replicas with pools of 100 tokens over ten seconds have 2000 token-seconds.
   const Integrals one{.busy_s = 5,
                       .batch = 20,
                       .used_tokens = 300,
@@ -310,7 +310,7 @@ TEST(MetricsCollector, ReplicationsArePooled) {
   EXPECT_DOUBLE_EQ(*point.latency.mean, 4);
   EXPECT_DOUBLE_EQ(point.in_system_mean, 0.25);
   EXPECT_DOUBLE_EQ(point.kv_used_mean, 300 / 400.0);
-  // Replication means of latency 2 and 5, of throughput 1 and 110/30: t(1) s / sqrt(2) = 12.7062 |difference| / 2.
+  // Mean latencies per replication are 2 and 5, throughputs 1 and 110/30: t(1) s / sqrt(2) = 12.7062 |difference| / 2.
   EXPECT_NEAR(*point.latency_mean_ci95_s, 12.7062 * 1.5, 1e-3);
   EXPECT_NEAR(*point.output_tokens_per_s_ci95, 12.7062 * (110 / 30.0 - 1) / 2, 1e-3);
 }
@@ -321,8 +321,8 @@ TEST(MetricsCollector, OneRunHasBatchMeansIntervals) {
   measurements.end_run(0, 300, 0, 0, {});
   const PointMetrics point = measurements.metrics();
   EXPECT_DOUBLE_EQ(*point.latency.mean, 2.5);
-  EXPECT_NEAR(*point.latency_mean_ci95_s, 0, 1e-12);  // every batch of ten has the same mean
-  EXPECT_LT(*point.output_tokens_per_s_ci95, 0.5);    // ends at the edges of the run shift a little
+  EXPECT_NEAR(*point.latency_mean_ci95_s, 0, 1e-12);  // every batch of ten requests has the same mean
+  EXPECT_LT(*point.output_tokens_per_s_ci95, 0.5);    // ends at the edges of the run cause small shifts
   EXPECT_GT(*point.output_tokens_per_s_ci95, 0);
 }
 

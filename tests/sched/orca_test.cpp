@@ -34,7 +34,7 @@ TEST(Orca, ReservesSlotsOfTheLongestSequence) {  // S4 and S5
 }
 
 // 8 blocks of 4 tokens; A and B have prompt 4, output 5, cap 12. Capped: 4 blocks each. Next power of two: 4 + 8
-// tokens, 3 blocks, so that C (4 + 1, 2 blocks) fits beside them. Exact: 9 tokens, 3 blocks.
+// tokens, 3 blocks, so C (4 + 1, 2 blocks) fits in addition. Exact: 9 tokens, 3 blocks.
 TEST(Orca, ReservesByTheChosenVariant) {
   const KvConfig kv{.blocks = 8, .block_tokens = 4, .prefix_caching = false};
   const std::string script = "A:4+5/12 B:4+5/12 C:4+1/1";

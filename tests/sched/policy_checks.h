@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks that hold for every policy, and random scripts to hold them against.
+// Checks that hold for every policy, and random scripts to test them with.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 
 namespace plimsoll::sched::testing {
 
-/// A policy's settings: config(PolicyKind::tgi, [](PolicyConfig& c) { c.served_ratio = 0.3; }).
+/// Returns a policy's settings: config(PolicyKind::tgi, [](PolicyConfig& c) { c.served_ratio = 0.3; }).
 inline PolicyConfig config(PolicyKind kind) {
   PolicyConfig policy;
   policy.policy = kind;
@@ -28,8 +28,8 @@ PolicyConfig config(PolicyKind kind, Edit edit) {
   return policy;
 }
 
-/// The decision log of a script, which must be the same step by step and in leaps. Steps are separated by " | ",
-/// without their numbers.
+/// Returns the decision log of a script, which must be the same step by step and in leaps. Steps are separated by " | "
+/// and have no numbers.
 inline std::string steps_of(const PolicyConfig& policy, const KvConfig& kv, const std::string& script) {
   const ScriptRun run = run_script(policy, kv, script);
   EXPECT_EQ(run.log, run_script(policy, kv, script, true).log) << script;
@@ -46,7 +46,7 @@ inline std::string steps_of(const PolicyConfig& policy, const KvConfig& kv, cons
   return text;
 }
 
-/// A random request of a script: small lengths so that limits and block edges are met often.
+/// A random request of a script. Lengths are small, so that limits and block edges are reached often.
 struct Draw {
   Tok prompt = 1, output = 1, cap = 1;
   std::int64_t step = 1;
@@ -75,7 +75,7 @@ inline std::string script_of(const std::vector<Draw>& draws) {
   return text;
 }
 
-/// What each request produced: all of its output if it completed, never more.
+/// Checks what each request produced: all of its output if it completed, and never more.
 inline void check_tokens(const std::vector<FinishedAttempt>& ended) {
   for (const FinishedAttempt& e : ended) {
     if (e.outcome == Outcome::completed) RC_ASSERT(e.generated == e.output);
@@ -84,7 +84,7 @@ inline void check_tokens(const std::vector<FinishedAttempt>& ended) {
   }
 }
 
-/// When and how each request left, by serial.
+/// Returns when and how each request left, by serial.
 inline std::vector<std::string> outcomes(const std::vector<FinishedAttempt>& ended) {
   std::vector<std::string> rows;
   for (const FinishedAttempt& e : ended)
@@ -94,7 +94,7 @@ inline std::vector<std::string> outcomes(const std::vector<FinishedAttempt>& end
   return rows;
 }
 
-/// Random requests, some of which are cancelled: leaps and single steps decide the same at the same times.
+/// Runs random requests, some of which are cancelled: leaps and single steps must decide the same at the same times.
 inline void check_leaps(const PolicyConfig& policy, const KvConfig& kv) {
   std::vector<TimedRequest> requests;
   for (const Draw& d : draw_requests()) {

@@ -36,7 +36,7 @@ TEST(PolicyTable, GivesEveryPolicyANameOfItsOwnThatReadsBack) {
   EXPECT_FALSE(policy_from_name("statik").has_value());
 }
 
-// none, static and dynamic are one class that runs a batch to its end; every other policy batches continuously.
+// none, static and dynamic are one class that runs a batch to its end; all other policies batch continuously.
 TEST(PolicyTable, SaysWhichPoliciesReturnWholeBatches) {
   std::set<std::string_view> whole;
   for (const PolicyKind kind : every_policy())
@@ -53,7 +53,7 @@ TEST(PolicyTable, KnowsContiguousReservationsByVariant) {
   EXPECT_FALSE(traits_of(config(PolicyKind::vllm_v1)).contiguous);
 }
 
-// The figures of docs/policies.md.
+// The defaults that docs/policies.md lists.
 TEST(PolicyTable, ResolvesTheProductsDefaults) {
   const auto of = [](PolicyKind kind) { return resolve_limits(config(kind), 1000); };
   EXPECT_EQ(of(PolicyKind::none).max_running, 1);
@@ -87,7 +87,7 @@ TEST(PolicyTable, TakesStatedLimitsBeforeDefaults) {
   EXPECT_EQ(resolve_limits(config(PolicyKind::vllm_v0, [](PolicyConfig& c) { c.max_total = 4000; })).step_tokens, 4000);
   EXPECT_EQ(limits(PolicyKind::vllm_v0, [](PolicyConfig& c) { c.chunked = true; }).step_tokens, 512);
   EXPECT_EQ(limits(PolicyKind::sglang, [](PolicyConfig& c) { c.chunked = false; }).prefill_tokens, 16384);
-  // With its defect TGI 2.0.0 lets a full batch grow on.
+  // With its defect, TGI 2.0.0 lets a full batch keep growing.
   EXPECT_EQ(limits(PolicyKind::tgi,
                    [](PolicyConfig& c) {
                      c.max_running = 9;
@@ -117,9 +117,9 @@ TEST(PolicyTable, SelectsWithRollingBatchWhatLmiWouldRun) {
   }
 }
 
-/// The most that one step took.
+/// The most that a single step contained.
 struct Most {
-  std::int64_t rows = 0, tokens = 0;  // tokens: of steps with prompts in them
+  std::int64_t rows = 0, tokens = 0;  // tokens: only in steps with prompts
 };
 
 Most most_of(Replica& replica) {
@@ -183,7 +183,7 @@ PolicyConfig draw_config(PolicyKind kind, PolicyVariant variant) {
   return policy;
 }
 
-// What the planner's bounds rest on: whatever the settings, no step holds more than the table says.
+// The planner's bounds rely on this: whatever the settings, no step exceeds the limits of the table.
 RC_GTEST_PROP(PolicyTable, LimitsHoldInEveryStepOfEveryPolicy, ()) {
   for (const PolicyKind kind : every_policy()) {
     for (const PolicyVariant variant : variants_of(kind)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The prefix cache through the ledger that owns it.
+// Tests the prefix cache through the ledger that owns it.
 #include "sched/prefix_cache.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ KvLedger caching(Blk blocks, Tok block_tokens = 4) {
   return KvLedger({.blocks = blocks, .block_tokens = block_tokens, .prefix_caching = true});
 }
 
-// The request's prompt is prefilled: what is cached of it is attached, the rest computed.
+// Prefills the request's prompt: attaches the cached part and computes the rest. Returns the cached tokens.
 Tok prefill(KvLedger& kv, ReqId id, Tok tokens) {
   const PrefixHit hit = kv.prefix_hit(id, tokens - 1);
   if (hit.tokens > 0) kv.attach_prefix(id, hit.tokens);
@@ -42,8 +42,8 @@ TEST(PrefixCache, SharesWholeBlocksOfAPrefix) {
   EXPECT_EQ(prefill(kv, 0, 13), 0);
   kv.open(1, Hashes{1, 2, 9});
   EXPECT_EQ(kv.prefix_hit(1, 12).tokens, 8);
-  EXPECT_EQ(kv.prefix_hit(1, 12).idle_blocks, 0);  // 0 holds them
-  EXPECT_EQ(kv.prefix_hit(1, 7).tokens, 4);        // whole blocks within the limit
+  EXPECT_EQ(kv.prefix_hit(1, 12).idle_blocks, 0);  // request 0 holds them
+  EXPECT_EQ(kv.prefix_hit(1, 7).tokens, 4);        // full blocks within the limit
   EXPECT_EQ(prefill(kv, 1, 13), 8);
   EXPECT_EQ(kv.in_use(), 6);  // 4, and 2 more
   end(kv, 0);
@@ -69,12 +69,12 @@ TEST(PrefixCache, KeepsContentThatNobodyHolds) {
   EXPECT_EQ(kv.free(), 4);
   kv.open(1, Hashes{1, 2});
   EXPECT_EQ(kv.prefix_hit(1, 8).tokens, 8);
-  EXPECT_EQ(kv.prefix_hit(1, 8).idle_blocks, 2);  // they stop being free when they are attached
+  EXPECT_EQ(kv.prefix_hit(1, 8).idle_blocks, 2);  // they are no longer free once they are attached
   kv.attach_prefix(1, 8);
   EXPECT_EQ(kv.free(), 2);
 }
 
-// 6 blocks: 1 2 of the first, then 5 6 of the second, then two that never held anything at the head of the queue.
+// 6 blocks: 1 2 of the first request, 5 6 of the second, and two unused ones, which are at the head of the queue.
 TEST(PrefixCache, LosesTheLeastRecentlyFreedTailFirst) {
   KvLedger kv = caching(6);
   kv.open(0, Hashes{1, 2});
@@ -106,12 +106,12 @@ TEST(PrefixCache, APreemptedRequestFindsItsOwnTokens) {
   kv.open(0, Hashes{1});
   prefill(kv, 0, 5);
   kv.join_group(0, 5);
-  kv.advance_group(6);  // 11 tokens: prompt block 1, one whole block of its own, 3 tokens
+  kv.advance_group(6);  // 11 tokens: prompt block 1, one full block of its own, 3 more tokens
   kv.release(0, 11);
   EXPECT_EQ(kv.free(), 6);
   EXPECT_EQ(kv.prefix_hit(0, 11).tokens, 8);
   kv.open(1, Hashes{1, 2});
-  EXPECT_EQ(kv.prefix_hit(1, 11).tokens, 4);  // generated tokens are the request's own
+  EXPECT_EQ(kv.prefix_hit(1, 11).tokens, 4);  // other requests do not share generated tokens
   kv.attach_prefix(0, 8);
   EXPECT_EQ(kv.held(0), 2);
   EXPECT_EQ(kv.free(), 4);
@@ -125,12 +125,12 @@ TEST(PrefixCache, HitsOfVllmV1InAScript) {  // S5: the first of B's blocks is st
             "1: P[A:4 B:4]\n2: D[A B]\n3: D[A B]\n4: D[A B]\n5: D[A B]\n6: D[A] !B\n7: P[B:5]\n");
 }
 
-// Every block by itself, with its content and its holders.
+// A pool that stores each block separately, with its content and its holders.
 struct NaivePool {
   explicit NaivePool(std::size_t blocks) : content(blocks, 0), holders(blocks, 0) {
     for (std::size_t i = 0; i < blocks; ++i) idle.push_back(i);
   }
-  // The copy of the content that was published first.
+  // Returns the block with this content that was published first.
   [[nodiscard]] std::optional<std::size_t> find(std::uint64_t hash) const {
     const auto found = copies.find(hash);
     if (found == copies.end() || found->second.empty()) return {};
@@ -174,7 +174,7 @@ class Twins {
     Prompter& p = prompters[i];
     p = Prompter{};
     const auto blocks = *rc::gen::inRange<std::size_t>(0, 7);
-    std::uint64_t path = 1;  // base 3, so that a number tells all branches taken
+    std::uint64_t path = 1;  // in base 3, so that the number identifies all branches taken
     for (std::size_t block = 0; block < blocks; ++block)
       p.hashes.push_back(path = 3 * path + *rc::gen::inRange<std::uint64_t>(0, 2));
     kv.open(static_cast<ReqId>(i), p.hashes);
@@ -233,8 +233,8 @@ class Twins {
   std::uint64_t own_ = std::uint64_t{1} << 60U;  // content that only its request can find
 };
 
-// Requests whose prompts branch off each other after any block; each is prefilled in chunks, preempted, resumes and
-// ends at random.
+// Requests whose prompts branch off each other after any block. Each is prefilled in chunks, preempted, resumed and
+// ended at random.
 RC_GTEST_PROP(PrefixCacheProperty, FindsWhatAListOfBlocksHolds, ()) {
   Twins twins;
   for (std::size_t i = 0; i < twins.prompters.size(); ++i) twins.begin(i);

@@ -12,7 +12,7 @@ namespace {
 
 Request request(std::uint32_t serial, Tok prompt) { return {.serial = serial, .prompt = prompt, .max_new = 100}; }
 
-/// A member of the group whose whole prompt is computed and whose first token is out.
+/// Adds a member of the decode group whose whole prompt is computed and whose first token is produced.
 ReqId decoding(RequestTable& table, std::uint32_t serial, Tok prompt) {
   const ReqId id = table.add(request(serial, prompt));
   table.prefill(id, prompt);
@@ -27,7 +27,7 @@ TEST(RequestTable, MembersAdvanceWithTheGroupsClock) {
   table.advance_group(3);
   const ReqId b = decoding(table, 1, 4);
   table.advance_group(2);
-  EXPECT_EQ(table.generated(a), 6);  // the prefill's token and five steps
+  EXPECT_EQ(table.generated(a), 6);  // the token of the prefill, and five steps
   EXPECT_EQ(table.computed(a), 15);
   EXPECT_EQ(table.length(a), 16);
   EXPECT_EQ(table.generated(b), 3);
@@ -63,7 +63,7 @@ TEST(RequestTable, HandlesAreReusedAndStartAfresh) {
 
 TEST(RequestTable, TheWindowCapsEachMembersShare) {
   RequestTable table(8);
-  (void)decoding(table, 0, 20);  // attends to 21, counts 8
+  (void)decoding(table, 0, 20);  // attends to 21 tokens, of which the window counts 8
   (void)decoding(table, 1, 4);   // attends to 5
   EXPECT_EQ(table.group_context(), 26);
   EXPECT_EQ(table.group_context_windowed(), 13);
@@ -75,7 +75,7 @@ TEST(RequestTable, TheWindowCapsEachMembersShare) {
   EXPECT_EQ(table.steps_to_window_kink(), kForever);
 }
 
-/// The same requests, counted one by one.
+/// A simple model that counts every request separately.
 struct Model {
   struct Row {
     Tok prompt = 0, generated = 0, computed = 0;
@@ -136,7 +136,7 @@ void add(RequestTable& table, Model& model, std::uint32_t serial) {
 
 void change(RequestTable& table, Model& model, ReqId id, int what) {
   Model::Row& row = model.rows[id];
-  if (what == 0) {  // in or out of the group
+  if (what == 0) {  // moves a request into or out of the group
     row.member ? table.leave_group(id) : table.join_group(id);
     row.member = !row.member;
   } else if (what == 1) {
@@ -145,7 +145,7 @@ void change(RequestTable& table, Model& model, ReqId id, int what) {
   } else if (row.member) {
     table.advance_member(id);
     model.advance(row, 1);
-  } else {  // preempted and recomputed: the output stays
+  } else {  // preempts and recomputes a request: its output stays
     table.set_computed(id, 0);
     table.prefill(id, row.prompt + row.generated);
     row.computed = row.prompt + row.generated;
@@ -154,7 +154,7 @@ void change(RequestTable& table, Model& model, ReqId id, int what) {
   }
 }
 
-// Leaps end where the windowed sum has its kink, as the simulator's do.
+// Leaps end at the kink of the windowed sum, as in the simulator.
 void advance(RequestTable& table, Model& model) {
   const auto steps = std::min<std::int64_t>(*rc::gen::inRange<std::int64_t>(1, 12), model.kink());
   table.advance_group(steps);

@@ -27,7 +27,7 @@ TEST(Rolling, HasThirtyTwoPlacesByDefault) {
   EXPECT_TRUE(steps.ends_with(" | P[q32:1] | D[q32]")) << steps;
 }
 
-// S11: two active, one in the hands of the blocked worker, two queued (the last place stays free), the rest refused.
+// S11: two are active, one is with the blocked worker, two are queued (the last place stays free), the rest is refused.
 TEST(Rolling, RefusesWhatNeitherListNorWorkerNorQueueTakes) {
   const PolicyConfig policy = config(PolicyKind::rolling, [](PolicyConfig& c) {
     c.max_running = 2;
@@ -37,7 +37,7 @@ TEST(Rolling, RefusesWhatNeitherListNorWorkerNorQueueTakes) {
             "P[r1:4 r2:4] rejected(r6 503, r7 503) | D[r1 r2] | P[r3:4 r4:4] | P[r5:4]; D[r3]");
 }
 
-// S11: nothing leaves for long. The worker gives up r3 after 120 s, and r4, which it took then, after another 120 s.
+// S11: nothing leaves for long. The worker gives up r3 after 120 s, and r4, its next, after another 120 s.
 TEST(Rolling, GivesUpARequestThatWaited120SecondsForAPlace) {
   const PolicyConfig policy = config(PolicyKind::rolling, [](PolicyConfig& c) {
     c.max_running = 2;
@@ -46,7 +46,7 @@ TEST(Rolling, GivesUpARequestThatWaited120SecondsForAPlace) {
   std::vector<TimedRequest> requests{{.name = "r1", .output = 300, .cap = 300},
                                      {.name = "r2", .output = 300, .cap = 300}};
   for (const char* name : {"r3", "r4", "r5"}) requests.push_back({.name = name});
-  requests.push_back({.name = "r6", .at = 121 * kSecond});  // there is room in the queue again
+  requests.push_back({.name = "r6", .at = 121 * kSecond});  // the queue has a free place again
   for (const Mode mode : {Mode::steps, Mode::leaps, Mode::silent_leaps}) {
     const TimedRun run = run_timed(policy, ample(), requests, kSecond, mode);
     EXPECT_EQ(run.ended[0].serial, 2U);
@@ -59,8 +59,8 @@ TEST(Rolling, GivesUpARequestThatWaited120SecondsForAPlace) {
   }
 }
 
-// The worker's clock does not wait for the end of a step: 120 s end inside the step from 90 s to 180 s, and the next
-// request's 120 s begin there. A place that becomes free just when the time is over is still taken (queued, at 360 s).
+// The worker's clock does not wait for the end of a step: 120 s end inside the step from 90 s to 180 s, where the next
+// request's 120 s begin. A place that becomes free exactly when the time ends is still taken (queued, at 360 s).
 TEST(Rolling, CountsTheWaitForAPlaceBetweenSteps) {
   const PolicyConfig policy = config(PolicyKind::rolling, [](PolicyConfig& c) {
     c.max_running = 1;
@@ -79,7 +79,7 @@ TEST(Rolling, CountsTheWaitForAPlaceBetweenSteps) {
   }
 }
 
-// 4 blocks of 4 tokens. Both prompts fill two blocks, so the first decode finds none: the list fails as a whole.
+// 4 blocks of 4 tokens. Both prompts fill two blocks, so the first decode finds no block: the whole list fails.
 TEST(Rolling, FailsTheWholeListWhenAnIterationFindsNoBlocks) {
   const KvConfig kv{.blocks = 4, .block_tokens = 4, .prefix_caching = false};
   const PolicyConfig policy = config(PolicyKind::rolling, [](PolicyConfig& c) { c.max_running = 2; });
@@ -95,7 +95,7 @@ TEST(Rolling, ContiguousHasAsManyPlacesAsSlots) {
             "P[A:4 B:4] rejected(D 422) | D[A B] | P[C:4]; D[A] | D[C]");
 }
 
-// The engine looks at new requests in every third iteration: C comes before step 3, whose iteration is the third.
+// The engine takes new requests in every third iteration: C arrives before step 3, whose iteration is the third.
 TEST(Rolling, HoldsNewRequestsForWaitingSteps) {
   const PolicyConfig policy = config(PolicyKind::rolling, [](PolicyConfig& c) { c.force_after = 2; });
   EXPECT_EQ(steps_of(policy, ample(), "A:6+6 C:4+2@2"), "P[A:6] | D[A] | D[A] | P[C:4]; D[A] | D[A C] | D[A]");

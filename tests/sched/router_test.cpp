@@ -33,7 +33,7 @@ TEST(Router, NamesComeInTheOrderOfTheirKinds) {
   EXPECT_EQ(name(RouterKind::least_tokens), "least_tokens");
 }
 
-// Scenario S14: three replicas with 2, 0 and 1 requests outstanding, running ones included.
+// Scenario S14: three replicas with 2, 0 and 1 outstanding requests, including running ones.
 TEST(Router, S14RoundRobinStartsAtZeroWhateverTheLoad) {
   const auto router = make_router(RouterKind::round_robin, 1);
   const auto loads = outstanding({2, 0, 1});
@@ -44,7 +44,7 @@ TEST(Router, S14LeastOutstandingTakesTheIdleReplica) {
   EXPECT_EQ(make_router(RouterKind::least_outstanding, 1)->route({}, outstanding({2, 0, 1})), 1u);
 }
 
-// A router that is told every change chooses as one that is told none, and so looks at all replicas.
+// A router that is notified of every change must choose like one that is not and therefore examines all replicas.
 RC_GTEST_PROP(Router, ToldOfChangesChoosesAsOneThatLooksAtAll, ()) {
   for (std::size_t k = 0; k < router_names().size(); ++k) {
     const auto told = make_router(static_cast<RouterKind>(k), 5), looking = make_router(static_cast<RouterKind>(k), 5);
@@ -63,7 +63,7 @@ RC_GTEST_PROP(Router, ToldOfChangesChoosesAsOneThatLooksAtAll, ()) {
   }
 }
 
-// Of the pairs {0,1} {0,2} {1,2}, equally likely, the less loaded are 1, 2 and 1: replica 0 never wins.
+// The pairs {0,1}, {0,2} and {1,2} are equally likely, with 1, 2 and 1 as the less loaded: replica 0 is never chosen.
 TEST(Router, S14PowerOfTwoTakesTheBetterOfTwoDistinctSamples) {
   const auto router = make_router(RouterKind::power_of_two, 7);
   auto chosen = tally(*router, outstanding({2, 0, 1}), 30000);
@@ -87,12 +87,12 @@ TEST(Router, PowerOfTwoWithOneHealthyReplicaTakesIt) {
 TEST(Router, RoundRobinSkipsUnhealthyReplicasAndKeepsItsTurn) {
   const auto router = make_router(RouterKind::round_robin, 1);
   auto loads = outstanding({0, 0, 0});
-  EXPECT_EQ(router->route({}, loads), 0u);  // k = 0 of {0, 1, 2}
+  EXPECT_EQ(router->route({}, loads), 0u);  // k = 0 among {0, 1, 2}
   loads[1].healthy = false;
-  EXPECT_EQ(router->route({}, loads), 2u);  // k = 1 of {0, 2}
+  EXPECT_EQ(router->route({}, loads), 2u);  // k = 1 among {0, 2}
   EXPECT_EQ(router->route({}, loads), 0u);  // k = 2
   loads[1].healthy = true;
-  EXPECT_EQ(router->route({}, loads), 0u);  // k = 3 of {0, 1, 2}
+  EXPECT_EQ(router->route({}, loads), 0u);  // k = 3 among {0, 1, 2}
 }
 
 TEST(Router, RandomIsUniformOverHealthyReplicas) {
@@ -160,7 +160,7 @@ TEST(Router, SessionsSpillOverOnlyAboveTheCap) {
   EXPECT_EQ(router->route({.session = 5}, loads), home);
   loads[home].outstanding = 4;
   EXPECT_EQ(router->route({.session = 5}, loads), 1 - home);
-  loads[1 - home].outstanding = 5;  // all above: the least loaded
+  loads[1 - home].outstanding = 5;  // all are above the limit, so the least loaded is chosen
   EXPECT_EQ(router->route({.session = 5}, loads), home);
 }
 
@@ -173,19 +173,19 @@ TEST(Router, PrefixFollowsTheReplicaThatSawThePrompt) {
   const auto loads = outstanding({0, 0, 0});
   const std::array<std::uint64_t, 4> first{1, 2, 3, 4}, second{9, 8, 7, 6}, turn{9, 8, 7, 5};
   EXPECT_EQ(router->route({.prefix_hashes = first}, loads), 0u);
-  EXPECT_EQ(router->route({.prefix_hashes = second}, loads), 1u);  // no match: the smallest tree
+  EXPECT_EQ(router->route({.prefix_hashes = second}, loads), 1u);  // no match, so the smallest tree is chosen
   EXPECT_EQ(router->route({.prefix_hashes = turn}, loads), 1u);    // 3 of 4 blocks match
   const std::array<std::uint64_t, 4> half{1, 2, 30, 40};
-  EXPECT_EQ(router->route({.prefix_hashes = half}, loads), 2u);  // 2 of 4 is not above the threshold
+  EXPECT_EQ(router->route({.prefix_hashes = half}, loads), 2u);  // 2 of 4 do not exceed the threshold
 }
 
 TEST(Router, PrefixBalancesWhenLoadsAreFarApart) {
   const auto router = make_router(RouterKind::prefix, 1);
   const std::array<std::uint64_t, 2> prompt{1, 2};
   EXPECT_EQ(router->route({.prefix_hashes = prompt}, outstanding({0, 0})), 0u);
-  EXPECT_EQ(router->route({.prefix_hashes = prompt}, outstanding({32, 0})), 0u);  // 32 apart: still balanced
+  EXPECT_EQ(router->route({.prefix_hashes = prompt}, outstanding({32, 0})), 0u);  // a difference of 32 is balanced
   EXPECT_EQ(router->route({.prefix_hashes = prompt}, outstanding({33, 0})), 1u);
-  // The tree of replica 1 learned the prompt too: equal matches go to the less loaded.
+  // The tree of replica 1 has learned the prompt too: among equal matches the less loaded replica is chosen.
   EXPECT_EQ(router->route({.prefix_hashes = prompt}, outstanding({2, 1})), 1u);
 }
 
@@ -193,7 +193,7 @@ TEST(Router, PrefixWithoutHashesTakesTheLeastLoaded) {
   EXPECT_EQ(make_router(RouterKind::prefix, 1)->route({}, outstanding({2, 1, 3})), 1u);
 }
 
-// The longest beginning of a prompt that each replica's tree knows.
+// Returns the longest prefix of a prompt that the tree of a replica contains.
 std::size_t known(PrefixForest& forest, std::size_t replica, std::span<const std::uint64_t> blocks) {
   std::size_t n = forest.find(blocks);
   while (n > 0 && !forest.knows(replica, n)) --n;
@@ -207,7 +207,7 @@ TEST(PrefixForest, ForgetsTheLeastRecentlyUsedEndsFirst) {
   forest.insert(0, old);
   forest.insert(0, std::array<std::uint64_t, 1>{7});
   EXPECT_EQ(forest.size(0), 4u);
-  forest.insert(0, fresh);  // needs two more: 3, then 2 go
+  forest.insert(0, fresh);  // needs two more: 3 is evicted, then 2
   EXPECT_EQ(forest.size(0), 4u);
   EXPECT_EQ(known(forest, 0, old), 1u);
   EXPECT_EQ(known(forest, 0, fresh), 3u);
@@ -221,7 +221,7 @@ TEST(PrefixForest, SameBlockAfterAnotherPrefixIsAnotherNode) {
   EXPECT_EQ(known(forest, 0, std::array<std::uint64_t, 3>{1, 2, 2}), 2u);
 }
 
-/// The rule of RouterKind::prefix with a list of prompts' beginnings for each replica, and every replica asked.
+/// The rule of RouterKind::prefix, written with a list of prefixes for each replica; every replica is examined.
 class PlainPrefixRule {
  public:
   PlainPrefixRule(std::size_t replicas, const RouterOptions& options) : options_(options), recent_(replicas) {}
@@ -268,10 +268,10 @@ class PlainPrefixRule {
   }
 
   RouterOptions options_;
-  std::vector<std::vector<Prompt>> recent_;  // by replica, the last used first
+  std::vector<std::vector<Prompt>> recent_;  // by replica, the most recently used first
 };
 
-// Prompts branch off each other, trees are so small that they forget, and replicas come and go.
+// Prompts branch off each other, trees are so small that they evict, and replicas come and go.
 RC_GTEST_PROP(Router, PrefixChoosesAsOneThatAsksEveryReplica, ()) {
   RouterOptions options;
   options.imbalance_requests = 3;

@@ -21,7 +21,7 @@ KvConfig pool(Blk blocks, Tok block_tokens = 4) {
   return {.blocks = blocks, .block_tokens = block_tokens, .prefix_caching = false};
 }
 
-// The scenarios of docs/policies.md are in vllm_family_test.cpp.
+// vllm_family_test.cpp contains the scenarios of docs/policies.md.
 
 TEST(Sarathi, ReservesTheWholePromptAtItsFirstChunk) {  // of 5 blocks A's prompt takes 4, which leaves one for B
   EXPECT_EQ(steps_of(chunks_of(8), pool(5), "A:16+1 B:4+1 C:4+1"), "P[A:8] | P[A:8] | P[B:4 C:4]");
@@ -33,7 +33,7 @@ TEST(Sarathi, GivesPromptsNothingWhileDecodesFillTheChunk) {
             "P[A:1 B:1] | D[A B] | D[A B] | P[C:1] D[A] | P[C:1]");
 }
 
-// Chunk 6. B's rest is the tail when A finds no free block: it starts again, and no other request is admitted.
+// Chunks of 6. When A finds no free block, B loses its incomplete prompt and starts again; no other is admitted.
 TEST(Sarathi, PreemptsUnfinishedPromptsToo) {
   EXPECT_EQ(steps_of(chunks_of(6), pool(4), "A:4+3 B:12+1 C:4+1@3"),
             "P[A:4 B:2] | D[A] !B | D[A] | P[B:6] | P[B:6] | P[C:4]");
@@ -50,7 +50,7 @@ TEST(Sarathi, KeepsOnePercentFreeWhenItAdmits) {  // 2 of 200 blocks
             "P[A:396 B:396 C:8]");
 }
 
-// ---- the scheduler written a second time, with plain lists --------------------------------------------------------
+// ---- an independent second implementation of the scheduler, with plain lists ---------------------------------------
 class NaiveSarathi {
  public:
   NaiveSarathi(const PolicyConfig& policy, const KvConfig& kv, const std::vector<Draw>& script)
@@ -94,7 +94,7 @@ class NaiveSarathi {
     std::int64_t step = 0;
     Tok made = 0, done = 0, doing = 0;  // tokens produced, tokens with KV, tokens in this step
     Blk held = 0;
-    bool ready = false;  // its prefill is complete
+    bool ready = false;  // its prompt is completely computed
     [[nodiscard]] Tok length() const { return prompt + made; }
   };
 
@@ -199,7 +199,7 @@ class NaiveSarathi {
   std::string log_, prefill_, decode_, outs_, refused_;
 };
 
-// Long outputs, so that the pool runs out.
+// Outputs are long, so that the pool runs out of blocks.
 std::vector<Draw> draw_long() {
   std::vector<Draw> draws = draw_requests();
   for (Draw& d : draws) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a `script` load (docs/study-file.md) through a Replica, every step lasting 1 ms, and returns the decision log:
-// the conformance mini-language of the tests. Checks conservation on the way.
+// Runs a `script` load (docs/study-file.md) through a Replica, with steps of 1 ms each, and returns the decision log:
+// the mini-language of the conformance tests. Also checks that blocks are conserved.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@
 namespace plimsoll::sched::testing {
 
 struct ScriptRun {
-  std::string log;                     // decisions.txt
-  std::vector<FinishedAttempt> ended;  // in order of leaving
+  std::string log;                     // content of decisions.txt
+  std::vector<FinishedAttempt> ended;  // in the order in which requests left
   std::int64_t preemptions = 0;
   Nanos end = 0;
 };
@@ -108,18 +108,18 @@ class ScriptRunner {
   Replica replica_;
   std::vector<std::size_t> order_;  // of requests, by the step they appear before
   std::size_t next_ = 0;
-  std::int64_t k_ = 1;  // the step about to be decided
+  std::int64_t k_ = 1;  // the step to be decided next
   Nanos now_ = 0;
   ScriptRun run_;
 };
 
-/// `leap`: take whole plans instead of single steps; the log must not differ.
+/// With `leap`, takes whole plans instead of single steps; the log must not differ.
 inline ScriptRun run_script(const PolicyConfig& policy, const KvConfig& kv, const std::string& script,
                             bool leap = false, std::int64_t most_steps = 100000) {
   return ScriptRunner(policy, kv, script).run(leap, most_steps);
 }
 
-/// Ample KV unless a scenario says otherwise.
+/// Returns a pool that is large enough, for scenarios that do not state one.
 inline KvConfig ample(Tok block_tokens = 4) {
   return {.blocks = 100000, .block_tokens = block_tokens, .prefix_caching = false};
 }

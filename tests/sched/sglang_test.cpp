@@ -21,7 +21,7 @@ PolicyConfig budget(std::int64_t tokens, bool chunked = true) {
   });
 }
 
-// Pages of one token, as the product has them.
+// Returns a pool with pages of one token, as in the product.
 KvConfig tokens(Blk count) { return {.blocks = count, .block_tokens = 1, .prefix_caching = false}; }
 
 TEST(SgLang, PrefillsFirst) {  // S1
@@ -31,7 +31,7 @@ TEST(SgLang, PrefillsFirst) {  // S1
 TEST(SgLang, CutsTheLastPromptOrAdmitsItWhole) {  // S2
   EXPECT_EQ(steps_of(budget(16), ample(1), "A:10+2 B:10+2 C:3+2"), "P[A:10 B:6] | P[B:4 C:3] | D[A B C]");
   EXPECT_EQ(steps_of(budget(16, false), ample(1), "A:10+2 B:10+2 C:3+2"), "P[A:10] | P[B:10 C:3] | D[A B C]");
-  EXPECT_EQ(steps_of(budget(16, false), ample(1), "A:20+1 B:3+1"), "P[A:20] | P[B:3]");  // the first is always taken
+  EXPECT_EQ(steps_of(budget(16, false), ample(1), "A:20+1 B:3+1"), "P[A:20] | P[B:3]");  // the first is always admitted
 }
 
 TEST(SgLang, KeepsToItsBatchSize) {  // S3
@@ -55,25 +55,25 @@ TEST(SgLang, CutsChunksToPages) {  // 16 - 10 tokens are one page of 4
   EXPECT_EQ(steps_of(budget(16), ample(4), "A:10+1 B:10+1"), "P[A:10 B:4] | P[B:6]");
 }
 
-// 20 tokens. B is tested against 20 - 4 - 0.7 * 9 = 9.7 after A's first token: 4 + 5 < 9.7 lets it in, 4 + 6 does not;
-// and once it was refused it waits for A to leave, although C would fit.
+// A pool of 20 tokens. After A's first token, B is compared with 20 - 4 - 0.7 * 9 = 9.7: 4 + 5 < 9.7 is admitted, 4 + 6
+// is not. Once refused, it waits for A to leave, although C would fit.
 TEST(SgLang, IsFullUntilSomebodyLeaves) {
   EXPECT_EQ(steps_of(sgl(), tokens(20), "A:4+3/10 B:4+5@2"), "P[A:4] | P[B:4] | D[A B] | D[A B] | D[B] | D[B]");
   EXPECT_EQ(steps_of(sgl(), tokens(20), "A:4+3/10 B:4+6@2 C:1+1@3"),
             "P[A:4] | D[A] | D[A] | P[B:4 C:1] | D[B] | D[B] | D[B] | D[B] | D[B]");
 }
 
-// Nothing was set aside. In step 6 all have produced three tokens, and B has the longest prompt. Now the whole caps are
-// set aside, so that it waits for both of the others.
+// Nothing was reserved. In step 6 all have produced three tokens, and B has the longest prompt, so B is retracted. Now
+// the whole caps are reserved, so B has to wait for both others.
 TEST(SgLang, RetractsTheLeastOutputOfTheLongestInput) {
   const PolicyConfig trusting = sgl([](PolicyConfig& c) { c.conservativeness = 0; });
   EXPECT_EQ(steps_of(trusting, tokens(20), "A:4+8 B:6+5@2 C:4+5@3"),
             "P[A:4] | P[B:6] | P[C:4] | D[A B C] | D[A B C] | D[A C] !B | D[A C] | D[A] | D[A] | D[A] | P[B:9] | D[B]");
 }
 
-// Nothing is set aside until F, the last of six equals, is retracted. The others have 15 tokens of 60 each then, so
-// that the ratio is (5 * 15 + 5 * 20) / (5 * 60 + 1) = 0.581. Beside D and E there is no room for the 56 tokens that F
-// needs with a cap of 54; when D leaves there are 81 - 0.581 * 42 = 56.6. With a cap of 55 it has to wait for E, too.
+// Nothing is reserved until F, the last of six equals, is retracted. The others then have 15 tokens of 60 each, so the
+// ratio is (5 * 15 + 5 * 20) / (5 * 60 + 1) = 0.581. With D and E there is no room for the 56 tokens that F needs with
+// a cap of 54. When D leaves, there are 81 - 0.581 * 42 = 56.6. With a cap of 55, F waits for E, too.
 TEST(SgLang, SetsTheRatioByWhatStays) {
   const PolicyConfig trusting = sgl([](PolicyConfig& c) { c.conservativeness = 0; });
   const std::string others = "A:2+16/60 B:2+16/60@2 C:2+16/60@3 D:2+18/60@4 E:2+20/60@5 ";
@@ -84,7 +84,7 @@ TEST(SgLang, SetsTheRatioByWhatStays) {
   EXPECT_NE(late.find(retracts + "D[E] | D[E] | P[F:17]"), std::string::npos) << late;
 }
 
-// It must be the same after n steps, however they are taken.
+// The ratio after n steps must not depend on how the steps are taken.
 TEST(SgLang, DecaysTheRatioOverSixHundredSteps) {
   const auto after = [](std::int64_t steps, std::int64_t leap) {
     SgLang policy(sgl());
@@ -123,7 +123,7 @@ TEST(SgLang, DecaysTheRatioOverSixHundredSteps) {
 TEST(SgLang, RefusesWhatItCanNeverAdmit) {  // the test is strict: 12 + 4 tokens do not go into 16
   EXPECT_EQ(steps_of(sgl(), tokens(16), "A:12+4 B:4+1"), "P[B:4] rejected(A 500)");
   EXPECT_EQ(steps_of(sgl(), tokens(16), "A:12+3"), "P[A:12] | D[A] | D[A]");
-  EXPECT_EQ(steps_of(budget(3), ample(4), "A:4+1 B:3+1"), "P[B:3] rejected(A 500)");  // a chunk of less than a page
+  EXPECT_EQ(steps_of(budget(3), ample(4), "A:4+1 B:3+1"), "P[B:3] rejected(A 500)");  // a chunk smaller than a page
 }
 
 TEST(SgLang, FindsWhatIsLeftOfARetractedRequest) {  // 7 of B's 8 tokens have been overwritten meanwhile
@@ -134,7 +134,7 @@ TEST(SgLang, FindsWhatIsLeftOfARetractedRequest) {  // 7 of B's 8 tokens have be
             "P[A:4] | P[B:6] | P[C:4] | D[A B C] | D[A B C] | D[A C] !B | D[A C] | D[A] | D[A] | D[A] | P[B:8] | D[B]");
 }
 
-// ---- the scheduler written a second time, with plain lists --------------------------------------------------------
+// ---- an independent second implementation of the scheduler, with plain lists ---------------------------------------
 class NaiveSgLang {
  public:
   NaiveSgLang(const PolicyConfig& policy, const KvConfig& kv, const std::vector<Draw>& script)
@@ -207,7 +207,7 @@ class NaiveSgLang {
     r.held += need;
     r.done = tokens;
   }
-  // One more token; true if it was the last.
+  // Produces one more token; returns true if it was the last one.
   bool emit(std::size_t id) {
     Row& r = rows_[id];
     if (++r.made < r.output) return false;
@@ -244,6 +244,7 @@ class NaiveSgLang {
     left.memory -= aside;
     std::vector<std::pair<std::size_t, Tok>> batch;
     bool open = true;
+    // The request whose prompt is in chunks goes on before any new one.
     if (chunk_ >= 0) {
       full_ = false;
       const auto id = static_cast<std::size_t>(chunk_);
@@ -305,7 +306,7 @@ class NaiveSgLang {
     };
     if (growth() > free_) {
       while (growth() > free_ && running_.size() > 1) {
-        auto worst = running_.begin();  // among equals the last one
+        auto worst = running_.begin();  // among equals, the last one is retracted
         for (auto it = running_.begin(); it != running_.end(); ++it)
           if (std::pair(rows_[*it].made, -rows_[*it].prompt) <= std::pair(rows_[*worst].made, -rows_[*worst].prompt))
             worst = it;
@@ -341,7 +342,7 @@ class NaiveSgLang {
   Blk total_, free_;
   std::int64_t most_;
   bool chunked_, full_ = false;
-  std::int64_t budget_, chunk_ = -1;  // the request whose prompt is not complete
+  std::int64_t budget_, chunk_ = -1;  // chunk_: the request whose prompt is incomplete
   double first_ratio_, ratio_;
   std::vector<Row> rows_;
   std::deque<std::size_t> waiting_;

@@ -134,7 +134,7 @@ TEST(DynamicBatching, RestartsItsDelayWhenTheOnlyJobIsCancelled) {
             (std::vector<std::string>{"b @160"}));
 }
 
-// One job in service, two of the three places of the queue can be used while the worker is busy.
+// One job is in service. While the worker is busy, only two of the three places in the queue can be used.
 TEST(DynamicBatching, LeavesTheLastPlaceOfTheQueueFreeWhileItsWorkerIsBusy) {
   const PolicyConfig policy = config(PolicyKind::dynamic, [](PolicyConfig& c) {
     c.batch_size = 2;

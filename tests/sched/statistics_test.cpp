@@ -62,7 +62,7 @@ TEST(Interval, OfEqualBatchesIsZero) {
 TEST(Interval, GrowsWhereBatchesDependOnTheirNeighbours) {
   std::vector<double> drifting, mixed;
   for (int i = 0; i < 30; ++i) drifting.push_back(i);
-  for (int i = 0; i < 30; ++i) mixed.push_back((i * 7) % 30);  // the same values, scattered
+  for (int i = 0; i < 30; ++i) mixed.push_back((i * 7) % 30);  // the same values in another order
   EXPECT_GT(*batch_means_interval(drifting), 2 * *batch_means_interval(mixed));
 }
 
@@ -72,7 +72,7 @@ TEST(Interval, ShortRunsHaveNone) {
   EXPECT_EQ(batch_count(1'000'000), 30u);
 }
 
-// Waits in an M/M/1 queue at load rho, service rate 1, started in equilibrium; their mean is rho / (1 - rho).
+// Waiting times in an M/M/1 queue at load rho, service rate 1, started in equilibrium: on average rho / (1 - rho).
 struct Mm1Coverage {
   double rho;
   std::size_t customers;
@@ -95,9 +95,9 @@ struct Mm1Coverage {
 
 class BatchMeans : public testing::TestWithParam<Mm1Coverage> {};
 
-// Of 400 intervals 95 % should cover; the standard deviation of that share is 1.1 %. Allowed: 92 % to 98 %. Shorter
-// runs at high load cover less (0.9, 10 000 customers: 88 %): no interval can know of busy periods that the run did not
-// see.
+// 95 % of 400 intervals should cover the mean; the standard deviation of that fraction is 1.1 %, so 92 % to 98 % are
+// allowed. Shorter runs at high load cover less (0.9, 10 000 customers: 88 %), because no interval can account for busy
+// periods that the run did not contain.
 TEST_P(BatchMeans, CoverTheMeanWaitOfAnMm1Queue) {
   int covered = 0;
   for (std::uint64_t seed = 1; seed <= 400; ++seed) covered += GetParam().covers(seed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judgement of runs, on queues whose service rate is known: c servers, each busy 1 s a request.
+// Judges runs of queues with a known service rate: c servers, each busy 1 s per request.
 #include "sched/steady_state.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 struct Queue {
   int servers = 1;
-  double rho = 0.5;  // of what the servers can do
+  double rho = 0.5;  // load, as a fraction of what the servers can serve
   int requests = 1000;
   double length_cv = 0;
   unsigned seed = 1;
@@ -30,7 +30,7 @@ struct Ran {
 
 double exponential(std::mt19937_64& random) { return -std::log(1 - static_cast<double>(random() >> 11U) * 0x1p-53); }
 
-// Poisson arrivals, first come first served; lengths 1 - cv or 1 + cv, each half of the time.
+// Poisson arrivals, first come first served; service times 1 - cv or 1 + cv with equal probability.
 Ran run(const Queue& q) {
   Ran out;
   std::mt19937_64 random(q.seed);
@@ -67,8 +67,8 @@ TEST(SteadyState, AQueueThatKeepsUpIsStable) {
   }
 }
 
-// The property that everything else rests on: what serves less than 97 % in the long run is never called stable,
-// however short the run and however many servers there are to fill first. rho 1.05 serves 95 %.
+// Everything else relies on this: a queue that serves less than 97 % in the long run is never called stable. That holds
+// however short the run is and however many servers must first fill. At rho 1.05, 95 % are served.
 TEST(SteadyState, WhatServesTooLittleIsNeverStable) {
   for (const int servers : {1, 8, 128, 1000}) {
     for (const int requests : {30, 100, 300, 1000, 3000, 10'000}) {
@@ -85,7 +85,7 @@ TEST(SteadyState, WhatServesTooLittleIsNeverStable) {
   }
 }
 
-// The other side: what keeps up is not called unstable, while its servers fill and later.
+// The converse: a queue that keeps up is never called unstable, neither while its servers fill nor later.
 TEST(SteadyState, WhatKeepsUpIsNeverUnstable) {
   for (const int servers : {1, 8, 128, 1000}) {
     for (const int requests : {30, 300, 3000, 10'000}) {
@@ -99,9 +99,8 @@ TEST(SteadyState, WhatKeepsUpIsNeverUnstable) {
   }
 }
 
-// 1000 requests at 1.5 x 1000 a second are 0.7 s of load: nothing has been served yet. What it asks for tells.
-// 8 times what 100 servers can do, for 1.25 s: hardly one service time. The 1000 requests take them 10 s all the same,
-// and half of what is left takes 4 s where 0.6 s of arrivals and three services of 1 s would be due.
+// A load of 8 times what 100 servers can serve, for 1.25 s: hardly one service time. Still, the 1000 requests take 10
+// s, and half of those left take 4 s. Acceptable would be 0.6 s of arrivals and three services of 1 s.
 TEST(SteadyState, ABacklogThatDrainsTooSlowlyTellsOfTheShortestLoad) {
   const SteadyState short_load = judge(run({.servers = 100, .rho = 8, .requests = 1000}));
   EXPECT_EQ(short_load.verdict, Steadiness::unstable);
@@ -153,7 +152,7 @@ TEST(SteadyState, ClientsOfAClosedLoopNeedRounds) {
   EXPECT_EQ(judge(closed).verdict, Steadiness::stable);
 }
 
-// A replay has the rate that it has: it is judged by what is left at its end.
+// The rate of a replay is not known, so it is judged by the requests left at its end.
 TEST(SteadyState, AReplayIsJudgedByWhatIsLeft) {
   for (const double rho : {0.8, 1.3}) {
     Ran replay = run({.servers = 4, .rho = rho, .requests = 4000});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TGI's router loop written a second time, as the product's own loop: it calls PREFILL and DECODE and looks at the
-// queue between them. Shares nothing with the policy but the settings. For scripts without requests that can never run.
+// An independent second implementation of TGI's router loop, structured as in the product: it calls PREFILL and DECODE
+// and examines the queue between them. Shares only the settings. Not for scripts whose requests can never run.
 #pragma once
 
 #include <fmt/format.h>
@@ -48,7 +48,7 @@ class TgiReference {
         if (waiting < max_waiting_) least = static_cast<std::int64_t>(std::floor(static_cast<double>(size) * ratio_));
         std::optional<std::int64_t> room;
         if (max_size_ && overshoots_)
-          room = size < *max_size_ ? *max_size_ - size : 0;  // 0 is never reached
+          room = size < *max_size_ ? *max_size_ - size : 0;  // 0 cannot occur
         else if (max_size_)
           room = *max_size_ - size;
         std::int64_t held = 0;
@@ -96,7 +96,7 @@ class TgiReference {
     return batch;
   }
 
-  // Runs a forward over the rows and returns those that go on.
+  // Runs a forward over the rows and returns those that are not finished.
   std::vector<std::size_t> forward(char kind, const std::vector<std::size_t>& rows) {
     std::string names;
     for (const std::size_t i : rows) {

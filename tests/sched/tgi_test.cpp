@@ -114,8 +114,8 @@ PolicyConfig chunked(std::int64_t budget) {
   });
 }
 
-// Budget 8. A takes all of it; its rest is a chunk of the next step, which leaves 6 tokens, cut to B's first 4. Then,
-// B's rest beside A's decode without looking at the queue.
+// Budget 8. A takes all of it. The rest of A is a chunk of the next step and leaves 6 tokens, so B is cut to 6. Then
+// the rest of B is computed with A's decode, without looking at the queue.
 TEST(TgiChunked, CutsTheLastPromptAndCarriesTheBatchAlong) {
   EXPECT_EQ(steps_of(chunked(8), ample(1), "A:10+3 B:8+2"), "P[A:8] | P[A:2 B:6] | P[B:2] D[A] | D[A B]");
 }
@@ -125,7 +125,7 @@ TEST(TgiChunked, StepsOnceAfterNewcomersJoined) {
             "P[A:4] | P[B:4] D[A] | D[A B] | P[C:4] D[A B] | D[A C]");
 }
 
-// 4 later chunk tokens for A: 6 less one for each other request.
+// Later chunks of B have 5 tokens: the budget of 6, less one for each other request.
 TEST(TgiChunked, GivesLaterChunksTheBudgetLessAToken) {
   EXPECT_EQ(steps_of(chunked(6), ample(1), "A:3+4 B:12+1@1"), "P[A:3 B:3] | P[B:5] D[A] | P[B:4] D[A] | D[A]");
 }
@@ -144,7 +144,7 @@ TEST(TgiChunked, SkipsACachedPrefix) {
   Replica replica(setup);
   const std::vector<std::uint64_t> hashes{1, 2, 3};
   double clock = 0;
-  for (std::uint64_t serial = 0; serial < 2; ++serial) {  // one after the other: the second finds what the first left
+  for (std::uint64_t serial = 0; serial < 2; ++serial) {  // one by one: the second finds the first one's blocks
     NewRequest request;
     request.serial = serial;
     request.input = 12;
@@ -158,7 +158,7 @@ TEST(TgiChunked, SkipsACachedPrefix) {
     time.end = clock += 1;
     replica.complete(time);
   }
-  EXPECT_EQ(replica.log().text(), "1: P[r0:12]\n2: P[r1:4]\n");  // at least one token is computed: here a whole block
+  EXPECT_EQ(replica.log().text(), "1: P[r0:12]\n2: P[r1:4]\n");  // at least one token is computed; here a block
   EXPECT_EQ(replica.kv().free(), 32);
 }
 

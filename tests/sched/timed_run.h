@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs requests that arrive at given times through a Replica whose steps all last the same time, one by one or in
-// leaps. Leaps go as far as the policy allows: over arrivals that it calls harmless, and to the first boundary at or
+// Runs requests with given arrival times through a Replica whose steps all take the same time, one by one or in leaps.
+// Leaps go as far as the policy allows: past arrivals that it calls harmless, and to the first step boundary at or
 // after wake_at.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace plimsoll::sched::testing {
 
-/// silent_leaps: without a decision log, which makes leaps end at arrivals.
+/// silent_leaps: no decision log is kept, because a log makes leaps end at arrivals.
 enum class Mode : std::uint8_t { steps, leaps, silent_leaps };
 
 inline constexpr Nanos kMs = 1'000'000;
@@ -29,7 +29,7 @@ struct TimedRequest {
 struct TimedRun {
   std::string log;
   std::vector<FinishedAttempt> ended;
-  std::vector<std::string> launches;  // "a b@100": first steps of requests, by time in ms
+  std::vector<std::string> launches;  // "a b@100": the requests whose first step is at this time, in ms
   std::int64_t decisions = 0;
 };
 
@@ -98,7 +98,7 @@ class TimedDriver {
     }
   }
 
-  // Steps until the first boundary at or after `time`.
+  // Returns the number of steps until the first boundary at or after `time`.
   [[nodiscard]] std::int64_t until(Nanos time, Nanos now) const {
     return time == kNever ? kForever : std::max<std::int64_t>((time - now + step_ - 1) / step_, 1);
   }

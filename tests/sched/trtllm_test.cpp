@@ -62,8 +62,8 @@ TEST(TrtLlm, PausesTheLastStarted) {  // S4 and S5
             "P[A:4 B:4] | D[A B] | D[A B] | D[A B] | D[A B] | D[A] !B | P[B:9]");
 }
 
-// Step 6 needs three blocks and has one: C goes first, then B, the one that did not fit, itself. D would fit but has
-// to wait behind them.
+// Step 6 needs three blocks, but one is free: C is paused first, then B itself, the one that did not fit. D would fit
+// but has to wait behind them.
 TEST(TrtLlm, PausedRequestsKeepTheirPlace) {
   EXPECT_EQ(steps_of(trt(kUtilization), pool(7), "A:4+6 B:8+6 C:4+6 D:1+1@6"),
             "P[A:4 B:8 C:4] | D[A B C] | D[A B C] | D[A B C] | D[A B C] | D[A B] !C | P[C:9 D:1]");
@@ -73,7 +73,7 @@ TEST(TrtLlm, StaticBatchWaitsForTheLastRow) {  // finished rows leave; none join
   EXPECT_EQ(steps_of(trt(kStatic), ample(), "A:4+3 B:4+1 C:4+1@2"), "P[A:4 B:4] | D[A] | D[A] | P[C:4]");
 }
 
-// 4 tokens a block: of the 10, A takes all it needs, B two of its blocks' worth is rounded down to one.
+// 4 tokens per block. Of the 10 tokens, A takes all that it needs; the rest for B is rounded down to one block.
 TEST(TrtLlm, RoundsChunksDownToBlocks) {
   EXPECT_EQ(steps_of(chunking(10), ample(), "A:3+3 B:10+1"), "P[A:3 B:4] | P[B:6] D[A] | D[A]");
 }
@@ -87,16 +87,16 @@ TEST(TrtLlm, RefusesWhatItCanNeverRun) {
   EXPECT_EQ(steps_of(trt(kNoEvict), pool(4), "A:12+5 B:4+1"), "P[B:4] rejected(A 500)");
   EXPECT_EQ(steps_of(trt(kNoEvict, budget), ample(), "A:17+1 B:4+1"), "P[B:4] rejected(A 400)");
   EXPECT_EQ(steps_of(chunking(3), ample(), "A:4+1 B:2+1"), "P[B:2] rejected(A 400)");
-  // Nothing is set aside for the cap, so that it shows only when the pool is full.
+  // Nothing is reserved for the cap, so the problem appears only when the pool is full.
   EXPECT_EQ(steps_of(trt(kUtilization), pool(4), "A:17+1 B:4+1"), "P[B:4] rejected(A 500)");
   EXPECT_EQ(steps_of(trt(kUtilization), pool(4), "A:15+5 B:4+1@2"), "P[A:15] | D[A] | P[B:4] rejected(A 500)");
   EXPECT_EQ(steps_of(trt(kUtilization), pool(4), "A:15+2/9"), "P[A:15] | D[A]");
-  // Paused with one token more than a step takes.
+  // The request is paused, and then has one token more than a step may contain.
   EXPECT_EQ(steps_of(trt(kUtilization, [](PolicyConfig& c) { c.step_token_budget = 8; }), pool(4), "A:4+6 B:4+6"),
             "P[A:4 B:4] | D[A B] | D[A B] | D[A B] | D[A B] | D[A] !B | end: rejected(B 500)");
 }
 
-// ---- the scheduler written a second time, with one plain list -----------------------------------------------------
+// ---- an independent second implementation of the scheduler, with one plain list ------------------------------------
 class NaiveTrtLlm {
  public:
   NaiveTrtLlm(const PolicyConfig& policy, const KvConfig& kv, const std::vector<Draw>& script)
@@ -165,7 +165,7 @@ class NaiveTrtLlm {
     return text;
   }
 
-  // Requests that may run, in batch order.
+  // Returns the requests that may run, in batch order.
   std::vector<std::size_t> fitting() {
     std::vector<std::size_t> chosen;
     if (capacity_ == kUtilization) {
@@ -200,10 +200,12 @@ class NaiveTrtLlm {
         chosen.push_back(list_[at++]);
         continue;
       }
+      // No room: pause the newest request that has started.
       std::size_t last = end;
       while (last > at && !rows_[list_[last - 1]].started()) --last;
       if (last == at) return;
       Row& gone = rows_[list_[last - 1]];
+      // It does not fit even with the whole pool to itself.
       const bool alone = chosen.empty() && last - 1 == at && need + gone.held > total_;
       left += gone.held;
       free_ += gone.held;

@@ -73,7 +73,7 @@ class VllmCaseRun {
                      [&](std::size_t a, std::size_t b) { return c.requests[a].tick < c.requests[b].tick; });
   }
 
-  /// `leap`: takes whole plans instead of single steps. The free blocks are not written then.
+  /// With `leap`, takes whole plans instead of single steps, and does not write the free blocks.
   std::string run(bool leap = false) {
     leap_ = leap;
     Nanos now = 0;
@@ -97,7 +97,7 @@ class VllmCaseRun {
     replica_.log().finish();
     return text();
   }
-  /// The decision log of the run.
+  /// Returns the decision log of the run.
   [[nodiscard]] const std::string& log() { return replica_.log().text(); }
 
  private:
@@ -159,7 +159,7 @@ class VllmCaseRun {
     return now;
   }
 
-  // What the policy sees as free once the step is decided: its decodes have their blocks.
+  // Records the free blocks that the policy sees once the step is decided: its decodes already have their blocks.
   void note_free() {
     Blk growth = 0;
     for (const Forward& forward : replica_.decision().forwards()) {
@@ -171,7 +171,7 @@ class VllmCaseRun {
       for (const Segment& segment : forward.prefill) contexts_.push_back(segment.context);
   }
 
-  // Rewrites the decision log.
+  // Returns the decision log in the format of the recorded answers.
   std::string text() {
     std::istringstream lines(replica_.log().text());
     std::vector<std::pair<std::string, int>> parts;
@@ -200,6 +200,7 @@ class VllmCaseRun {
       }
       last_decodes = decoded;
       last_tick = tick;
+      // Equal steps in a row are written once, with their number.
       if (!parts.empty() && parts.back().first == words)
         ++parts.back().second;
       else
@@ -213,7 +214,7 @@ class VllmCaseRun {
     return all;
   }
 
-  // " P[A:6 B:5] D[C] !E,F"
+  // A line looks like " P[A:6 B:5] D[C] !E,F".
   void read_line(const std::string& line, std::vector<int>& decodes, std::string& prefills, std::string& preempted,
                  std::size_t& context) {
     std::istringstream in(line);
@@ -250,7 +251,7 @@ class VllmCaseRun {
   bool leap_ = false;
   std::int64_t tick_ = 1;
   std::vector<std::pair<std::int64_t, Blk>> free_;
-  std::vector<Tok> contexts_;  // of all prefill segments so far
+  std::vector<Tok> contexts_;  // the contexts of all prefill segments so far
 };
 
 }  // namespace plimsoll::sched::testing

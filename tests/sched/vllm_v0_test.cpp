@@ -30,7 +30,7 @@ PolicyConfig swapping(PolicyVariant variant = PolicyVariant::standard, Blk host_
   });
 }
 
-// ---- by hand ------------------------------------------------------------------------------------------------------
+// ---- scripts with decisions derived by hand ------------------------------------------------------------------------
 TEST(VllmV0, TakesSwappedRequestsBackBeforeNewOnes) {
   EXPECT_EQ(steps_of(swapping(), pool(4), "A:4+6 B:4+6 C:4+1@3"),
             "P[A:4 B:4] | D[A B] | D[A] !B | D[A] | D[A] | D[A] | D[B] +B | P[C:4] | D[B] | D[B] | D[B]");
@@ -41,7 +41,7 @@ TEST(VllmV0, RefusesWhomTheHostCannotHold) {
             "P[A:4 B:4] | D[A B] | D[A] rejected(B 500) | P[C:4] | D[A] | D[A] | D[A]");
 }
 
-// C went first, so it comes back first; 0.1 looks at the arrival.
+// C was swapped out first, so it returns first; version 0.1 goes by arrival.
 TEST(VllmV0, OrdersSwappedRequestsByVersion) {
   const std::string script = "A:4+5 B:4+5 C:4+5";
   EXPECT_EQ(
@@ -60,8 +60,8 @@ TEST(VllmV0, IgnoresWhatNoStepCanTake) {
             "P[A:4 B:12] | P[B:8 C:4] D[A]");
 }
 
-// Alone in a pool of four blocks, whose last free one it must not touch: it starts anew with every token from the 13th
-// on, and is ignored when it no longer fits.
+// A is alone in a pool of four blocks, whose last free block it must not use. From the 13th token on it starts again
+// with every token, and it is ignored when it no longer fits.
 TEST(VllmV0, EndsWhatOutgrowsThePool) {
   EXPECT_EQ(steps_of(v0(), pool(4), "A:12+9 B:4+1@4"),
             "P[A:12] | D[A] | P[A:14] !A | P[A:15] !A | P[A:16] !A | P[B:4] !A rejected(A 400)");
@@ -72,14 +72,14 @@ TEST(VllmV0Variant01, RecomputesBesideTheDecodes) {
             "P[A:4 B:4] | D[A B] | D[A] !B | P[B:6] D[A] | D[A] !B | D[A] | P[B:7] | D[B] | D[B]");
 }
 
-// The preempted B is not in the queue before the step is complete, so that C is admitted beside A.
+// The preempted B is not in the queue before the step is complete, so C is admitted with A.
 TEST(VllmV0Chunked, AdmitsOthersThanThePreempted) {
   EXPECT_EQ(steps_of(v0(PolicyVariant::vllm_chunked), pool(4), "A:4+6 B:4+6 C:4+1@3"),
             "P[A:4 B:4] | D[A B] | P[C:4] D[A] !B | P[B:6] D[A] | D[A] !B | D[A] | P[B:7] | D[B] | D[B]");
 }
 
-// The first prefill took 1 ms, so a request waits for a step later than 2 ms after its arrival: B, here from 2 ms,
-// until 5 ms. C, from 4 ms, is asked for itself and does not come along.
+// The first prefill took 1 ms. So a request has to wait until a step begins more than 2 ms after its arrival: B, which
+// arrived at 2 ms, until 5 ms. C, which arrived at 4 ms, is tested separately and does not start together with B.
 TEST(VllmV0, LetsTheQueueFillWhileTheDelayLasts) {
   const PolicyConfig policy = v0(PolicyVariant::standard, [](PolicyConfig& c) { c.delay_factor = 2; });
   const std::vector<TimedRequest> requests = {{"A", 4, 8, 8, 0}, {"B", 4, 1, 1, 2 * kMs}, {"C", 4, 1, 1, 4 * kMs}};
@@ -89,9 +89,9 @@ TEST(VllmV0, LetsTheQueueFillWhileTheDelayLasts) {
   }
 }
 
-// ---- the scheduler written a second time, with plain lists --------------------------------------------------------
-// From the rules of docs/policies.md; shares nothing with the policy but the settings. Default, 0.1 and chunked, by
-// recompute or by swapping.
+// ---- an independent second implementation of the scheduler, with plain lists ---------------------------------------
+// Written from the rules of docs/policies.md; it shares only the settings with the policy. Covers the default, 0.1 and
+// chunked variants, with recompute or swapping.
 class NaiveV0 {
  public:
   NaiveV0(const PolicyConfig& policy, const KvConfig& kv, const std::vector<Draw>& script)
@@ -138,7 +138,7 @@ class NaiveV0 {
     std::int64_t step = 0;
     Tok made = 0, done = 0, doing = 0;  // tokens produced, tokens with KV, tokens in this step
     Blk held = 0, outside = 0;
-    bool ready = false;  // its prefill is complete
+    bool ready = false;  // its prompt is completely computed
     [[nodiscard]] Tok length() const { return prompt + made; }
   };
 
@@ -179,7 +179,7 @@ class NaiveV0 {
     }
   }
 
-  // The preempted go back to the front of the queue.
+  // Puts the preempted requests back at the front of the queue.
   void settle() {
     for (const std::size_t i : back_) waiting_.push_front(i);
     back_.clear();
@@ -326,7 +326,7 @@ class NaiveV0 {
   std::string log_, prefill_, decode_, ins_, outs_, refused_;
 };
 
-// Long outputs, so that the pool runs out.
+// Outputs are long, so that the pool runs out of blocks.
 std::vector<Draw> draw_long() {
   std::vector<Draw> draws = draw_requests();
   for (Draw& d : draws) {

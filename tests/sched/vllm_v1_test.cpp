@@ -17,7 +17,7 @@ KvConfig pool(Blk blocks, Tok block_tokens = 4) {
   return {.blocks = blocks, .block_tokens = block_tokens, .prefix_caching = false};
 }
 
-// The scenarios of docs/policies.md are in vllm_family_test.cpp.
+// vllm_family_test.cpp contains the scenarios of docs/policies.md.
 
 TEST(VllmV1, CutsDecodesAtTheBudget) {  // what is first in the batch goes on first
   EXPECT_EQ(steps_of(v1([](PolicyConfig& c) { c.step_token_budget = 2; }), ample(), "A:1+3 B:1+3 C:1+1"),
@@ -41,8 +41,8 @@ TEST(VllmV1, EndsWhatOutgrowsThePool) {
   EXPECT_EQ(steps_of(v1([](PolicyConfig&) {}), pool(2), "A:7+9 B:4+1@3"), "P[A:7] | D[A] | P[B:4] rejected(A 500)");
 }
 
-// The step after A's last token is decided before that token is known. A fills the pool and would outgrow it, were it
-// to go on to its cap: it completes all the same, once.
+// The step after A's last token is decided before that token is known. A fills the pool and would exceed it if it
+// continued to its cap. It must still complete, exactly once.
 TEST(VllmV1, DecidingAheadRefusesNothingThatHasEnded) {
   const PolicyConfig ahead = v1([](PolicyConfig& c) { c.async_scheduling = true; });
   const ScriptRun run = run_script(ahead, pool(2), "A:7+2/9 B:4+1@9 C:4+1@9");
@@ -50,8 +50,8 @@ TEST(VllmV1, DecidingAheadRefusesNothingThatHasEnded) {
   for (const FinishedAttempt& ended : run.ended) EXPECT_EQ(ended.outcome, Outcome::completed) << ended.serial;
 }
 
-// ---- the scheduler written a second time, with plain lists --------------------------------------------------------
-// Every block is followed: with prefix caching a preempted request looks for its own ones among those that are free.
+// ---- an independent second implementation of the scheduler, with plain lists ---------------------------------------
+// Tracks every block, because with prefix caching a preempted request may find its own blocks among the free ones.
 class NaiveV1 {
  public:
   NaiveV1(const PolicyConfig& policy, const KvConfig& kv, const std::vector<Draw>& script)
@@ -104,7 +104,7 @@ class NaiveV1 {
     std::int64_t step = 0;
     Tok made = 0, done = 0, doing = 0;  // tokens produced, tokens with KV, tokens in this step
     std::vector<Block> blocks;
-    bool ready = false;  // its prefill is complete
+    bool ready = false;  // its prompt is completely computed
     [[nodiscard]] Tok lacks() const { return prompt + made - done; }
   };
 
@@ -181,7 +181,7 @@ class NaiveV1 {
       const Blk spare = running_.empty() ? 0 : spare_;
       if (cut || up(whole_ ? length : hit + limit(lacks)) + spare > std::ssize(free_)) {
         if (!running_.empty()) return;
-        waiting_.pop_front();  // it has the pool and the budget for itself
+        waiting_.pop_front();  // it has the pool and the budget to itself
         refuse(i, 500);
         continue;
       }
@@ -202,15 +202,15 @@ class NaiveV1 {
     return std::find_if(free_.begin(), free_.end(),
                         [&](const Block& b) { return b.known && b.owner == i && b.place == place; });
   }
-  // The last token is always computed.
+  // Returns the cached tokens; the last token of a prompt is always computed.
   [[nodiscard]] Tok cached(std::size_t i) {
     Tok hit = 0;
     while (hit + block_ < rows_[i].lacks() && find(i, static_cast<std::size_t>(hit / block_)) != free_.end())
       hit += static_cast<Tok>(block_);
     return hit;
   }
-  // The last block goes first, to be reused before those before it. A refused request's blocks go back before those
-  // that have been preempted with it, `back` blocks.
+  // Frees the last block first, so that it is reused before the earlier ones. The blocks of a refused request go before
+  // those of requests preempted in the same step, which are `back` blocks.
   void release(std::size_t i, std::ptrdiff_t back = 0) {
     Row& row = rows_[i];
     for (; !row.blocks.empty(); row.blocks.pop_back()) {
@@ -242,7 +242,7 @@ class NaiveV1 {
   bool caches_;
   Blk spare_;
   std::int64_t budget_, most_, longest_, left_ = 0;
-  std::ptrdiff_t back_ = 0;  // blocks that preempted requests gave back in this step
+  std::ptrdiff_t back_ = 0;  // blocks that preempted requests freed in this step
   bool chunked_, whole_, preempted_ = false;
   std::vector<Row> rows_;
   std::deque<Block> free_;  // least recently freed first
@@ -251,7 +251,7 @@ class NaiveV1 {
   std::string log_, prefill_, decode_, outs_, refused_;
 };
 
-// Long outputs, so that the pool runs out.
+// Outputs are long, so that the pool runs out of blocks.
 std::vector<Draw> draw_long() {
   std::vector<Draw> draws = draw_requests();
   for (Draw& d : draws) {

@@ -13,21 +13,21 @@
 namespace plimsoll::serve {
 namespace {
 
-// Characters are counted, not bytes: five characters at two a token are three tokens.
+// Characters are counted, not bytes: at two characters per token, five characters are three tokens.
 TEST(PromptCounter, CountsCharacters) {
   PromptCounter prompt(2, 0);
   prompt.add_text("aé€𝄞b");
   EXPECT_EQ(prompt.tokens(), 3);
 }
 
-// At 1.5 characters a token, tokens end before characters 1, 3, 4, 6: four for six characters.
+// At 1.5 characters per token, tokens end before characters 1, 3, 4 and 6: four tokens for six characters.
 TEST(PromptCounter, TakesPartsOfCharactersToo) {
   PromptCounter prompt(1.5, 0);
   prompt.add_text("abcdef");
   EXPECT_EQ(prompt.tokens(), 4);
 }
 
-// The hash of a block stands for everything up to its end: prompts that differ early share nothing later.
+// The hash of a block represents everything up to its end: prompts that differ early share nothing later.
 TEST(PromptCounter, HashesWholeBlocksOfWhatBeginsAlike) {
   const auto hashes = [](const std::vector<std::uint64_t>& ids) {
     PromptCounter prompt(4, 2);
@@ -63,7 +63,7 @@ TEST(ApiRequest, RefusesWhatWouldTakeFarMoreMemoryThanItsText) {
   EXPECT_NE(std::get<ApiError>(read(std::string(65, '['))).message.find("deeper than 64"), std::string::npos);
 }
 
-// Whatever comes is a request or an error whose body is JSON.
+// Any input gives a request, or an error whose body is JSON.
 RC_GTEST_PROP(ApiRequest, AnyBytesAreReadOrRefused, ()) {
   const std::string seeds[] = {
       R"({"prompt":[1,2,3],"max_tokens":4,"stream":true,"stream_options":{"include_usage":true},"stop":["a"]})",

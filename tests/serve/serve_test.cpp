@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A served deployment over loopback, as plain clients see it. Runs are much faster than their model; nothing is timed.
+// A served deployment over loopback, as clients see it. Runs are much faster than their model; nothing is timed.
 #include "serve/serve.h"
 
 #include <gmock/gmock.h>
@@ -57,7 +57,7 @@ class RunningServer {
   ServeSummary summary_;
 };
 
-// A token takes a millisecond of the model, whatever the batch; answers have ten tokens unless the client says.
+// A token takes a millisecond of model time, whatever the batch; answers have ten tokens unless a client asks.
 load::Scenario quick() {
   load::Scenario s = sim::testing::base_scenario();
   s.engine = sim::testing::constant_engine(0, 1e-3);
@@ -70,7 +70,7 @@ json ask(std::uint16_t port, const std::string& path, const json& body) {
   return json::parse(body_of(talk(port, post(path, body.dump()))));
 }
 
-// The data of the events in a chunked answer.
+// Returns the data of the events in a chunked answer.
 std::vector<std::string> events_of(const std::string& answer) {
   std::string text;
   std::istringstream body(body_of(answer));
@@ -96,7 +96,7 @@ TEST(ServeTest, AnswersACompletionWithUsageAndFinishReason) {
   EXPECT_EQ(capped["usage"]["prompt_tokens"], 3);
   EXPECT_EQ(capped["usage"]["completion_tokens"], 4);
   EXPECT_EQ(capped["usage"]["total_tokens"], 7);
-  // Ten tokens are drawn: fewer than the cap, unless the end of the answer is ignored; 9 characters are 3 tokens.
+  // Ten tokens are drawn: fewer than the cap, which ignore_eos would reach. 9 characters are 3 tokens.
   const json drawn = ask(server.port, "/v1/completions", {{"prompt", "123456789"}, {"max_tokens", 40}});
   EXPECT_EQ(drawn["usage"]["completion_tokens"], 10);
   EXPECT_EQ(drawn["usage"]["prompt_tokens"], 3);
@@ -107,7 +107,7 @@ TEST(ServeTest, AnswersACompletionWithUsageAndFinishReason) {
             15);
 }
 
-// The two messages are 4 tokens each beside their text: 1 and 2 tokens.
+// Each of the two messages adds 4 tokens to its text of 1 and 2 tokens.
 TEST(ServeTest, AnswersAChat) {
   RunningServer server(quick(), fast());
   const json parts = {{{"type", "text"}, {"text", "abcdef"}}};
@@ -147,7 +147,7 @@ TEST(ServeTest, StreamsATokenAnEventAndTheUsageLast) {
   EXPECT_EQ(ask(server.port, "/v1/completions", {{"prompt", {1, 2}}, {"max_tokens", 5}})["choices"][0]["text"], text);
 }
 
-// Bodies of more than 64 KiB are read on another thread.
+// Bodies of more than 64 KiB are parsed on another thread.
 TEST(ServeTest, ReadsALongPrompt) {
   RunningServer server(quick(), fast());
   const json ids(50'000, 7);
@@ -196,7 +196,7 @@ TEST(ServeTest, TellsOfItself) {
     EXPECT_THAT(metrics, HasSubstr(line));
 }
 
-// Each by the field's name, as OpenAI's API does.
+// Each error names the field, as in OpenAI's API.
 TEST(ServeTest, RefusesWhatItCannotServe) {
   RunningServer server(quick(), fast());
   const std::pair<const char*, const char*> cases[] = {
@@ -261,7 +261,7 @@ TEST(ServeTest, RefusesAsTheProductDoes) {
   EXPECT_EQ(json::parse(body_of(answer))["error"]["code"], "input_length");
 }
 
-// Prompts of two blocks that begin with the same block of 16 tokens; the last token is always computed.
+// Prompts of two blocks share their first block of 16 tokens; the last token is always computed.
 TEST(ServeTest, FindsTheBlocksOfARealPromptAgain) {
   load::Scenario s = quick();
   s.kv.prefix_caching = true;
@@ -296,8 +296,8 @@ std::string text_of(const std::filesystem::path& path) {
   return text.str();
 }
 
-// Requests of many lengths on two replicas; some leave early: what the schedulers decided follows from what
-// reached them, byte for byte.
+// Requests of many lengths on two replicas, some of which leave early. Replaying what reached the schedulers must
+// reproduce their decisions byte for byte.
 TEST_P(ReplayTest, AServedRunIsReproducedFromItsEvents) {
   load::Scenario s = sim::testing::random_scenario(GetParam(), 3);
   s.engine = sim::testing::constant_engine(2e-3, 1e-3);

@@ -9,7 +9,7 @@
 namespace plimsoll::sim {
 namespace {
 
-// Against a list that is searched from one end to the other.
+// Compares with a list that is searched from end to end.
 RC_GTEST_PROP(EventQueue, FindsWhatASearchFinds, ()) {
   const auto count = *rc::gen::inRange<std::size_t>(1, 40);
   EventQueue queue(count);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replicas that come and go, in fleets simple enough for arithmetic: one request at a time, each of one second.
+// Replicas that come and go, in fleets simple enough to calculate: one request at a time, each of one second.
 #include "load/fleet_life.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr Nanos kSecond = 1'000'000'000;
 
-// A request takes 0.9 s and 0.1 s for its one token.
+// A request takes 0.9 s for its prompt and 0.1 s for its only token.
 load::Scenario one_second_servers(double rate, std::int64_t requests) {
   load::Scenario s = testing::base_scenario();
   s.engine = testing::constant_engine(0.9, 0.1);
@@ -35,19 +35,19 @@ load::Scenario scaled_fleet(double rate, std::int64_t requests, double target, N
   return s;
 }
 
-// 2 requests/s are 120 a minute: with a target of 40 three replicas are wanted after three points, at 180 s, and two
-// more serve from 240 s on. One is paid for from the start, two from 180 s on.
+// 2 requests/s are 120 per minute. With a target of 40, three replicas are wanted after three points, at 180 s, and two
+// more serve from 240 s on. One replica is paid for from the start, two from 180 s on.
 TEST(FleetLife, ThreePointsThenStartUpThenService) {
   const sched::PointMetrics m = simulate(scaled_fleet(2, 1200, 40, 60 * kSecond)).metrics;
   EXPECT_EQ(m.requests_completed, 1200);
   EXPECT_EQ(m.replica_starts, 2);
   EXPECT_NEAR(m.replica_s.value(), m.duration_s + 2 * (m.duration_s - 180), 1e-6);
   EXPECT_EQ(m.instance_s, m.replica_s);
-  // 240 s at 1/s leave 240 of 480 waiting: the last of them came at 240 s. Three servers then gain 1/s on the arrivals.
+  // 240 s at 1/s leave 240 of 480 requests waiting; the last came at 240 s. Three servers then gain 1/s on arrivals.
   EXPECT_GT(m.latency.p99.value(), 60);
 }
 
-// Two replicas an instance: the second joins the first one's instance, and the third needs another.
+// Two replicas per instance: the second replica uses the first one's instance, and the third needs another.
 TEST(FleetLife, WholeInstancesArePaid) {
   load::Scenario s = scaled_fleet(2, 1200, 40, 60 * kSecond);
   s.life->slots_per_instance = 2;  // slots 0 1 | 2 3 | 4
@@ -55,7 +55,7 @@ TEST(FleetLife, WholeInstancesArePaid) {
   EXPECT_NEAR(m.instance_s.value(), m.duration_s + (m.duration_s - 180), 1e-6);
 }
 
-// 120 a minute for 10 minutes, then 12: no replica that drains loses a request, and the fleet ends smaller.
+// 120 per minute for 10 minutes, then 12: no draining replica loses a request, and the fleet is smaller at the end.
 TEST(FleetLife, AScaleInDrains) {
   load::Scenario s = scaled_fleet(2, 1500, 40, 0);
   auto trace = std::make_shared<traces::Trace>();
@@ -70,12 +70,12 @@ TEST(FleetLife, AScaleInDrains) {
   EXPECT_EQ(m.requests_completed, 1800);
   EXPECT_EQ(m.requests_rejected, 0);
   EXPECT_EQ(m.replica_starts, 2);
-  // At 600 s three serve; the fifteenth quiet point is at 1500 s: one is left for the other 2100 s.
+  // Three replicas serve at 600 s. The fifteenth quiet point is at 1500 s: one replica is left for the other 2100 s.
   EXPECT_NEAR(m.replica_s.value(), 180 + 3 * (1500 - 180) + (m.duration_s - 1500), 70);
 }
 
-// The same as rows: one replica from the start, two more start at 180 s and serve at 240 s, and the last row ends the
-// run.
+// The same run as rows: one replica runs from the start; two more start at 180 s and serve from 240 s. The last row is
+// the end of the run.
 TEST(FleetLife, RowsTellWhenReplicasStartAndServe) {
   const RunResult run = simulate(scaled_fleet(2, 1200, 40, 60 * kSecond));
   ASSERT_EQ(run.fleet.size(), 4U);
@@ -93,7 +93,7 @@ TEST(FleetLife, RowsTellWhenReplicasStartAndServe) {
   EXPECT_TRUE(simulate(testing::base_scenario()).fleet.empty());
 }
 
-// A life without events changes nothing.
+// A fleet life without events changes nothing.
 TEST(FleetLife, AFleetThatStaysIsAFixedOne) {
   load::Scenario s = testing::base_scenario();
   s.replicas = 3;
@@ -102,14 +102,14 @@ TEST(FleetLife, AFleetThatStaysIsAFixedOne) {
   sched::PointMetrics lives = simulate(s).metrics;
   EXPECT_NEAR(lives.replica_s.value(), 3 * lives.duration_s, 1e-6);
   lives.replica_s = lives.instance_s = lives.replica_starts = lives.replica_failures = std::nullopt;
-  lives.kv_used_mean = fixed.kv_used_mean;  // equal but for the last bit
+  lives.kv_used_mean = fixed.kv_used_mean;  // equal except for the last bit
   lives.kv_wasted_mean = fixed.kv_wasted_mean;
   EXPECT_EQ(lives, fixed);
 }
 
-// One replica that lives 10 minutes in the mean and takes 5 to restart is away a third of the time, and so is refused a
-// third of the requests, and those it dies with: half a second's worth of each life. 40 runs of some 22 lives each: the
-// standard error of the share is about 0.01.
+// One replica lives 10 minutes on average and takes 5 to restart, so it is absent a third of the time. A third of the
+// requests is refused, plus those that are lost when it fails: half a second's worth per life. With 40 runs of about 22
+// lives each, the standard error of the fraction is about 0.01.
 TEST(FleetLife, FailuresRefuseWhatTheyShould) {
   load::Scenario s = one_second_servers(0.5, 10'000);
   s.replications = 40;
@@ -123,8 +123,8 @@ TEST(FleetLife, FailuresRefuseWhatTheyShould) {
   EXPECT_NEAR(m.replica_failures.value(), 20'000.0 / 900, 2);
 }
 
-// Four replicas fail every 150 s between them, and a run must last three settling times: as long as two failures take.
-// Failures that take less than a hundredth of the fleet away need not be seen.
+// Four replicas together fail every 150 s, and a run must last three settling times, long enough for two failures. If
+// failures remove less than a hundredth of the fleet, a run need not contain any.
 TEST(FleetLife, FrequentFailuresMustBeSeen) {
   const load::LifeConfig often{
       .initial = 4, .autoscaling = {}, .failures = {.mean_between = 600 * kSecond, .restart = 30 * kSecond}};
@@ -134,7 +134,7 @@ TEST(FleetLife, FrequentFailuresMustBeSeen) {
   EXPECT_EQ(load::settling_time(rarely), 300 * kSecond);
 }
 
-// Clients that try again get their answer from the others.
+// Clients that retry are answered by the other replicas.
 TEST(FleetLife, RetriesSurviveAFailure) {
   load::Scenario s = one_second_servers(1, 5000);
   s.replicas = 4;
@@ -148,8 +148,8 @@ TEST(FleetLife, RetriesSurviveAFailure) {
   EXPECT_GT(m.replica_failures.value(), 20);
 }
 
-// Clients give up after 1.5 s of a queue that grows, and try again: a row tells of the last attempt alone, so nothing
-// in it happened before that attempt was dispatched.
+// The queue grows; clients give up after 1.5 s and try again. A row describes only the last attempt, so nothing in it
+// may precede the dispatch of that attempt.
 TEST(FleetLife, ARetriedRequestsRowTellsOfItsLastAttempt) {
   load::Scenario s = one_second_servers(3, 300);
   s.policy.policy = sched::PolicyKind::vllm_v1;
@@ -176,11 +176,11 @@ TEST(FleetLife, ARetriedRequestsRowTellsOfItsLastAttempt) {
   }
 }
 
-// One request a minute waits for a second one, on a replica that dies every two minutes in the mean. A life that ends
-// while its first batch gathers takes the waiting request with it: the next life's batches hold living requests alone.
+// One request per minute waits for a second one, on a replica that fails every two minutes on average. If it fails
+// while its first batch gathers, the waiting request is lost: batches of the next life must contain only live requests.
 TEST(FleetLife, RequestsLostWhileABatchGathersTakeNoPlaceLater) {
   load::Scenario s = one_second_servers(1.0 / 60, 500);
-  s.engine = testing::constant_engine(0.9e-3, 0.1e-3);  // no replica fails within a batch
+  s.engine = testing::constant_engine(0.9e-3, 0.1e-3);  // short steps, so that no replica fails within a batch
   s.policy.policy = sched::PolicyKind::dynamic;
   s.policy.batch_size = 2;
   s.policy.max_batch_delay = 36'000 * kSecond;
@@ -198,7 +198,7 @@ TEST(FleetLife, RequestsLostWhileABatchGathersTakeNoPlaceLater) {
   EXPECT_EQ(rows, run.metrics.requests_completed);
 }
 
-// Leaps and steps agree also where replicas die in the middle of a leap.
+// Leaps and steps agree even if replicas fail in the middle of a leap.
 TEST(FleetLife, LeapsAndStepsAgree) {
   load::Scenario s = testing::base_scenario();
   s.replicas = 3;

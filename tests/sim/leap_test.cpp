@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A leap must be nothing but its steps: same decisions, same times (1e-9 relative or 2 ns), for every policy, under KV
-// pressure, chunking, preemption, time-outs, several replicas, and replicas that come and go.
+// A leap must equal its steps: the same decisions at the same times (1e-9 relative or 2 ns). Tested for every policy,
+// under KV pressure, with chunking, preemption, time-outs, and several replicas that may come and go.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -77,7 +77,7 @@ void expect_leaps_are_steps(load::Scenario s) {
   expect_same_logs(leaping, stepping);
   expect_same_times(leaping, stepping);
   EXPECT_EQ(leaping.steps_run, stepping.steps_run);
-  // Without a log leaps pass over arrivals that change nothing.
+  // Without a log, leaps pass arrivals that change nothing.
   s.stepwise = false;
   options.keep_log = false;
   expect_same_times(simulate(s, options), stepping);
@@ -97,7 +97,7 @@ TEST_P(LeapTest, EqualsItsSteps) {
   }
 }
 
-// A replica that fails in the middle of a leap has done the steps that ended before, and no more.
+// A replica that fails in the middle of a leap has done exactly the steps that ended before.
 TEST_P(LeapTest, EqualsItsStepsWhereReplicasComeAndGo) {
   for (std::uint64_t seed = 101; seed <= 124; ++seed) {
     load::Scenario s = random_scenario(GetParam(), seed);
@@ -135,8 +135,7 @@ TEST_P(LeapTest, EveryRequestEndsOnceWithItsTokens) {
   }
 }
 
-// A batch at constant cost: the steps after the first take no time, and other replicas' clients send in between.
-// The next step is decided while one runs: arrivals, cancellations and ends reach the step after it.
+// The next step is decided while one runs: arrivals, cancellations and ends affect the step after the next.
 TEST(Simulate, LeapsEqualStepsThatAreDecidedAhead) {
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
     load::Scenario s = random_scenario({PolicyKind::vllm_v1, PolicyVariant::standard}, seed);
@@ -172,7 +171,7 @@ TEST(Simulate, ARunBeyondACenturyIsRefused) {
   EXPECT_THROW(static_cast<void>(simulate(s)), InputError);
 }
 
-// Nothing takes time and only a duration ends the loop: it never leaves its first instant, but hears a stop.
+// Nothing takes time; only a duration ends the loop. It stays at its first instant, but notices a stop request.
 TEST(Simulate, AnEndlessInstantCanBeStopped) {
   load::Scenario s = testing::base_scenario();
   s.engine = testing::constant_engine(0, 0);

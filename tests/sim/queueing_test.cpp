@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Policy `none` with a constant-cost engine is a single server: its waits must agree with the closed forms.
+// Policy `none` with a constant-cost engine is a single server: its waiting times must agree with the closed forms.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -22,7 +22,7 @@ load::Scenario single_server(double rate, load::LengthMarginal output) {
   return s;
 }
 
-// Mean wait of M/G/1 by Pollaczek-Khinchine: W = lambda E[S^2] / (2 (1 - rho)).
+// Checks the mean waiting time of M/G/1 by Pollaczek-Khinchine: W = lambda E[S^2] / (2 (1 - rho)).
 void expect_wait(const load::Scenario& s, double rate, double mean, double second_moment) {
   const sched::PointMetrics m = simulate(s).metrics;
   const double rho = rate * mean;
@@ -41,7 +41,7 @@ TEST(Queueing, FixedLengthsAreAnMD1) {
   }
 }
 
-// M/G/1 with geometric lengths of mean 24 on {1, 2, …}: Var = (1 - p)/p^2 with p = 1/24; S = 10 ms (1 + O).
+// M/G/1 with geometric lengths O of mean 24 on {1, 2, …}: Var = (1 - p)/p^2 with p = 1/24; S = 10 ms (1 + O).
 TEST(Queueing, GeometricLengthsAreAnMG1) {
   const double p = 1.0 / 24, variance = (1 - p) / (p * p);
   const double mean = 0.25, second = 1e-4 * variance + mean * mean;
@@ -52,8 +52,8 @@ TEST(Queueing, GeometricLengthsAreAnMG1) {
   }
 }
 
-// 10 requests of 4 x 10 ms one after another: with 500 ms in front of the scheduler each takes 540 ms, its first token
-// comes after 510 ms, the server is idle meanwhile, and the causes of the latency still sum to it.
+// 10 requests of 4 x 10 ms, one after another. With 500 ms in front of the scheduler each takes 540 ms, and its first
+// token comes after 510 ms. The server is idle meanwhile, and the causes of the latency still add up to it.
 TEST(Queueing, AFrontEndDelaysAndOccupiesNothing) {
   load::Scenario s = testing::base_scenario();
   auto engine = testing::constant_engine(0, 0.01);
@@ -69,13 +69,13 @@ TEST(Queueing, AFrontEndDelaysAndOccupiesNothing) {
   EXPECT_NEAR(one.time_weights_s + one.time_kv_s + one.time_compute_s + one.time_allreduce_s + one.time_host_s +
                   one.time_queue_s + one.time_preempt_s + one.time_other_s,
               0.54, 1e-9);
-  s.workload.load = load::ConstantRate{20};  // 50 ms apart, 40 ms of service: no request waits
+  s.workload.load = load::ConstantRate{20};  // 50 ms apart, 40 ms of service, so no request waits
   const sched::PointMetrics open = simulate(s).metrics;
   EXPECT_NEAR(*open.latency.p90, 0.54, 1e-9);
   EXPECT_NEAR(open.batch_mean, 1, 1e-9);
 }
 
-// The engine's own 500 ms, and 300 ms of the front end that the scenario states: 40 + 800 ms, or 540 ms without it.
+// The engine's own 500 ms, and 300 ms of the front end that the scenario states: 40 + 800 ms; 540 ms without it.
 TEST(Queueing, TheStatedFrontEndComesInFrontOfTheEngines) {
   load::Scenario s = testing::base_scenario();
   auto engine = testing::constant_engine(0, 0.01);
@@ -90,10 +90,9 @@ TEST(Queueing, TheStatedFrontEndComesInFrontOfTheEngines) {
   EXPECT_NEAR(*simulate(s).metrics.latency.mean, 0.84, 1e-9);
 }
 
-// Four users' requests, 40 ms of service each, that come at once reach the scheduler 100, 200, 300 and 400 ms after
-// they were sent: none waits for another's step, so latencies are 140, 240, 340 and 440 ms. From then on each user's
-// next request finds the intake busy with the one before, until 100 ms before its own turn: latency 400 ms, 10 requests
-// a second.
+// Four users send requests of 40 ms of service at once; these reach the scheduler 100, 200, 300 and 400 ms later. None
+// waits for another one's step, so latencies are 140, 240, 340 and 440 ms. After that the intake is the bottleneck:
+// each request has a latency of 400 ms, and 10 requests per second complete.
 TEST(Queueing, AnIntakeTakesOneRequestAfterTheOther) {
   load::Scenario s = testing::base_scenario();
   auto engine = testing::constant_engine(0, 0.01);
@@ -109,7 +108,7 @@ TEST(Queueing, AnIntakeTakesOneRequestAfterTheOther) {
   EXPECT_NEAR(simulate(s).metrics.duration_s, 20.04, 1e-6);
 }
 
-// Beyond capacity the queue grows for ever: said, and no latency given as if it were one.
+// Beyond capacity the queue grows without end: the run is reported as unstable, because a latency would be meaningless.
 TEST(Queueing, OverloadIsReportedAsUnstable) {
   load::Scenario s = single_server(1.3 / 0.25, load::FixedLength{24});
   s.workload.requests = 4000;
@@ -118,7 +117,7 @@ TEST(Queueing, OverloadIsReportedAsUnstable) {
   EXPECT_EQ(simulate(s).metrics.steady.verdict, sched::Steadiness::unstable);
 }
 
-// A server at 80 % is stable whatever the seed.
+// A server at 80 % load is stable for every seed.
 TEST(Queueing, HighLoadIsNotCalledUnstable) {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     load::Scenario s = single_server(0.8 / 0.25, load::FixedLength{24});

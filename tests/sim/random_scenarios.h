@@ -30,7 +30,7 @@ inline const PolicyCase kPolicyCases[] = {
     {PolicyKind::sglang, PolicyVariant::standard},
 };
 
-// A random scenario; std::mt19937_64 is the same on every platform, and so are these few integer draws.
+// Returns a random scenario. std::mt19937_64 is the same on every platform, and so are these few integer draws.
 inline load::Scenario random_scenario(const PolicyCase& c, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto pick = [&random](auto... values) {
@@ -89,8 +89,8 @@ inline load::Scenario random_scenario(const PolicyCase& c, std::uint64_t seed) {
   return s;
 }
 
-// Shared prefixes under pressure, a router that looks into the replicas, a warm-up that ends within a leap or with it,
-// times that coincide.
+// Adds shared prefixes under KV pressure, a router that examines the replicas, a warm-up that ends within a leap or
+// together with one, and coinciding times.
 inline void make_harder(load::Scenario& s, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   if (random() % 2 == 0) {
@@ -107,7 +107,7 @@ inline void make_harder(load::Scenario& s, std::uint64_t seed) {
     s.workload.load = load::ConstantRate{20};
 }
 
-// Replicas that come and go within the few seconds that these runs last, often in the middle of a leap.
+// Lets replicas come and go within the few seconds that these runs take, often in the middle of a leap.
 inline void add_life(Scenario& s, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto pick = [&random](auto... values) {

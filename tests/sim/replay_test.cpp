@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file of events by hand: what it decides, and that a damaged one is refused with its line.
+// A file of events written by hand: the decisions that it leads to, and that a damaged file is refused with its line.
 #include "sim/simulate.h"
 
 #include <gmock/gmock.h>

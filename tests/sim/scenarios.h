@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scenarios for tests, made by hand so that no catalogue is needed.
+// Scenarios for tests, built by hand so that no catalogue is needed.
 #pragma once
 
 #include <memory>
@@ -54,7 +54,7 @@ inline std::shared_ptr<model::EngineProfile> test_engine() {
   return e;
 }
 
-/// Kernels of one thread block a head, output that waits for the device, a front end: everything a profile may add.
+/// An engine with everything that a profile may add: a block per head, output that waits for the device, a front end.
 inline std::shared_ptr<model::EngineProfile> python_engine() {
   auto e = std::make_shared<model::EngineProfile>(*test_engine());
   e->host_layer = Seconds(0);
@@ -65,7 +65,7 @@ inline std::shared_ptr<model::EngineProfile> python_engine() {
   return e;
 }
 
-/// Service = prefill + output x decode: the engine of queueing theory.
+/// Returns the engine of queueing theory: service time = prefill + output x decode.
 inline std::shared_ptr<model::EngineProfile> constant_engine(double prefill_s, double decode_s) {
   auto e = std::make_shared<model::EngineProfile>();
   e->id = "constant";

@@ -30,7 +30,7 @@ class StepSeriesTest : public ::testing::Test {
   model::ForwardCost cost_;
 };
 
-// The contract of a leap: 1e-11 of the sum of the single steps, for every cell the simulator may use.
+// The contract of a leap: equal to the sum of the single steps within 1e-11, for every cell that the simulator may use.
 TEST_F(StepSeriesTest, SumsAgreeWithSingleStepsTo1e11) {
   for (const std::int64_t rows : {1, 7, 64, 500})
     for (const double context : {1.0, 40.0, 300.0, 3000.0}) {
@@ -60,7 +60,7 @@ TEST_F(StepSeriesTest, MomentsAgreeWithSingleSteps) {
   EXPECT_NEAR(time.parts.total(), time.total, 1e-10 * time.total);
 }
 
-// steps_within is the inverse of sum: k steps fit a span exactly from sum(k) on.
+// steps_within() is the inverse of sum(): exactly from sum(k) on, k steps fit a span.
 TEST_F(StepSeriesTest, FindsHowManyStepsFit) {
   const StepSeries s = series(20, 1000);
   const std::int64_t n = s.cell();

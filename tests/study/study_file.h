@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Studies for tests: written into a folder of their own, read with the shipped catalogue.
+// Studies for tests: written into the test's own folder, read with the shipped catalogue.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,10 +17,10 @@
 
 namespace plimsoll::study {
 
-/// Whatever machine the tests run on, `this-machine` is the generic CPU.
+/// Returns the shipped catalogue; on every machine that runs the tests, `this-machine` is the generic CPU.
 inline std::shared_ptr<const configs::Catalogue> shipped_catalogue() {
   static const auto kCatalogue = [] {
-    ::setenv("XDG_DATA_HOME", "/nowhere", 1);  // a calibration of the user's own
+    ::setenv("XDG_DATA_HOME", "/nowhere", 1);  // hides a calibration of the user
     const std::string root = std::string(PLIMSOLL_SOURCE_DIR) + "/configs";
     auto catalogue = std::make_shared<configs::Catalogue>(root);
     catalogue->set_machine_probe([root](const std::string&) {
@@ -42,7 +42,7 @@ inline std::string read_text(const std::string& path) {
   return text.str();
 }
 
-/// A folder that vanishes with the test.
+/// A folder that is removed with the test.
 class StudyFolder : public ::testing::Test {
  protected:
   StudyFolder()
@@ -77,7 +77,7 @@ inline constexpr const char* kTinyStudy =
     "  lengths: {input: 10, output: 5}\n"
     "  requests: 20\n";
 
-/// The same shape on real hardware.
+/// A study with the same structure on real hardware.
 inline constexpr const char* kSmallStudy =
     "study: small\n"
     "model: llama-2-7b\n"

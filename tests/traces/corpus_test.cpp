@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Malformed and odd-but-valid files (tests/traces/corpus, made from descriptions), and real traces with their oracles.
+// Malformed and unusual valid files (tests/traces/corpus, built from descriptions), and traces with known results.
 #include <zlib.h>
 
 #include <filesystem>
@@ -41,7 +41,7 @@ std::vector<std::string> split(const std::string& text, char delimiter) {
 // ---- files from their descriptions (corpus/README.md)
 // -----------------------------------------------------------------
 
-// One character from `at` on, which moves behind it.
+// Returns the character at `at`, resolving an escape, and moves `at` behind it.
 char unescape(const std::string& text, std::size_t& at) {
   if (text[at] != '\\') return text[at++];
   const char kind = text.at(at + 1);
@@ -63,7 +63,7 @@ std::string unescape(const std::string& text) {
     at += 2;
     const char repeated = unescape(text, at);
     const std::size_t end = text.find('}', at);
-    out.append(std::stoul(text.substr(at + 1, end - at - 1)), repeated);  // behind the '*'
+    out.append(std::stoul(text.substr(at + 1, end - at - 1)), repeated);  // the character after the '*'
     at = end + 1;
   }
   return out;
@@ -82,11 +82,11 @@ std::string gzipped(const std::string& text, const std::string& kind) {
   deflateEnd(&stream);
   if (kind == "truncated") out.resize(out.size() / 2);
   if (kind == "bad_crc")
-    out[out.size() - 8] = static_cast<char>(~out[out.size() - 8]);  // CRC and size are the last eight
+    out[out.size() - 8] = static_cast<char>(~out[out.size() - 8]);  // the last eight bytes are CRC and size
   return out;
 }
 
-// Reads the descriptions of one format and writes its files below `folder`.
+// Reads the descriptions for one format and writes their files below `folder`.
 class Cases {
  public:
   Cases(const fs::path& description, const fs::path& folder) : format_(description.stem()), folder_(folder / format_) {
@@ -124,11 +124,11 @@ class Cases {
   std::string format_;
   fs::path folder_;
   std::vector<Expectation> expectations_;
-  std::vector<std::string> good_;  // lines of the first case
-  std::string text_;               // of the case that is read
+  std::vector<std::string> good_;  // lines of the first case, which is valid
+  std::string text_;               // text of the current case
 };
 
-// How a problem differs from what is expected; empty when it does not. Blank cells of the table are "not applicable".
+// Returns how a problem differs from the expected one; empty if not. Blank cells of the table are "not applicable".
 std::string difference(const Expectation& want, const TraceProblem& got) {
   std::ostringstream out;
   if (got.code != want.code) out << " code " << got.code << " instead of " << want.code;
@@ -200,7 +200,7 @@ TEST_F(Corpus, EveryFileGivesItsVerdictWhenTheFormatIsNamed) {
 }
 
 TEST_F(Corpus, EveryFileGivesItsVerdictWhenTheFormatIsRecognised) {
-  // Blank lines fit every format; only a named one can say more than that.
+  // Blank lines fit every format; more can be reported only if the format is named.
   const std::set<std::string> ambiguous = {"servegen_offline/02_blank_only.jsonl"};
   for (const Expectation& want : all_) {
     if (ambiguous.contains(want.format + "/" + want.file)) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The readers on small files written here, so that the code is tested where the shared corpus is absent.
+// The readers on small files written here, so that the code is tested even without the shared corpus.
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -95,7 +95,7 @@ TEST_F(Reader, OurOwnCsvKeepsPriorities) {
 }
 
 TEST_F(Reader, ZonesAndFractionsOfAzureAreApplied) {
-  // 00:00:05+00:00 and 00:00:06.25-07:00: seven hours and 1.25 s later.
+  // 00:00:05+00:00 and 00:00:06.25-07:00 are seven hours and 1.25 s apart.
   const Trace trace = *read_trace(write("a.csv",
                                         "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-12 "
                                         "00:00:05+00:00,3,4\n2024-05-12 00:00:06.25-07:00,5,6\n"))
@@ -126,7 +126,7 @@ TEST_F(Reader, MooncakeKeepsItsBlockIds) {
   EXPECT_EQ(trace.hashes, (std::vector<std::uint64_t>{4, 9}));  // ceil(513/512) = 2 blocks
 }
 
-// Block ids may be missing, from all rows or from some: such a row shares nothing, and the file says so once.
+// Block ids may be missing, from all rows or from some. Such a row shares nothing, and there is one warning per file.
 TEST_F(Reader, RowsWithoutBlockIdsShareNothing) {
   const std::string row = "{\"timestamp\": 1, \"input_length\": 600, \"output_length\": 2";
   const ReadResult bare = read_trace(write("bare.jsonl", row + "}\n" + row + "}\n"));
@@ -242,14 +242,14 @@ TEST_F(Reader, ADamagedArchiveIsToldBeforeTheTextInIt) {
 }
 
 TEST_F(Reader, EndlessExpansionIsRefused) {
-  // One line without end stops at the longest line; short rows repeated stop at the expansion ratio (about 1000:1).
+  // A single long line stops at the line limit; repeated short rows stop at the expansion ratio (about 1000:1).
   EXPECT_EQ(refusal(write_gzip("line.csv.gz", kOwn + std::string(std::size_t{20} << 20, '1'))).code, "line-too-long");
   const std::string header = "arrival_s,input_tokens,output_tokens,note\n";
   std::string rows;
   while (rows.size() < (std::size_t{4} << 20)) rows += "0,1,1," + std::string(5000, 'x') + "\n";
   const std::string first = bytes_of(write_gzip("first.gz", header + rows)),
                     more = bytes_of(write_gzip("more.gz", rows));
-  std::string members = first;  // 17 members of 4 MiB: past the 64 MiB that may expand freely
+  std::string members = first;  // 17 members of 4 MiB exceed the 64 MiB that may expand freely
   for (int i = 0; i < 16; ++i) members += more;
   EXPECT_EQ(refusal(write("rows.csv.gz", members)).code, "gzip-bomb");
 }
@@ -269,7 +269,7 @@ TEST_F(Reader, DeepJsonDoesNotOverflowTheStack) {
 }
 
 TEST_F(Reader, LinesAcrossBufferPiecesAreWhole) {
-  // 60,000 rows of varying width pass the 256 KiB buffer several times, so that rows straddle its pieces.
+  // 60,000 rows of varying width exceed the 256 KiB buffer several times, so some rows cross its boundaries.
   std::string text = kOwn;
   std::int64_t sum = 0;
   for (int i = 0; i < 60000; ++i) {
@@ -282,7 +282,7 @@ TEST_F(Reader, LinesAcrossBufferPiecesAreWhole) {
 }
 
 TEST_F(Reader, SummaryOfAHandMadeTrace) {
-  // Gaps 0, 1, 2 s: mean 1, variance 2/3. Counts of the whole seconds 0, 1, 2: 2, 1, 0: mean 1, variance 2/3.
+  // Gaps of 0, 1, 2 s: mean 1, variance 2/3. Counts in the whole seconds 0, 1, 2 are 2, 1, 0: mean 1, variance 2/3.
   const TraceSummary s = summarise(read_trace(write(
       "s.csv",
       "arrival_s,input_tokens,output_tokens,session,prefix\n5,32,1,1,7 8\n5,48,2,2,7 8 9\n6,16,3,1,7\n8,64,4,,\n")));

@@ -6,7 +6,7 @@
 namespace plimsoll::validation {
 namespace {
 
-// Of 0.1, 0.2 ... 0.5 in size: the middle one, and 0.9 of the way from the first to the last, 0.1 + 0.9 x 0.4 = 0.46.
+// Absolute errors 0.1, 0.2 ... 0.5: the median is the middle one; p90 is 0.1 + 0.9 x 0.4 = 0.46.
 TEST(ErrorSummary, QuantilesInterpolateBetweenSizes) {
   const ErrorSummary s = summarise_errors({0.5, -0.1, 0.3, -0.2, 0.4});
   EXPECT_EQ(s.count, 5U);

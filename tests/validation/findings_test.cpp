@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the AWS posts found must come out of the shipped studies: orderings and ratios, not single figures.
+// The shipped studies must reproduce the findings of the AWS posts: orderings and ratios, not single figures.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,8 +42,8 @@ const study::PointResult& at(const Points& points, const std::string& policy, do
                        [&](const auto& p) { return p.labels.policy == policy && p.labels.load_value == load; });
 }
 
-// LMI post, 32 -> 128 tokens: continuous batching beats dynamic batching by several times. The post's factor of ten
-// holds in goodput once requests wait so long for a dynamic batch that they pass the 60 s limit.
+// LMI post, 32 -> 128 tokens: continuous batching is several times better than dynamic batching. The post's factor of
+// ten holds for goodput, when requests wait so long for a dynamic batch that they exceed the 60 s limit.
 TEST(LmiPost, RollingBeatsDynamicWhenOutputsAreLong) {
   const Points points = run_file("lmi-falcon-40b.yaml");
   EXPECT_GE(best(points, "rolling") / best(points, "dynamic"), 4);
@@ -52,7 +52,7 @@ TEST(LmiPost, RollingBeatsDynamicWhenOutputsAreLong) {
 }
 
 // 256 -> 32 tokens: prefills dominate (all-reduces of whole prompts over PCIe) and the advantage shrinks. The post's
-// factor of two is one of goodput: its dynamic run had a p90 latency of 59 s, at the 60 s limit.
+// factor of two is for goodput: its dynamic run had a p90 latency of 59 s, close to the 60 s limit.
 TEST(LmiPost, RollingBeatsDynamicLessWhenInputsAreLong) {
   const Points points = run_file("lmi-falcon-40b-prefill.yaml");
   const double ratio = best(points, "rolling") / best(points, "dynamic");
@@ -98,8 +98,8 @@ TEST(JumpStartPost, EightReplicasOfTp1BeatOneOfTp8) {
   EXPECT_GT(many, 2 * one);
 }
 
-// JumpStart post: TP 4 is the best single replica of 7B on a p4d; more GPUs than that spend the gain on the host and on
-// all-reduces.
+// JumpStart post: on a p4d, TP 4 is the best single replica of 7B. With more GPUs, host time and all-reduces consume
+// the gain.
 TEST(JumpStartPost, FourGpusMakeTheBestSingleReplica) {
   const auto best = [](int tp) {
     return peak(run_text(
@@ -109,7 +109,7 @@ TEST(JumpStartPost, FourGpusMakeTheBestSingleReplica) {
   for (const int tp : {1, 2, 8}) EXPECT_GT(four, best(tp)) << tp;
 }
 
-// The knee (here: the load at which latency has doubled) moves right with the number of instances.
+// The knee (here the load at which latency has doubled) moves right as the number of instances grows.
 TEST(JumpStartPost, TheKneeMovesRightWithInstances) {
   const auto knee = [](int instances) {
     const Points points = run_text(jumpstart("ml.g5.2xlarge", "{tp: 1, replicas: " + std::to_string(instances) + "}",
@@ -123,7 +123,7 @@ TEST(JumpStartPost, TheKneeMovesRightWithInstances) {
   EXPECT_LT(knee(2), knee(4));
 }
 
-// A longer context fills the memory with fewer sequences: the batch that can run together shrinks.
+// With longer contexts, fewer sequences fill the memory, so the batch that can run together shrinks.
 TEST(JumpStartPost, LongerContextsLowerTheConcurrency) {
   const auto batch = [](int input) {
     return run_text(jumpstart("ml.g5.2xlarge", "{tp: 1}", input, "[64]")).front().metrics->batch_mean;

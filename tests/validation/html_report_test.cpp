@@ -26,7 +26,7 @@ TEST(HtmlReport, NeedsNothingElseAndEscapesWhatItShows) {
   point.hardware = "a100-sxm-40gb x 8";
   point.input_tokens = 256;
   point.output_tokens = 256;
-  // Errors of +10 % and -20 %: mean 15 %, bias -5 %; the second band misses the measured 10 ms.
+  // Errors of +10 % and -20 %: mean 15 %, bias -5 %; the second band does not contain the measured 10 ms.
   const std::string page =
       comparison_html("T", {"a <note>"}, {compared(point, 0.011, 0.009, 0.012), compared(point, 0.008, 0.007, 0.009)});
   for (const char* phrase : {"<!DOCTYPE html>", "a &lt;note&gt;", "mine &amp; &lt;yours&gt;", "<svg", "15.0 %",
@@ -35,7 +35,7 @@ TEST(HtmlReport, NeedsNothingElseAndEscapesWhatItShows) {
   for (const char* phrase : {"http://", "https://", "<script", "src="}) {
     std::string rest = page;
     for (std::size_t at; (at = rest.find("http://www.w3.org/2000/svg")) != std::string::npos;)
-      rest.erase(at, 26);  // the name of SVG
+      rest.erase(at, 26);  // the XML namespace of SVG
     EXPECT_EQ(rest.find(phrase), std::string::npos) << phrase;
   }
 }

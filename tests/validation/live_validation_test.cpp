@@ -31,7 +31,7 @@ study::Study study_on(double factor) {
   return study::Study(configs::Document::from_text(text, "live.yaml"), "live.yaml", {}, catalogue_of(factor));
 }
 
-// A machine that takes twice as long does so in its all-reduces too, those of a share of its own included.
+// A machine that takes twice as long is also slower in its all-reduces, including those of a share's own link.
 TEST(SlowedMachine, SlowsEveryLink) {
   model::Interconnect link;
   link.all_reduce.push_back({.ranks = 2, .segments = {}, .points = {{Bytes(1024), Seconds(3e-6)}}});
@@ -45,7 +45,7 @@ TEST(SlowedMachine, SlowsEveryLink) {
   EXPECT_DOUBLE_EQ(slow.interconnect->all_reduce[0].points[0].time.count(), 6e-6);
 }
 
-// "Measured" by simulation on a machine that is slower by a known factor.
+// The "measurement" is a simulation on a machine that is slower by a known factor.
 LiveSettings settings_for(double truth) {
   LiveSettings settings;
   settings.measure = [truth](const study::PointResult& point, const load::Scenario&, const sim::RunOptions& options) {
@@ -67,7 +67,7 @@ TEST(LiveValidation, AMachineThatIsAsPredictedHasNoError) {
   }
 }
 
-// Half the points tell the factor; the errors are those of the other half.
+// The factor is fitted to half of the points; the errors are those of the other half.
 TEST(LiveValidation, FitsTheDeviceOnAPartAndPredictsTheRest) {
   LiveSettings settings = settings_for(1.5);
   const ErrorSummary before = live_errors(validate_live(study_on(1), settings), live_metrics()[0]);
@@ -86,7 +86,7 @@ TEST(LiveValidation, PointsThatAreNotQuietAreExcludedAndCounted) {
   LiveSettings settings = settings_for(1);
   int probes = 0;
   settings.quiet.most_attempts = 2;
-  // Before the first point, after it, and then noise.
+  // Quiet before and after the first point, then noisy.
   settings.quiet.probe = [&probes] {
     return ++probes <= 2 ? exec::SteadyRates{30e9, 200e9} : exec::SteadyRates{20e9, 200e9};
   };

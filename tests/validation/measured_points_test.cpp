@@ -19,7 +19,7 @@ constexpr const char* kHeader =
     "model,hardware,engine,dtype,tp,input_tokens,output_tokens,load_kind,load_value,output_tokens_per_s,latency_mean_"
     "s\n";
 
-// Each in a folder of its own: the tests of this file run at the same time, as processes.
+// Each test has its own folder, because the tests of this file run at the same time, as processes.
 class MeasuredPoints : public testing::Test {
  protected:
   [[nodiscard]] MeasuredTable read(const std::string& text) const {
@@ -54,7 +54,7 @@ TEST_F(MeasuredPoints, BlankFiguresAreNotMeasured) {
   EXPECT_EQ(p.latency_mean_s, 1.5);
 }
 
-// As spreadsheets write it; a table may also be kept compressed.
+// Spreadsheets write a byte-order mark; a table may also be stored compressed.
 TEST_F(MeasuredPoints, AByteOrderMarkIsNoPartOfTheFirstName) {
   EXPECT_EQ(read(std::string("\xEF\xBB\xBF") + kHeader + "m,h,e,fp16,2,256,128,closed_loop,8,,1.5\n").points.size(),
             1U);
@@ -72,7 +72,7 @@ TEST_F(MeasuredPoints, MayBeGzipped) {
   EXPECT_EQ(table.name, "measured");
 }
 
-// What a server was told besides its engine's defaults decides what is simulated, and tells configurations apart.
+// Server settings that differ from the engine's defaults determine what is simulated, and distinguish configurations.
 TEST_F(MeasuredPoints, ServersSettingsAreSimulatedAsMeasured) {
   const MeasuredTable table = read(
       "model,hardware,engine,input_tokens,output_tokens,load_kind,load_value,kv_dtype,max_running,step_token_budget\n"
@@ -92,7 +92,7 @@ TEST_F(MeasuredPoints, TheFrontEndIsTheStudys) {
   EXPECT_EQ(study_text({&table.points[1]}).find("engine_front_end"), std::string::npos);
 }
 
-// 0.8 of 1000 and of 101 tokens, rounded down as the benchmark does: 800 and 80. The mean answer is (80 + 101) / 2.
+// 0.8 of 1000 and of 101 tokens, rounded down as in the benchmark: 800 and 80. The mean answer is (80 + 101) / 2.
 TEST_F(MeasuredPoints, UniformLengthsBeginAtTheirShare) {
   const std::string header = "model,hardware,engine,input_tokens,output_tokens,load_kind,load_value,uniform_from,";
   const MeasuredTable table = read(header +
@@ -111,8 +111,8 @@ TEST_F(MeasuredPoints, UniformLengthsBeginAtTheirShare) {
                "prefix_caching: found 'off', allowed");
 }
 
-// Two groups whose bands hold the measured 0.1 s in one of two rows, and never. The latency of means: 1 + 9 x 0.1 = 1.9
-// against 1.2 + 9 x 0.1 = 2.1 is 10.5 % too much.
+// In the two groups, the bands contain the measured 0.1 s in one of two rows, and in none. The latency from the means
+// is 1 + 9 x 0.1 = 1.9; the predicted 1.2 + 9 x 0.1 = 2.1 is 10.5 % too high.
 TEST_F(MeasuredPoints, GroupsHaveErrorsCoverageAndLatency) {
   const MeasuredTable table = read(
       "model,hardware,engine,dtype,input_tokens,output_tokens,load_kind,load_value,ttft_mean_s,tpot_mean_s\n"
@@ -152,7 +152,7 @@ TEST_F(MeasuredPoints, FaultsAreNamedWithTheirPlace) {
   expect_error(kHeader, 0, 0, "no measured point");
 }
 
-// What `plimsoll import --out` keeps: more columns, mean lengths that need not be whole, under other names.
+// The table of `plimsoll import --out`: more columns, under other names, and mean lengths that may be fractions.
 TEST_F(MeasuredPoints, PointsOfARunAreMeasuredPoints) {
   const MeasuredTable table = read(
       "source,model,hardware,engine,dtype,tp,load_kind,load_value,input_tokens_mean,output_tokens_mean,requests_"
@@ -167,7 +167,7 @@ TEST_F(MeasuredPoints, PointsOfARunAreMeasuredPoints) {
   EXPECT_FALSE(p.latency_mean_s.has_value());
 }
 
-// The tables that ship: those of the JumpStart post have 215 rows, of which some have one figure and most have two.
+// The shipped tables: those of the JumpStart post have 215 rows, some with one figure and most with two.
 TEST_F(MeasuredPoints, ThePublishedTablesAreWhole) {
   const std::vector<MeasuredTable> tables = jumpstart_tables();
   ASSERT_EQ(tables.size(), 5U);
@@ -185,7 +185,7 @@ TEST_F(MeasuredPoints, ThePublishedTablesAreWhole) {
   EXPECT_EQ(rows("serving-moe"), 98U);
 }
 
-// A prompt that the model has no room for says nothing of the speed of those that it has.
+// A prompt that is too long for the model says nothing about the speed of prompts that fit.
 TEST_F(MeasuredPoints, WhatIsRefusedIsNotPredicted) {
   const auto catalogue = std::make_shared<const configs::Catalogue>(std::string(PLIMSOLL_SOURCE_DIR) + "/configs");
   const MeasuredTable table =
@@ -198,8 +198,8 @@ TEST_F(MeasuredPoints, WhatIsRefusedIsNotPredicted) {
   }
 }
 
-// Whatever an import wrote is read: what can be simulated is, and the rest says why not. A burst of 20 requests is one
-// (vLLM's request_rate: inf without a cap); the trace of a replay is not known any more.
+// Every table that an import wrote can be read: points that can be simulated are, and the others state why not. A burst
+// of 20 requests can be (vLLM's request_rate: inf without a cap); the trace of a replay is not known any more.
 TEST_F(MeasuredPoints, ImportsOfEveryLoadAreReported) {
   const auto catalogue = std::make_shared<const configs::Catalogue>(std::string(PLIMSOLL_SOURCE_DIR) + "/configs");
   const std::string header =
@@ -225,7 +225,7 @@ TEST_F(MeasuredPoints, ImportsOfEveryLoadAreReported) {
   EXPECT_NE(reason("burst,20", "nobody/no-model").find("no-model"), std::string::npos);
 }
 
-// relative_error = predicted / measured - 1; the mean is of absolute values, the bias of signed ones.
+// relative_error = predicted / measured - 1; the mean is over absolute values, the bias over signed ones.
 // A row states neither a script nor a trace, nor how many sequences may run: the study does.
 TEST_F(MeasuredPoints, RowsOfAStudyArePredictedAsItsPoints) {
   const auto catalogue = std::make_shared<configs::Catalogue>();
@@ -268,7 +268,7 @@ TEST(ErrorSummaries, AreMeansOfAbsoluteAndSignedErrors) {
   EXPECT_NEAR(s.bias, 0.2 / 3, 1e-12);
 }
 
-// First engine values: below 20 % in all, for latency and throughput.
+// The first engine profile: overall errors below 20 %, for latency and throughput.
 TEST(JumpStart, FirstValuesAreWithinTwentyPerCentInAll) {
   const auto catalogue = std::make_shared<const configs::Catalogue>(std::string(PLIMSOLL_SOURCE_DIR) + "/configs");
   const std::vector<MeasuredTable> tables = jumpstart_tables();

@@ -10,7 +10,7 @@ namespace {
 
 constexpr exec::SteadyRates kQuiet{30e9, 200e9}, kNoisy{26e9, 200e9}, kSlow{30e9, 170e9};
 
-// Probes in the order given, each a measurement of its own.
+// Returns the given probes in order; each is an independent measurement.
 struct Machine {
   std::deque<exec::SteadyRates> probes;
   int runs = 0;
@@ -46,10 +46,10 @@ TEST(QuietRuns, ARateThatDiffersByMoreThanTheToleranceIsNotQuiet) {
   EXPECT_TRUE(is_quiet({32.9e9, 200e9}, kQuiet, 0.1));
   EXPECT_FALSE(is_quiet(kNoisy, kQuiet, 0.1));         // 13 % less bandwidth
   EXPECT_FALSE(is_quiet(kSlow, kQuiet, 0.1));          // 15 % fewer multiply-adds
-  EXPECT_FALSE(is_quiet({34e9, 200e9}, kQuiet, 0.1));  // more is other than what was calibrated, too
+  EXPECT_FALSE(is_quiet({34e9, 200e9}, kQuiet, 0.1));  // faster than the calibration is not quiet either
 }
 
-// One probe before the first point and one after each: the one after a point is the one before the next.
+// One probe before the first point and one after each: the probe after a point is also the one before the next.
 TEST(QuietRuns, QuietPointsAreMeasuredOnce) {
   Machine machine{.probes = {kQuiet, kQuiet, kQuiet}};
   QuietRuns runs(machine.settings(), machine.measure());
@@ -70,7 +70,7 @@ TEST(QuietRuns, ADisturbedPointIsMeasuredAgainAndTheQuietAttemptIsKept) {
   EXPECT_EQ(runs.records()[0].attempts, 2);
 }
 
-// Noise that was seen after a point is not held against the next one.
+// Noise after a point does not count against the next point.
 TEST(QuietRuns, ANoisyProbeSpoilsOnePoint) {
   Machine machine{.probes = {kQuiet, kNoisy, kQuiet, kQuiet}};
   QuietSettings settings = machine.settings();
@@ -99,7 +99,7 @@ TEST(QuietRuns, GivesUpAfterSoManyAttemptsAndSaysSo) {
   EXPECT_EQ(runs.records()[0].after.multiply_add, kSlow.multiply_add);
 }
 
-// Without rates of a calibration the run's first probes are what quiet means.
+// Without calibrated rates, the first probes of the run define what is quiet.
 TEST(QuietRuns, TheFirstProbesStandInForACalibration) {
   Machine machine{.probes = {kSlow, kSlow}};
   QuietSettings settings = machine.settings();

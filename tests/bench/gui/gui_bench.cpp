@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The desktop program's promises: from a slider's move to the complete curve, to its first points, to their picture;
-// how long the event loop is held up while a slider is dragged; a cloud of a million points; memory. Counters are
-// milliseconds (p50, p95, p99 of all moves) and MB.
+// Measures what the desktop program promises: the time from a slider's move to the complete curve, to its first points
+// and to their picture. Also the time that the event loop is blocked during a drag, a cloud of a million points, and
+// memory. Counters are in milliseconds (p50, p95, p99 of all moves) and MB.
 #include <benchmark/benchmark.h>
 
 #include <QApplication>
@@ -55,7 +55,7 @@ struct Desk {
   MainWindow window;
 };
 
-/// Notes that a widget was painted.
+/// Records that a widget was painted.
 class PaintWatch final : public QObject {
  public:
   explicit PaintWatch(QWidget& widget) { widget.installEventFilter(this); }
@@ -68,8 +68,8 @@ class PaintWatch final : public QObject {
   }
 };
 
-// 200 single moves of the batch limit at TP 4 (ten points), each from the slider's signal on. `first`: the first points
-// are in the model; `painted`: the window has been drawn with them; `curve`: the study's points are complete.
+// 200 single moves of the batch limit at TP 4 (ten points), each timed from the slider's signal. `first`: the first
+// points are in the model; `painted`: the window shows them; `curve`: the study's points are complete.
 void SliderToCurve(benchmark::State& state) {
   Desk desk;
   QSlider* slider = desk.window.scenario().field(QStringLiteral("scheduler.max_running"))->slider();
@@ -95,6 +95,7 @@ void SliderToCurve(benchmark::State& state) {
       bool waiting_paint = true;
       slider->setValue(1 + (move * 5) % (slider->maximum() - 1));
       while (waiting_curve || waiting_paint) {
+        // A paint shows the first points only if they arrived before it.
         const bool arrived = !waiting_first;
         paint.seen = false;
         QCoreApplication::processEvents(QEventLoop::WaitForMoreEvents);
@@ -112,8 +113,8 @@ void SliderToCurve(benchmark::State& state) {
 }
 BENCHMARK(SliderToCurve)->Iterations(1)->Unit(benchmark::kMillisecond);
 
-// A drag of 200 moves, 16 ms apart: how long one turn of the event loop takes (`turn`), how long the longest between
-// two moves does (`longest`: short turns do not thin it out), and how soon after the last move the curve is complete.
+// A drag of 200 moves, 16 ms apart. `turn`: a turn of the event loop; `longest`: the longest turn between two moves,
+// which short turns cannot hide. The last counter is the time from the last move to the complete curve.
 void Drag(benchmark::State& state) {
   Desk desk;
   QSlider* slider = desk.window.scenario().field(QStringLiteral("scheduler.max_running"))->slider();
@@ -141,7 +142,7 @@ void Drag(benchmark::State& state) {
       QCoreApplication::processEvents(QEventLoop::WaitForMoreEvents, 5);
     after.push_back(ms(last));
   }
-  std::erase_if(turns, [](double turn) { return turn < 0.05; });  // nothing was waiting
+  std::erase_if(turns, [](double turn) { return turn < 0.05; });  // no event was waiting
   report(state, "turn", turns);
   report(state, "longest", longest);
   state.counters["turns"] = static_cast<double>(turns.size());
@@ -166,7 +167,7 @@ void MillionPointCloud(benchmark::State& state) {
 }
 BENCHMARK(MillionPointCloud)->Unit(benchmark::kMillisecond);
 
-// From the application to a window with the whole study painted; the process's own start comes on top (some 30 ms).
+// From the application object to a window that shows the whole study. Starting the process adds about 30 ms.
 void StartUp(benchmark::State& state) {
   for (auto _ : state) {
     Workbench bench;

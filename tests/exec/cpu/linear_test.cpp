@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of every instruction set against f64 sums, over ragged shapes.
+// Compares products of every instruction set with f64 sums, for ragged shapes.
 #include <gtest/gtest.h>
 
 #include <Eigen/Dense>
@@ -22,7 +22,7 @@ using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMa
 struct Shape {
   std::int64_t rows, n, k;
 };
-// Widths below a tile, of exactly one, and slightly above; one row, a tile's rows, one more, many.
+// Widths below a tile, of exactly one, and slightly above; one row, as many as a tile, one more, many.
 const std::vector<Shape> kShapes = {{1, 1, 1},     {1, 97, 64},   {2, 33, 176}, {3, 32, 16},
                                     {5, 64, 100},  {7, 31, 65},   {8, 48, 96},  {13, 130, 33},
                                     {14, 97, 257}, {15, 200, 64}, {37, 65, 72}, {64, 96, 128}};
@@ -51,7 +51,7 @@ class LinearKernels : public testing::TestWithParam<std::string> {
   const KernelSet* kernels = nullptr;
 };
 
-// f32 sums of k products of N(0, 1): an error of some sqrt(k) 6e-8, far below 1e-5 sqrt(k).
+// f32 sums of k products of N(0, 1) have an error of about sqrt(k) 6e-8, far below 1e-5 sqrt(k).
 TEST_P(LinearKernels, MultiplyAsF64Does) {
   ThreadPool pool(2);
   for (const bool bf16 : {false, true})
@@ -77,8 +77,8 @@ TEST_P(LinearKernels, MultiplyAsF64Does) {
     }
 }
 
-// Threads divide the columns, so a number is the same sum on any thread. A row's result does not depend on its batch if
-// the tile is the same.
+// Threads divide the columns, so each number is the same sum on any thread. If the tile is the same, a row's result
+// does not depend on its batch.
 TEST_P(LinearKernels, GiveTheSameBitsOnAnyNumberOfThreads) {
   const Matrix w = random_matrix(130, 96, 1), x = random_matrix(9, 96, 2);
   std::vector<Matrix> results;

@@ -15,7 +15,7 @@
 namespace plimsoll::exec {
 namespace {
 
-// Returns true if `ready` became true; gives up after a time that no machine needs.
+// Returns true if `ready` becomes true; gives up after longer than any machine needs.
 template <class Ready>
 bool comes_true(const Ready& ready) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -48,7 +48,7 @@ TEST_P(Pool, VisitsEveryItemOnce) {
   }
 }
 
-// Short consecutive pieces of work: nothing of a round is lost or executed in the next one, however threads fall asleep
+// Short consecutive pieces of work. No round may lose work or execute it in the next round, however threads fall asleep
 // in between. Every item records its round.
 TEST_P(Pool, KeepsManyRoundsApart) {
   ThreadPool pool(GetParam());
@@ -73,7 +73,7 @@ TEST_P(Pool, KeepsManyRoundsApart) {
   EXPECT_EQ(strays, 0);
 }
 
-// Each thread number owns memory, so two threads must not use the same number at once.
+// Each thread number owns memory, so two threads must never use the same number at once.
 TEST_P(Pool, GivesANumberToOneThreadAtATime) {
   ThreadPool pool(GetParam());
   std::vector<std::atomic<int>> inside(static_cast<std::size_t>(GetParam()));
@@ -98,8 +98,8 @@ TEST_P(Pool, RethrowsAndGoesOn) {
 
 INSTANTIATE_TEST_SUITE_P(Threads, Pool, testing::Values(1, 2, 3, 5));
 
-// A worker that holds one piece until all others are done acts like a thread that lost its core. The caller takes what
-// that worker has not claimed, even from the worker's own part. With a fixed part per thread this test would never end.
+// A worker that keeps one piece until all others are done acts like a thread that lost its core. The caller takes what
+// that worker has not claimed, even of its own part. With fixed parts per thread this test would never end.
 TEST(ThreadPool, DoesTheWorkOfAThreadThatIsHeldUp) {
   ThreadPool pool(2);
   constexpr std::int64_t kCount = 64;

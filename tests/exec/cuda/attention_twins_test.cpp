@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotation, the KV cache and attention: CPU against CUDA, for every kernel and for shapes at their limits.
+// Rotation, the KV cache and attention: compares CPU and CUDA, for every kernel and for shapes at their limits.
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -24,8 +24,8 @@ struct AttentionCase {
 
 std::ostream& operator<<(std::ostream& out, const AttentionCase& c) { return out << c.name; }
 
-// Scores have a standard deviation of about 2, so that a wrong or missing key shows. bf16 queries and keys move them by
-// 2 * 2^-8, and the weights by as much; an f32 score moves by 1e-6.
+// Scores have a standard deviation of about 2, so that a wrong or missing key is visible. bf16 queries and keys change
+// scores by 2 * 2^-8, and the weights by as much; an f32 score changes by 1e-6.
 double tolerance(const AttentionCase& c) { return c.weights == DType::fp32 && c.kv == DType::fp32 ? 2e-5 : 4e-2; }
 
 BackendConfig config_of(const AttentionCase& c) {
@@ -110,7 +110,7 @@ class AttentionTwins : public testing::TestWithParam<AttentionCase> {
   std::vector<std::int32_t> free;
 };
 
-// A long prompt, a single token and a medium one; then decodes beside a chunk on top of cached tokens.
+// A long prompt, a single token and a medium prompt; then decodes together with a chunk that follows cached tokens.
 TEST_P(AttentionTwins, agree_on_prompts_chunks_and_decodes) {
   const std::size_t longest = GetParam().longest;
   const Tokens a = random_tokens(1, longest, 64), b = random_tokens(2, 1, 64), c = random_tokens(3, 37, 64),

@@ -26,7 +26,7 @@ struct Kind {
   std::function<int(int rank, int size)> device = [](int, int) { return 0; };
   std::function<std::string(int size)> problem = [](int) {
     return std::string();
-  };  // why that many ranks cannot run here
+  };  // why this number of ranks cannot run here
 };
 std::ostream& operator<<(std::ostream& out, const Kind& kind) { return out << kind.name; }
 
@@ -51,7 +51,7 @@ class Communicators : public testing::TestWithParam<Kind> {
     for (std::thread& thread : threads) thread.join();
   }
 
-  // Empty if this kind cannot run here.
+  // Returns an empty group if this kind cannot run here.
   Group make(int size) {
     skipped_ = GetParam().problem(size);
     return skipped_.empty() ? GetParam().make(size) : Group();
@@ -63,7 +63,7 @@ class Communicators : public testing::TestWithParam<Kind> {
   std::string skipped_;
 };
 
-// Element i of rank r. In f32 the sum depends on the order of ranks.
+// Returns element i of rank r. In f32 the sum depends on the order of ranks.
 float value_of(int rank, std::size_t i) {
   const float magnitude[] = {1e-3F, 3.1F, -2e4F, 0.7F};
   return magnitude[(static_cast<std::size_t>(rank) + i) % 4] * (1 + static_cast<float>(i % 17) / 8);
@@ -149,7 +149,7 @@ TEST_P(Communicators, abort_wakes_ranks_that_wait) {
   EXPECT_TRUE(threw);
 }
 
-// The kernel of the rank that arrived waits on the GPU, where no exception reaches it.
+// The kernel of the rank that has arrived waits on the GPU, where no exception can reach it.
 TEST_P(Communicators, abort_ends_what_a_rank_has_enqueued) {
   if (!GetParam().waits_on_gpu) GTEST_SKIP() << "ranks meet on the host";
   Group group = make(2);

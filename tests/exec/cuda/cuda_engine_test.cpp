@@ -12,11 +12,11 @@
 namespace plimsoll::exec {
 namespace {
 
-// f32 rounds to 6e-8, sums of a few hundred terms and a dozen ops to some 1e-6 of the norm.
+// f32 rounds to 6e-8; sums of a few hundred terms and a dozen ops add up to about 1e-6 of the norm.
 constexpr double kF32 = 1e-5;
-// Weights, activations and KV are all rounded to 2^-9 = 2e-3, a dozen times on the way; sums of many average out.
+// Weights, activations and KV are rounded to 2^-9 = 2e-3 about a dozen times; errors partly average out in long sums.
 constexpr double kBf16 = 1e-2;
-// Rounding also moves the weights of nearly tied experts, layer after layer: 1.3e-2 was observed.
+// Rounding also changes the weights of nearly tied experts in every layer: 1.3e-2 was observed.
 constexpr double kBf16Experts = 2e-2;
 
 EngineConfig config_of(const model::Architecture& architecture, model::DType dtype = model::DType::fp32,
@@ -84,8 +84,8 @@ TEST_P(CudaFamily, prefill_in_pieces_and_small_blocks_computes_the_reference) {
   EXPECT_LT(worst_error(config, 5), kF32);
 }
 
-// The first decode of a bucket runs op by op, the second is captured, later ones are replayed: three sequences are
-// padded to four lanes.
+// The first decode of a bucket runs op by op, the second is captured, later ones are replayed. Three sequences are
+// padded to four rows.
 TEST_P(CudaFamily, graphs_decode_what_single_ops_decode) {
   const auto decode = [&](bool graphs) {
     EngineConfig config = config_of(architecture);

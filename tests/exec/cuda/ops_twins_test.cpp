@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every op but attention: CPU against CUDA.
+// Every op except attention: compares CPU and CUDA.
 #include <algorithm>
 #include <numeric>
 
@@ -13,8 +13,8 @@ namespace {
 
 using model::DType;
 
-// f32 differs in the order of sums; bf16 rounds inputs, intermediates and outputs to 2^-9 each, which partly averages
-// out.
+// f32 differs in the order of sums. bf16 rounds inputs, intermediate values and outputs to 2^-9 each, which partly
+// averages out.
 double tolerance(DType dtype) { return dtype == DType::fp32 ? 1e-5 : 1.5e-2; }
 
 class OpTwins : public testing::TestWithParam<DType> {
@@ -45,7 +45,7 @@ class OpTwins : public testing::TestWithParam<DType> {
   std::vector<std::int32_t> blocks_;
 };
 
-// Sizes: one piece of 16 bytes a thread and several, not a multiple of a warp.
+// Sizes: one unit of 16 bytes per thread and several, also not a multiple of a warp.
 TEST_P(OpTwins, norms_agree_for_every_width_and_kind) {
   for (const std::int32_t hidden : {64, 4544, 8192}) {
     for (const model::Norm kind : {model::Norm::rmsnorm, model::Norm::layernorm}) {
@@ -117,7 +117,7 @@ TEST_P(OpTwins, embedding_covers_a_part_of_the_vocabulary_and_adds_positions) {
   EXPECT_LT(worst_row(out), tolerance(GetParam()));
 }
 
-// Row counts around the 8 of the kernel for few rows; n and k that are multiples of nothing.
+// Row counts around 8, the most that the kernel for few rows takes; n and k are not multiples of anything.
 TEST_P(OpTwins, products_agree_for_every_number_of_rows) {
   Twins twins(config(64, 330));
   const std::size_t table = twins.add_linear(64, 64, 1), weight = twins.add_vector(64, 1, 0);
@@ -205,7 +205,7 @@ TEST_P(OpTwins, activations_agree) {
   }
 }
 
-// 40 experts: more than a warp. 200 tokens: several tiles of rows for the experts that all tokens choose.
+// 40 experts are more than a warp. 200 tokens give several tiles of rows to experts that all tokens choose.
 TEST_P(OpTwins, experts_agree) {
   for (const std::int32_t experts : {3, 40}) {
     for (const std::int32_t wide : {48, 44}) {  // 44: rows of the second product are not aligned
@@ -261,7 +261,7 @@ TEST_P(OpTwins, rotation_with_bias_and_norms_agrees) {
                      false);
           side->linear(side.linear(qkv), Buffer::normed, Buffer::qkv, 20, {});
           RopeSpec rope;
-          rope.rope.rotary_dim = 12;  // the last four dimensions stay
+          rope.rope.rotary_dim = 12;  // the last four dimensions are not rotated
           rope.rope.interleaved = interleaved;
           rope.bias = side.vector(bias);
           rope.q_norm = side.vector(q_norm);
@@ -274,7 +274,7 @@ TEST_P(OpTwins, rotation_with_bias_and_norms_agrees) {
   }
 }
 
-// The logits are rows of the table with the same bits on both sides, so the samples are equal too, noise included.
+// The logits are rows of the table with the same bits on both sides, so the samples must be equal, noise included.
 TEST_P(OpTwins, samples_are_the_same_tokens) {
   Twins twins(config(64, 300));
   const std::size_t table = twins.add_linear(64, 64, 2), head = twins.add_linear(300, 64, 0.1);
@@ -290,7 +290,7 @@ TEST_P(OpTwins, samples_are_the_same_tokens) {
         [&](Twin& side) {
           embed(side);
           side->linear(side.linear(head + 1), Buffer::residual, Buffer::logits, 40,
-                       {});  // the unit matrix that run() has made
+                       {});  // the identity matrix that run() created
         },
         60, 1000);
     EXPECT_EQ(sampled.cpu_tokens, sampled.cuda_tokens) << temperature;
@@ -298,7 +298,7 @@ TEST_P(OpTwins, samples_are_the_same_tokens) {
   }
 }
 
-// Reads a block, writes it to the place of another, and attends over the moved block.
+// Reads a block, writes it to the place of another one, and attends over the moved block.
 TEST_P(OpTwins, blocks_move_through_the_host) {
   Twins twins(config(64, 64));
   const std::size_t table = twins.add_linear(64, 64, 1), weight = twins.add_vector(64, 1, 0),

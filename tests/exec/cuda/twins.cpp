@@ -35,8 +35,8 @@ std::size_t Twins::add_vector(std::int64_t size, double mean, double deviation) 
   return cpu_.vectors.size() - 1;
 }
 
-// A product with the unit matrix copies any buffer to the logits, which return to the host. For a buffer wider than the
-// logits it copies elements spread over the whole row.
+// A product with the identity matrix copies any buffer to the logits, which return to the host. If a buffer is wider
+// than the logits, the matrix selects elements from all over the row.
 std::size_t Twins::reader(std::int64_t width) {
   for (const auto& [of, number] : readers_) {
     if (of == width) return number;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU backend and the CUDA backend side by side: both get the same weights, run the same ops of exec/backend.h, and
-// their buffers are compared. The CPU's kernels are themselves tested against f64 (tests/exec/cpu).
+// The CPU backend and the CUDA backend side by side: both get the same weights and run the same ops of exec/backend.h,
+// and their buffers are compared. The CPU's kernels are themselves tested against f64 (tests/exec/cpu).
 #pragma once
 
 #include <functional>
@@ -38,8 +38,8 @@ class Twins {
   std::size_t add_linear(std::int64_t n, std::int64_t k, double deviation, std::int64_t copies = 1);
   std::size_t add_vector(std::int64_t size, double mean, double deviation);
 
-  /// Runs `ops` on both sides and returns the rows of `buffer`, which are `width` wide: as many rows from the start as
-  /// there are sampled ones. Rows wider than the logits are returned in part.
+  /// Runs `ops` on both sides and returns the first rows of `buffer`, which are `width` wide: as many rows as are
+  /// sampled. Only part of rows wider than the logits is returned.
   TwinOutputs run(ForwardInput input, const std::function<void(Twin&)>& ops, Buffer buffer, std::int64_t width);
   /// The same for the logits. Samples the first `valid` of them as tokens from vocab_begin on.
   TwinOutputs run_logits(ForwardInput input, const std::function<void(Twin&)>& ops, std::int64_t valid = 1,
@@ -59,7 +59,7 @@ class Twins {
   std::uint64_t seed_ = 1;
 };
 
-/// Returns the largest relative L2 error of a row of the second against the first; infinite if a number is NaN.
+/// Returns the largest relative L2 error of any row of the second against the first; infinite if a number is NaN.
 [[nodiscard]] double worst_row(const TwinOutputs& outputs);
 
 /// Returns a config for a rank with these types. hidden, MLP and vocabulary are 64 unless the test changes them.

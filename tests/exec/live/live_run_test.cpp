@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A live run whose steps take constant times is a simulated run at constant cost: same decisions, same times, for every
-// policy, under KV pressure, preemption, shared prefixes, time-outs and several replicas.
+// A live run whose steps take constant times must equal a simulated run at constant cost. Decisions and times must be
+// the same for every policy, under KV pressure, with preemption, shared prefixes, time-outs and several replicas.
 #include "exec/live/live_run.h"
 
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@ using sched::PolicyKind;
 using sim::testing::PolicyCase;
 using testing::TickedExecutor;
 
-// No multiple of one is near a multiple of the other, of a millisecond or of a think time, so that events fall together
-// only where one causes the other.
+// No multiple of one time is near a multiple of the other, of a millisecond or of a think time. Events therefore
+// coincide only where one causes the other.
 constexpr testing::TickedTimes kTimes{.prefill = 3'000'017, .decode = 10'000'019};
 constexpr std::uint64_t kSeed = 11;
 
@@ -27,11 +27,11 @@ load::Scenario constant_scenario(const PolicyCase& policy, std::uint64_t seed) {
   if (seed % 2 == 0) sim::testing::make_harder(s, seed);
   s.engine = sim::testing::constant_engine(1e-9 * kTimes.prefill, 1e-9 * kTimes.decode);
   auto accelerator = sim::testing::datasheet_a100();
-  accelerator->host_link = BytesPerSecond(0);  // swaps take no time: the constant engine knows none
+  accelerator->host_link = BytesPerSecond(0);  // swapping takes no time, because the constant engine does not model it
   s.accelerator = accelerator;
   s.stepwise = true;
   s.workload.requests = 60;
-  // Answers of one replica that fall on a step boundary of another would be a tie, which real time does not have.
+  // Answers of one replica at a step boundary of another one would be a tie, which cannot occur in real time.
   if (load::is_closed_loop(s.workload.load)) s.replicas = 1;
   return s;
 }
@@ -92,7 +92,7 @@ TEST_P(LiveRunTest, DecidesAsTheSimulatorDoes) {
     }
   }
 }
-// A control thread that hears of steps late hears of those of several replicas at once.
+// A control thread that is notified of steps late is notified of several replicas' steps at once.
 class LateExecutor final : public StepExecutor {
  public:
   using TickedExecutor = testing::TickedExecutor;
@@ -111,7 +111,7 @@ class LateExecutor final : public StepExecutor {
   TickedExecutor& ticked_;
 };
 
-// What a late report finds to cancel is cancelled when it is heard, after steps of other replicas that ended before.
+// A late report may lead to a cancellation. It happens then, after earlier ends of steps on other replicas.
 TEST_P(LiveRunTest, EventsHeardLateAreReplayed) {
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     load::Scenario s = constant_scenario(GetParam(), seed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measured points end to end, with real threads and the real clock, on a device whose tokens are easy to check. What
-// depends on how fast this machine is, is not looked at.
+// Measured points end to end, with real threads and the real clock, on a device whose tokens are easy to check. The
+// tests check nothing that depends on the speed of the machine.
 #include "exec/live/measure_point.h"
 
 #include <gmock/gmock.h>
@@ -62,7 +62,7 @@ std::vector<load::ScriptRequest> random_script(std::uint64_t seed) {
 
 class ServeTest : public ::testing::TestWithParam<PolicyCase> {};
 
-// The pool holds five of the longest requests, so policies that preempt do.
+// The pool holds five of the longest requests, so policies that can preempt will do so.
 TEST_P(ServeTest, AScriptIsDecidedAsInTheSimulator) {
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     load::Scenario s = small_scenario(GetParam(), seed);
@@ -79,7 +79,7 @@ TEST_P(ServeTest, AScriptIsDecidedAsInTheSimulator) {
   }
 }
 
-// Six blocks of four tokens: some steps only preempt, and the worker must hear of what they freed.
+// Six blocks of four tokens: some steps only preempt, and the worker must be told which blocks that freed.
 TEST_P(ServeTest, ATightPoolIsDecidedAsInTheSimulator) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     load::Scenario s = small_scenario(GetParam(), seed);
@@ -109,7 +109,7 @@ std::string write_events(const std::string& text) {
   return file;
 }
 
-// Several replicas, time-outs that cancel, retries: whatever the clock made of it, the events lead to the same
+// Several replicas, time-outs that cancel, retries: whatever the timing was, replaying the events leads to the same
 // decisions.
 TEST_P(ServeTest, ALiveRunIsReproducedFromItsEvents) {
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
@@ -176,7 +176,7 @@ TEST(Serve, AClosedLoopServesEveryRequestInOrder) {
   }
 }
 
-// Parts of the latency: queueing before the first step, the host's share and the device's share of the steps.
+// The parts of the latency: queueing before the first step, and the host's and the device's share of the steps.
 TEST(Serve, TimesAddUpToTheLatency) {
   const load::Scenario s = closed_loop(3, 30);
   Machine machine(s);
@@ -190,7 +190,7 @@ TEST(Serve, TimesAddUpToTheLatency) {
 TEST(Serve, AFailureKeepsWhatWasMeasured) {
   const load::Scenario s = closed_loop(1, 50);
   Machine machine(s);
-  machine.devices[0].forwards_to_failure = 35;  // ten forwards a request: three are served
+  machine.devices[0].forwards_to_failure = 35;  // a request has ten forwards, so three are served
   sched::RunOptions options;
   options.keep_requests = options.keep_log = true;
   const MeasuredRun measured = measure_point(s, machine.replicas, machine.prompts, options);
@@ -210,7 +210,7 @@ load::Scenario script_of(std::vector<load::ScriptRequest> requests) {
 TEST(Serve, AScriptThatFailsKeepsWhatWasMeasured) {
   const load::Scenario s = script_of({{"A", 20, 3, 3, 1}, {"B", 20, 10, 10, 1}});
   Machine machine(s);
-  machine.devices[0].forwards_to_failure = 6;  // A ends in the third
+  machine.devices[0].forwards_to_failure = 6;  // A ends in the third forward
   sched::RunOptions options;
   options.keep_requests = options.keep_log = options.keep_steps = true;
   const MeasuredRun measured = measure_point(s, machine.replicas, machine.prompts, options);
@@ -222,7 +222,7 @@ TEST(Serve, AScriptThatFailsKeepsWhatWasMeasured) {
   EXPECT_GE(measured.run.steps.size(), 5U);
 }
 
-// A run looks for a stop request now and then, also where its progress is unknown.
+// A run regularly checks for a stop request, even if its progress is unknown.
 TEST(Serve, StopsALoadOfGivenDuration) {
   load::Scenario s = closed_loop(4, 0);
   s.workload.duration = Seconds(3600);
@@ -234,7 +234,7 @@ TEST(Serve, StopsALoadOfGivenDuration) {
     EXPECT_EQ(fraction, 0);
     stop.request_stop();
   };
-  EXPECT_TRUE(measure_point(s, machine.replicas, machine.prompts, options).run.stopped);  // else it takes an hour
+  EXPECT_TRUE(measure_point(s, machine.replicas, machine.prompts, options).run.stopped);  // otherwise it takes an hour
 }
 
 TEST(Serve, StopsAScript) {
@@ -269,7 +269,7 @@ TEST(Serve, StopsBetweenSteps) {
   EXPECT_GT(measured.run.requests.size(), 0U);
 }
 
-// Nothing can be served within a nanosecond: every client gives up, and the engine drops the requests.
+// Nothing can be served within a nanosecond: every client gives up, and the engine drops its request.
 TEST(Serve, TimeOutsCancel) {
   load::Scenario s = closed_loop(8, 40);
   s.limits = {.timeout = Seconds(1e-9), .cancel_on_timeout = true, .retries = 0};
@@ -310,7 +310,7 @@ std::vector<StepReport> run_order(StepWorkers& workers, StepOrder order) {
   return reports;
 }
 
-// What a GPU does the first time and the second time is done before anything is measured, on every replica.
+// The work that a GPU does at the first and second run of a size happens on every replica before the measurement.
 TEST(Serve, AWarmUpRunsEveryRecordedSizeTwiceAndAWholeStepOfPrefill) {
   load::Scenario s = closed_loop(5, 20);
   s.replicas = 2;
@@ -319,7 +319,7 @@ TEST(Serve, AWarmUpRunsEveryRecordedSizeTwiceAndAWholeStepOfPrefill) {
   Machine machine(s);
   for (ChainDevice& device : machine.devices) device.buckets = {1, 2, 4, 8, 16};
   warm_up(s, machine.replicas, machine.prompts);
-  const std::map<std::size_t, int> twice{{1, 2}, {2, 2}, {4, 2}, {5, 2}};  // five take the bucket of 8
+  const std::map<std::size_t, int> twice{{1, 2}, {2, 2}, {4, 2}, {5, 2}};  // five rows use the bucket of 8
   for (const ChainDevice& device : machine.devices) {
     EXPECT_EQ(device.decodes, twice);
     EXPECT_EQ(device.most_prefilled, 200);
@@ -368,7 +368,7 @@ TEST(StepWorkers, AnOrderEndsAtTheFirstBoundaryAfterItsWakeUp) {
   StepOrder decodes;
   decodes.forwards.push_back({.prefill = {}, .decode = {0, 1, 2}, .dead = {}, .padded = 0});
   decodes.steps = 100;
-  decodes.wake_at = 0;  // has passed
+  decodes.wake_at = 0;  // this time has passed
   EXPECT_EQ(run_order(workers, decodes).size(), 1U);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prompts out of files, and through an engine in groups. The messages are tested in tests/cli/forward_test.cpp.
+// Reads prompts from files, and runs them through an engine in groups. tests/cli/forward_test.cpp tests the messages.
 #include "exec/live/prompts.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ TEST(Prompts, HaveTheirIdOrTheirLine) {
   EXPECT_EQ(prompts[2].id, "7");
 }
 
-// An id may be the number of another line.
+// An id may equal the number of another line.
 TEST(Prompts, LinesAndIdsDoNotMix) {
   const Scratch scratch;
   EXPECT_NE(problem_of([&] {
@@ -85,7 +85,7 @@ Ran run(const model::Architecture& architecture, const std::vector<Prompt>& prom
   return ran;
 }
 
-// On the CPU a row does not depend on the rest of the batch, so that groups can be compared bit by bit.
+// On the CPU a row does not depend on the rest of the batch, so groups can be compared bit by bit.
 TEST(PromptRunner, ManyPromptsRunInGroups) {
   const model::Architecture a = tiny_model("llama3");
   std::vector<Prompt> prompts;
@@ -103,7 +103,7 @@ TEST(PromptRunner, ManyPromptsRunInGroups) {
   }
 }
 
-// 2500 tokens are more than the 2048 rows of a forward; the last logits are those of pieces of 500.
+// 2500 tokens exceed the 2048 rows of a forward; the last logits must equal those of pieces of 500.
 TEST(PromptRunner, LongPromptsAreCut) {
   model::Architecture a = tiny_model("llama");
   a.shape.max_position = 4096;
@@ -136,7 +136,7 @@ TEST(PromptRunner, StopsWhenToldTo) {
     last = done;
     return done < 0.5;
   };
-  // 3 rows of the prompt and 9 decodes are 12: the third decode is half of them.
+  // 3 rows of the prompt and 9 decodes are 12 rows, so half of the work is done at the third decode.
   EXPECT_EQ(run(a, prompts, settings).tokens[0].size(), 4U);
   settings.on_progress = [&](double done) {
     last = done;

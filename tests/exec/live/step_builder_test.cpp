@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whatever a policy decides, the worker's blocks are those that the ledger counts, and every request gets the tokens
-// that it would get alone: under KV pressure, preemption by recompute and by swapping, shared prefixes, cancels, static
-// padding.
+// that it would get alone. This holds under KV pressure, with preemption by recompute and by swapping, shared prefixes,
+// cancels and static padding.
 #include "exec/live/step_builder.h"
 
 #include <gtest/gtest.h>
@@ -18,10 +18,10 @@ namespace {
 
 using sim::testing::PolicyCase;
 
-constexpr std::int32_t kSlots = 20;  // fewer than rows, so that some rows have none
+constexpr std::int32_t kSlots = 20;  // fewer than rows, so some rows have no slot
 constexpr Nanos kStep = 1'000'000;
 
-// One replica, its requests by hand: they come at random steps, share beginnings, and some are cancelled.
+// One replica driven by hand: requests arrive at random steps, share prefixes, and some are cancelled.
 class Drive {
  public:
   Drive(const load::Scenario& scenario, std::uint64_t seed)
@@ -57,7 +57,7 @@ class Drive {
     const auto pick = [this](std::uint64_t n) { return random_() % n; };
     hashes_.clear();
     if (pick(2) == 0) {
-      // One of three groups; every hash stands for 8 tokens, and the first of the others for all before it.
+      // One of three groups. Every hash represents 8 tokens, and the first one also all earlier tokens.
       const std::uint64_t group = pick(3) + 1, blocks = 1 + pick(12);
       for (std::uint64_t i = 0; i < blocks; ++i) hashes_.push_back(group * 1000 + i);
     }
@@ -161,7 +161,7 @@ TEST_P(StepBuilderTest, EveryRequestGetsItsTokensFromTheBlocksOfTheLedger) {
 INSTANTIATE_TEST_SUITE_P(Policies, StepBuilderTest, ::testing::ValuesIn(sim::testing::kPolicyCases),
                          sim::testing::case_name);
 
-// The property above is worth something only if these things happen.
+// The property above is only meaningful if these events occur.
 TEST(StepBuilder, TheRandomRunsPreemptSwapAndShare) {
   std::int64_t preemptions = 0, hits = 0, swaps = 0, completed = 0;
   for (const auto kind : {sched::PolicyKind::vllm_v0, sched::PolicyKind::vllm_v1}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sampling noise: it has the right distribution and does not depend on other requests.
+// Sampling noise has the right distribution and does not depend on other requests.
 #include "exec/weights/gumbel.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace plimsoll::exec {
 namespace {
 
-// The largest error in units of the result's last place, over the whole range that the noise uses.
+// Finds the largest error in units of the last place, over the whole range that the noise uses.
 TEST(Gumbel, natural_log_is_within_two_units_in_the_last_place) {
   double worst = 0;
   for (float x = 1e-10F; x < 30; x *= 1.0007F) {
@@ -29,8 +29,8 @@ TEST(Gumbel, small_complements_keep_their_relative_precision) {
   }
 }
 
-// exp(-exp(-g)) of a Gumbel number is uniform: the largest gap between its empirical and its true distribution
-// (Kolmogorov, Smirnov) exceeds 1.95 / sqrt(n) in one of 1000 draws.
+// exp(-exp(-g)) of a Gumbel number is uniform. The largest gap between its empirical and its true distribution
+// (Kolmogorov, Smirnov) exceeds 1.95 / sqrt(n) in one of 1000 experiments.
 TEST(Gumbel, noise_has_the_gumbel_distribution) {
   constexpr int kDraws = 100'000;
   std::vector<double> u;
@@ -45,7 +45,7 @@ TEST(Gumbel, noise_has_the_gumbel_distribution) {
   EXPECT_LT(gap * std::sqrt(kDraws), 1.95);
 }
 
-// Softmax of {0, ln 2, ln 5} is {1, 2, 5} / 8. Chi-square with two degrees of freedom exceeds 13.8 in one of 1000.
+// The softmax of {0, ln 2, ln 5} is {1, 2, 5} / 8. Chi-square with two degrees of freedom exceeds 13.8 once in 1000.
 TEST(Gumbel, the_largest_perturbed_logit_is_a_draw_of_the_softmax) {
   const float logits[] = {0, std::log(2.0F), std::log(5.0F)};
   constexpr int kDraws = 40'000;
@@ -73,7 +73,7 @@ TEST(Gumbel, seed_request_position_and_token_all_matter) {
   EXPECT_NE(noise, gumbel_noise(gumbel_key(1, 2, 3), 9));
 }
 
-// Part of the contract between devices; the numbers were computed from the formulas with Python's integers and doubles.
+// Part of the contract between devices; the bits were computed from the formulas with Python's integers and doubles.
 TEST(Gumbel, a_compiler_or_its_flags_do_not_move_the_bits) {
   const std::uint64_t key = gumbel_key(1, 2, 3);
   EXPECT_EQ(key, 0xd0734750fde362b3U);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The format: valid files are read, and no content of a hostile file is trusted.
+// Tests the format: valid files are read, and no content of a hostile file is trusted.
 #include "exec/weights/safetensors_file.h"
 
 #include <gmock/gmock.h>
@@ -80,7 +80,7 @@ TEST(SafetensorsFile, MayBeEmptyAndHaveMetadata) {
   EXPECT_EQ(file.tensors().at("z").bytes.size(), 0U);
 }
 
-// A tensor of an unsupported type (the masks in old GPT-J files) does not invalidate the file.
+// A tensor of an unsupported type, such as the masks in old GPT-J files, does not invalidate the file.
 TEST(SafetensorsFile, TypesThatAreNotReadMayBeThere) {
   const Scratch scratch;
   const SafetensorsFile file(
@@ -212,13 +212,13 @@ TEST(SafetensorsFile, AWriterThatDoesNotFinishLeavesNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
 }
 
-// Whatever bytes change, the file is refused or all of every tensor can be read (the sanitizers check the accesses).
+// Whatever bytes change, the file is refused or every tensor can be read completely (sanitizers check that).
 RC_GTEST_PROP(SafetensorsFile, ChangedBytesNeverLeadOutOfTheFile, ()) {
   const std::string header = R"({"__metadata__":{"format":"pt"},)" + entry("a.weight", "F32", "[2,3]", 0, 24) + "," +
                              entry("b", "BF16", "[4]", 24, 32) + "," + entry("c", "F16", "[1,1]", 32, 34) + "}";
   std::string bytes = safetensors_bytes(header, std::string(34, 'x'));
-  // Changing digits gives other numbers in valid JSON; changing letters gives other names and types; the rest breaks
-  // the text.
+  // Changing digits gives other numbers in valid JSON; changing letters gives other names and types; other changes
+  // break the text.
   const auto changes = *rc::gen::inRange(1, 4);
   for (int i = 0; i < changes; ++i) {
     char& byte = bytes[static_cast<std::size_t>(*rc::gen::inRange(0, static_cast<int>(bytes.size())))];

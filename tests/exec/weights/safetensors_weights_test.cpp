@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint for a model: valid ones are read, others are refused before anything is loaded.
+// Checkpoints for a model: valid ones are read, others are refused before anything is loaded.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,12 +14,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Every tensor under its first name. Element i of tensor t is t + i / 2^20, so each is unique and exact in f32.
+// Returns every tensor under its first name. Element i of tensor t is t + i / 2^20, which is unique and exact in f32.
 PlainTensors checkpoint(const model::Architecture& a, const std::string& beginning) {
   PlainTensors tensors;
   for (const TensorRef& tensor : tensors_of(a)) {
     const TensorPlace place = tensor_places(a, beginning, tensor).front();
-    if (tensors.contains(place.name)) continue;  // fused
+    if (tensors.contains(place.name)) continue;  // part of a fused tensor that exists already
     std::size_t count = 1;
     for (const std::int64_t size : place.shape) count *= static_cast<std::size_t>(size);
     PlainTensor& plain = tensors[place.name];
@@ -108,7 +108,7 @@ TEST_F(SafetensorsWeightsTest, ReadsFilesIndicesAndFolders) {
   EXPECT_EQ(problem_at(scratch_.path()), "no error");
 }
 
-// A model saved without its head has names without "model."; a tied one is then complete.
+// A model saved without its head has names without "model."; if it is tied, it is complete.
 TEST_F(SafetensorsWeightsTest, NamesMayBeginLater) {
   const model::Architecture tied = tiny_model("qwen2");
   const auto weights = safetensors_weights(tied, write(checkpoint(tied, "")));
@@ -165,7 +165,7 @@ TEST_F(SafetensorsWeightsTest, RefusesAMissingTensorByName) {
 
 TEST_F(SafetensorsWeightsTest, RefusesAnotherShapeByName) {
   PlainTensors tensors = tensors_;
-  tensors.at("model.layers.0.self_attn.q_proj.weight").shape = {4, 16, 64};  // as many numbers
+  tensors.at("model.layers.0.self_attn.q_proj.weight").shape = {4, 16, 64};  // another shape with as many numbers
   EXPECT_THAT(problem(tensors),
               HasSubstr("tensor 'model.layers.0.self_attn.q_proj.weight' has shape [4, 16, 64], expected [64, 64]"));
   tensors = tensors_;
@@ -181,8 +181,8 @@ TEST_F(SafetensorsWeightsTest, RefusesAnotherTypeByName) {
               HasSubstr("tensor 'model.norm.weight' has dtype I32, expected F64, F32, F16 or BF16"));
 }
 
-// A file with biases beside a config.json without them belongs to another model; ignoring them would give wrong results
-// silently.
+// A file with biases and a config.json without them belong to different models; ignoring the biases would silently give
+// wrong results.
 TEST_F(SafetensorsWeightsTest, RefusesTensorsThatTheModelLacks) {
   PlainTensors tensors = tensors_;
   tensors["model.layers.0.self_attn.q_proj.bias"] = {{64}, std::vector<float>(64)};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of a checkpoint's tensors that make up the model's. tests/exec/golden_test.cpp checks the same against
+// Which rows of a checkpoint's tensors form the model's tensors. tests/exec/golden_test.cpp checks the same against
 // transformers.
 #include "exec/weights/tensor_names.h"
 
@@ -13,7 +13,7 @@
 namespace plimsoll::exec {
 namespace {
 
-// Two dimensions a head make rows easy to count.
+// With two dimensions per head, rows are easy to count.
 model::Architecture falcon(std::int32_t heads, std::int32_t kv_heads, bool parallel = true) {
   model::LlmShape s;
   s.family = "falcon";
@@ -41,7 +41,7 @@ std::vector<std::int64_t> rows_of(const model::Architecture& a, TensorKind kind)
 
 using Rows = std::vector<std::int64_t>;
 
-// [q0 q1 k0 v0 | q2 q3 k1 v1], two rows each.
+// Layout [q0 q1 k0 v0 | q2 q3 k1 v1], two rows each.
 TEST(TensorNames, FalconsNewDecoderHasAKeyAndAValueBehindEachGroupOfQueries) {
   const model::Architecture a = falcon(4, 2);
   EXPECT_EQ(rows_of(a, TensorKind::q), (Rows{0, 1, 2, 3, 8, 9, 10, 11}));
@@ -49,7 +49,7 @@ TEST(TensorNames, FalconsNewDecoderHasAKeyAndAValueBehindEachGroupOfQueries) {
   EXPECT_EQ(rows_of(a, TensorKind::v), (Rows{6, 7, 14, 15}));
 }
 
-// [q0 q1 q2 q3 k v]
+// Layout [q0 q1 q2 q3 k v].
 TEST(TensorNames, FalconsSharedHeadStandsBehindAllQueries) {
   const model::Architecture a = falcon(4, 1);
   EXPECT_EQ(rows_of(a, TensorKind::q), (Rows{0, 1, 2, 3, 4, 5, 6, 7}));
@@ -57,7 +57,7 @@ TEST(TensorNames, FalconsSharedHeadStandsBehindAllQueries) {
   EXPECT_EQ(rows_of(a, TensorKind::v), (Rows{10, 11}));
 }
 
-// [q0 k0 v0 | q1 k1 v1]
+// Layout [q0 k0 v0 | q1 k1 v1].
 TEST(TensorNames, FalconWithoutSharedHeadsHasTheThreeOfAHeadTogether) {
   const model::Architecture a = falcon(2, 2);
   EXPECT_EQ(rows_of(a, TensorKind::q), (Rows{0, 1, 6, 7}));
@@ -99,7 +99,7 @@ TEST(TensorNames, OptsPositionsBeginBehindTheOffset) {
   EXPECT_EQ(name_beginnings(a), (std::vector<std::string>{"model.decoder.", "decoder."}));
 }
 
-// Mixtral saves w1, w2, w3 of each expert, others gate, down, up; or one tensor of all, [experts, 2 x 88, 64].
+// Mixtral saves w1, w2, w3 per expert, others gate, down, up, or one tensor for all experts, [experts, 2 x 88, 64].
 TEST(TensorNames, ExpertsAreFoundInEveryForm) {
   const model::Architecture a = tiny_model("mixtral");
   const auto up = tensor_places(a, "model.", {TensorKind::expert_up, 0, 3});
@@ -125,8 +125,8 @@ TEST(TensorNames, ATiedHeadIsNotAskedFor) {
   EXPECT_TRUE(has_head(tiny_model("llama")));
 }
 
-// The tensors that a model has and those it lacks are disjoint. Together with the kinds that are never queried they are
-// all kinds.
+// The tensors that a model has and those that it lacks are disjoint. Together with the kinds that are never queried,
+// they are all kinds.
 TEST(TensorNames, NoTensorIsBothThereAndLacking) {
   for (const std::string& family : tiny_families()) {
     const model::Architecture a = tiny_model(family);
@@ -137,8 +137,8 @@ TEST(TensorNames, NoTensorIsBothThereAndLacking) {
   }
 }
 
-// A config.json may describe 10 000 layers of 100 000 experts: 3e9 tensors, which must not be listed to find the first
-// missing one.
+// A config.json may describe 10 000 layers of 100 000 experts: 3e9 tensors, which must not all be listed to find the
+// first missing one.
 TEST(TensorNames, AVisitCanEnd) {
   model::Architecture a = tiny_model("mixtral");
   a.shape.layers = 10'000;

@@ -42,7 +42,7 @@ TEST(RandomWeights, tensors_layers_experts_and_seeds_differ) {
   EXPECT_EQ(first.size(), 10U);
 }
 
-// 17 408 draws of N(0, 0.02): the mean's standard error is 1.5e-4, that of the deviation 1.1e-4; five of each.
+// 17 408 draws of N(0, 0.02): standard errors are 1.5e-4 (mean) and 1.1e-4 (deviation); five of them are allowed.
 TEST(RandomWeights, are_spread_like_a_normal_distribution_of_0_02) {
   const model::Architecture a = tiny_model("llama");
   double sum = 0, square = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results of other tools become points in our units and go back. The files here are written after the tools' own
-// exporters (docs/import.md); a wrong unit shows as a factor of a thousand.
+// Results of other tools are converted to points in our units and back. The files follow the tools' own exporters
+// (docs/import.md); a wrong unit shows as a factor of a thousand.
 #include "load/load_kind.h"
 #include "study/exchange/foreign_formats.h"
 #include "study/exchange/import_results.h"
@@ -64,7 +64,7 @@ TEST_F(ExchangeTest, VllmTimesAreMilliseconds) {
   EXPECT_DOUBLE_EQ(figure(p, "latency_mean_s"), 2.665);
   EXPECT_DOUBLE_EQ(figure(p, "input_tokens_mean"), 256);  // 25600 / 100
   EXPECT_DOUBLE_EQ(figure(p, "output_tokens_per_s"), 640);
-  EXPECT_EQ(label(p, "load_kind"), "closed_loop");  // no rate, a cap
+  EXPECT_EQ(label(p, "load_kind"), "closed_loop");  // it has no rate but a cap
   EXPECT_EQ(figure(p, "load_value"), 16);
   EXPECT_EQ(p.find("itl_p90_s"), nullptr) << "not a column of ours";
   EXPECT_THAT(results.notes, ::testing::Contains(HasSubstr("2 requests failed")));
@@ -84,7 +84,7 @@ TEST_F(ExchangeTest, VllmDetailsGiveWhatWasNotSummarised) {
   const ImportedResults results =
       import(R"({"completed": 2, "num_prompts": 3, "output_throughput": 3, "request_rate": "inf",
       "max_concurrency": 2, "ttfts": [0.5, 0.25, 0], "itls": [[0.1, 0.2], [0.05], []], "output_lens": [3, 2, 0]})");
-  // Latencies 0.8 and 0.3 s; the request without tokens failed and is not one.
+  // Latencies are 0.8 and 0.3 s; the request without tokens failed and does not count.
   EXPECT_NEAR(figure(results.points[0], "latency_mean_s"), 0.55, 1e-12);
   EXPECT_NEAR(figure(results.points[0], "latency_per_token_mean_s"), (0.8 / 3 + 0.3 / 2) / 2, 1e-12);
 }
@@ -132,13 +132,13 @@ TEST_F(ExchangeTest, GuidellmHasAPointABenchmark) {
                                          benchmark(R"({"type_": "constant", "rate": 2.5})", 2) + "," +
                                          benchmark(R"({"type_": "throughput"})", 4) + "]}");
   ASSERT_EQ(results.points.size(), 2U);
-  EXPECT_DOUBLE_EQ(figure(results.points[0], "latency_mean_s"), 2);  // request_latency is in seconds already
+  EXPECT_DOUBLE_EQ(figure(results.points[0], "latency_mean_s"), 2);  // request_latency is already in seconds
   EXPECT_DOUBLE_EQ(figure(results.points[0], "latency_p99_s"), 3);
   EXPECT_DOUBLE_EQ(figure(results.points[0], "ttft_mean_s"), 0.08);
   EXPECT_DOUBLE_EQ(figure(results.points[0], "tpot_mean_s"),
-                   0.019);  // its inter-token latency: a mean over each request
+                   0.019);  // its inter-token latency is a mean over each request
   EXPECT_DOUBLE_EQ(figure(results.points[0], "latency_per_token_p90_s"),
-                   0.024);  // its time per output token counts the first
+                   0.024);  // its time per output token includes the first token
   EXPECT_DOUBLE_EQ(figure(results.points[0], "duration_s"), 60);
   EXPECT_EQ(label(results.points[0], "load_kind"), "constant");
   EXPECT_DOUBLE_EQ(figure(results.points[1], "load_value"), 7.5);
@@ -198,7 +198,7 @@ TEST_F(ExchangeTest, WhatIsExportedIsImportedAgain) {
   }
 }
 
-/// A point of a random load, with a value of its kind in most columns of points.csv; the value of a script is blank.
+/// Returns a point of a random load with a value in most columns of points.csv; for a script the load value is blank.
 ImportedPoint drawn_point(std::string_view kind) {
   using load::LoadQuantity;
   const LoadQuantity quantity = load::load_kind_named(kind).quantity;
@@ -227,7 +227,7 @@ ImportedPoint drawn_point(std::string_view kind) {
   return p;
 }
 
-// import(export(x)) = x for every kind of load and every column, to the last digit.
+// import(export(x)) = x for every kind of load and every column, down to the last digit.
 RC_GTEST_FIXTURE_PROP(ExchangeTest, EveryKindOfLoadComesBack, ()) {
   const std::string_view kind =
       load::load_kind_names()[*rc::gen::inRange<std::size_t>(0, load::load_kind_names().size())];
@@ -239,7 +239,7 @@ RC_GTEST_FIXTURE_PROP(ExchangeTest, EveryKindOfLoadComesBack, ()) {
   }
 }
 
-// What the other tool reads, without what is ours: neither an open load nor a burst is a number of clients.
+// Checks what the other tool reads, without our own members: neither an open load nor a burst has a number of clients.
 TEST_F(ExchangeTest, OnlyClosedLoopsAreAConcurrency) {
   for (const std::string_view kind : load::load_kind_names()) {
     const ImportedPoint point{{{"load_kind", std::string(kind)},
@@ -263,7 +263,7 @@ TEST_F(ExchangeTest, OnlyClosedLoopsAreAConcurrency) {
   EXPECT_THAT(exported_text("aiperf", {trace}), HasSubstr("\"fixed_schedule\":true"));
 }
 
-// vLLM: burstiness is the shape of the gaps' gamma distribution, whose coefficient of variation is 1 / sqrt(shape).
+// In vLLM, burstiness is the shape of the gaps' gamma distribution, whose coefficient of variation is 1 / sqrt(shape).
 TEST_F(ExchangeTest, TheSpreadOfArrivalsIsKept) {
   std::string text = kVllm;
   text.replace(text.find("\"inf\""), 5, "4.5");
@@ -271,23 +271,23 @@ TEST_F(ExchangeTest, TheSpreadOfArrivalsIsKept) {
   const ImportedResults results = import(text);
   EXPECT_EQ(figure(results.points[0], "arrival_cv"), 2);
   EXPECT_THAT(exported_text("vllm", results.points), HasSubstr("\"burstiness\":0.25"));
-  // Older files have it only where it was swept.
+  // Older files have the column only if it was swept.
   const std::vector<ImportedPoint> older = read_points_csv(write(
       "older.csv", "workload.load.gamma.cv,source,model,load_kind,load_value,ttft_mean_s\n2,measured,m,gamma,4,1\n"));
   EXPECT_THAT(exported_text("vllm", older), HasSubstr("\"burstiness\":0.25"));
   EXPECT_EQ(figure(import(exported_text("vllm", older)).points.at(0), "arrival_cv"), 2);
 }
 
-// A run without a stated rate is no burst: the file does not say what the load was.
+// A run without a stated rate is not a burst: the file does not state the load.
 TEST_F(ExchangeTest, NeitherRateNorCapIsNoLoad) {
   std::string text = kVllm;
   text.replace(text.find("\"inf\""), 5, "null");
-  EXPECT_EQ(label(import(text).points[0], "load_kind"), "closed_loop");  // the cap
+  EXPECT_EQ(label(import(text).points[0], "load_kind"), "closed_loop");  // because of the cap
   text.replace(text.find("\"max_concurrency\": 16"), 21, "\"max_concurrency\": null");
   EXPECT_EQ(import(text).points[0].find("load_kind"), nullptr);
 }
 
-// SGLang's file is Python's JSON: an endless rate is Infinity, a mean of nothing is NaN. Texts are left alone.
+// SGLang writes Python's JSON: an infinite rate is Infinity, a mean of nothing NaN. Texts must not be changed.
 TEST_F(ExchangeTest, PythonNumbersOfSglangAreRead) {
   const ImportedPoint p = import(R"({"backend": "sglang", "request_rate": Infinity, "max_concurrency": null,
     "num_prompts": 20, "completed": 20, "output_throughput": 640.5, "mean_e2e_latency_ms": 2500.0,
@@ -298,7 +298,7 @@ TEST_F(ExchangeTest, PythonNumbersOfSglangAreRead) {
   EXPECT_EQ(figure(p, "load_value"), 20);
   EXPECT_EQ(figure(p, "latency_mean_s"), 2.5);
   EXPECT_EQ(p.find("tpot_mean_s"), nullptr);
-  EXPECT_THAT(refusal("{\"mean_ttft_ms\": 1,\n\"tag\": nan}"), HasSubstr(":2"));  // not Python's spelling either
+  EXPECT_THAT(refusal("{\"mean_ttft_ms\": 1,\n\"tag\": nan}"), HasSubstr(":2"));  // not Python's spelling
 }
 
 TEST_F(ExchangeTest, PointsFilesReadBack) {
@@ -350,10 +350,10 @@ TEST_F(TableTest, ColumnsAreKnownByTheirNamesAndUnits) {
   EXPECT_DOUBLE_EQ(figure(p, "output_tokens_per_s"), 640);
   EXPECT_DOUBLE_EQ(figure(p, "input_tokens_mean"), 256);
   EXPECT_DOUBLE_EQ(figure(p, "output_tokens_mean"), 128);
-  EXPECT_EQ(results.points[1].find("output_tokens_per_s"), nullptr);  // blank: not measured
+  EXPECT_EQ(results.points[1].find("output_tokens_per_s"), nullptr);  // blank means not measured
 }
 
-// 80 and 80 ms are the same time; the unit is at the end of the name or behind a colon.
+// The two columns have the same time; the unit is at the end of the name or after a colon.
 TEST_F(TableTest, MapsSayWhatAColumnIs) {
   for (const char* map : {"ttft=first_ms", "ttft_mean_s=first_ms", "mean_ttft=first_ms:ms"})
     EXPECT_DOUBLE_EQ(figure(table("first_ms\n80\n", {map}).points.at(0), "ttft_mean_s"), 0.08) << map;
@@ -400,7 +400,7 @@ TEST_F(TableTest, APointsFileOfOursIsReadBack) {
   EXPECT_EQ(imported_csv(again.points), imported_csv(once.points));
 }
 
-// What has no end is not read to its end.
+// Input without an end must not be read to its end.
 TEST_F(ExchangeTest, WhatNeverEndsIsRefusedAtOnce) {
   try {
     (void)import_results("/dev/zero");
@@ -410,7 +410,7 @@ TEST_F(ExchangeTest, WhatNeverEndsIsRefusedAtOnce) {
   }
 }
 
-// The interface that a load generator speaks is no engine.
+// The API that a load generator uses is not an engine.
 TEST_F(ExchangeTest, OpenaiIsNoEngine) {
   EXPECT_EQ(
       import(R"({"mean_ttft_ms": 1, "backend": "openai-chat", "request_throughput": 1})").points.at(0).find("engine"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each fault of a study is named at its line and column, with what was found and what is allowed.
+// Each fault of a study is reported at its line and column, with what was found and what is allowed.
 #include <gmock/gmock.h>
 
 #include "model/error.h"
@@ -12,7 +12,7 @@ namespace {
 struct BadStudy {
   const char* name;
   const char* yaml;
-  std::size_t line, column;  // 0: the file as a whole
+  std::size_t line, column;  // 0 for the file as a whole
   const char* phrase;
 };
 
@@ -20,7 +20,7 @@ void PrintTo(const BadStudy& bad, std::ostream* out) { *out << bad.name; }
 
 class BadStudyTest : public StudyFolder, public ::testing::WithParamInterface<BadStudy> {};
 
-// Reading finds most faults; what a single point cannot be is found when it is resolved.
+// Reading finds most faults; those of a single point are found when it is resolved.
 void read_and_resolve(const Study& study) {
   const ResolvedPoint point = resolve_point(study, 0);
   if (point.impossible) throw InputError(point.impossible->where, point.impossible->reason);

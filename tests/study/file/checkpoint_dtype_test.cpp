@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The type of the weights: the study's, else the checkpoint's own; accelerators and traces' lengths that a study states
-// itself.
+// The type of the weights: the study's, otherwise the checkpoint's own. Also accelerators and scaled trace lengths that
+// a study states itself.
 #include <gmock/gmock.h>
 
 #include "study/run/resolve.h"
@@ -47,7 +47,7 @@ TEST_F(CheckpointDtype, IsTheDefaultOfTheStudy) {
   EXPECT_THAT(point.notes, IsEmpty());
 }
 
-// Another type has neither the scales nor the exceptions of the checkpoint.
+// With another type, neither the scales nor the exceptions of the checkpoint apply.
 TEST_F(CheckpointDtype, GivesWayToTheStudysWithANote) {
   config(kAwq);
   const PointSpec point = spec("model: config.json\ndtype: fp8\nhardware: p5.4xlarge\n");
@@ -72,10 +72,10 @@ TEST_F(CheckpointDtype, IsTheCataloguesToo) {
   EXPECT_EQ(spec("model: openai/gpt-oss-120b\nhardware: p5.48xlarge\n").weight_dtype, DType::mxfp4);
   EXPECT_EQ(spec("model: deepseek-ai/DeepSeek-R1\nhardware: p5en.48xlarge\ndeployment: {tp: 8}\n").weight_dtype,
             DType::fp8);
-  EXPECT_EQ(spec("model: llama-2-7b\nhardware: p5.4xlarge\n").weight_dtype, DType::fp16);  // states none
+  EXPECT_EQ(spec("model: llama-2-7b\nhardware: p5.4xlarge\n").weight_dtype, DType::fp16);  // it states no type
 }
 
-// A gpt-oss of 61 GB of experts in mxfp4 fits one H100 of 80 GB, in bf16 it does not.
+// gpt-oss has 61 GB of experts in mxfp4, which fit one H100 of 80 GB; in bf16 they do not.
 TEST_F(CheckpointDtype, DecidesWhatFits) {
   const std::string head = "model: gpt-oss-120b\nhardware: p5.4xlarge\nengine: vllm-0.12\n";
   EXPECT_FALSE(resolve_point(read(head + kLoad), 0).impossible.has_value());
@@ -89,7 +89,7 @@ TEST_F(CheckpointDtype, FourBitTypesSayHowTheyCompute) {
   EXPECT_THAT(spec("model: gpt-oss-20b\nhardware: p5.4xlarge\n").notes, Contains(HasSubstr("computed in 16")));
 }
 
-// gpt-oss's windows of 128 tokens end before the 40 of a request do not, and before 1040 do.
+// gpt-oss has windows of 128 tokens. The 40 tokens of a request do not exceed them, 1040 do.
 TEST_F(CheckpointDtype, WindowsBeyondWhichTheCacheWouldBeFreedAreMarked) {
   const std::string head = "model: gpt-oss-20b\nhardware: p5.4xlarge\nengine: vllm-0.12\n";
   const auto reason = [&](const char* input) {
@@ -138,13 +138,13 @@ class LengthsScale : public StudyFolder {
   PointSpec point_;
 };
 
-// 1.5 x 201 = 301.5, rounded up; 0.01 x 7 is a token.
+// 1.5 x 201 = 301.5, rounded up; 0.01 x 7 is at least one token.
 TEST_F(LengthsScale, MultipliesPromptsAndAnswers) {
   const traces::Trace& both = trace("{trace: {file: t.csv, lengths_scale: 1.5}}");
   EXPECT_EQ(both.records[0].input_tokens, 150);
   EXPECT_EQ(both.records[1].input_tokens, 302);
   EXPECT_EQ(both.records[0].output_tokens, 15);
-  EXPECT_EQ(std::get<load::TracePairs>(point_.workload.lengths).trace.get(), &both);  // the rows' own lengths
+  EXPECT_EQ(std::get<load::TracePairs>(point_.workload.lengths).trace.get(), &both);  // the lengths of the same rows
   const traces::Trace& prompts = trace("{trace: {file: t.csv, lengths_scale: {input: 0.01}}}");
   EXPECT_EQ(prompts.records[2].input_tokens, 1);
   EXPECT_EQ(prompts.records[2].output_tokens, 5);

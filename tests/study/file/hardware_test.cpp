@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hardware as people write it, in every place where a study names it.
+// Hardware in the forms that users write, in every place where a study names it.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -30,7 +30,7 @@ TEST_F(HardwareTest, ACountOfAcceleratorsIsAMachine) {
   EXPECT_NE(study.point(0).hardware.interconnect, nullptr) << "linked as the kind usually is";
 }
 
-// What was understood is said, and what is written runs without guessing again.
+// The resolved form is shown, and the written study contains it, so that nothing must be guessed again.
 TEST_F(HardwareTest, TheResolvedFormIsSaidAndWritten) {
   const Study study = read(on("h100 x 8"));
   EXPECT_THAT(study.notes(), Contains(HasSubstr("h100 x 8 is {accelerator: h100-sxm, count: 8}")));
@@ -51,7 +51,7 @@ TEST_F(HardwareTest, OverridesSweepsAndSearchesTakeItToo) {
   EXPECT_EQ(question.candidates[1].spec.hardware.label, "l40s x 4");
 }
 
-// One 16-bit type is enough for an own accelerator: those that compute in both are equally fast in both.
+// One 16-bit peak is enough for a user's accelerator: those that support both types are equally fast in both.
 TEST_F(HardwareTest, OneSixteenBitPeakIsThatOfBothTypes) {
   for (const char* const peak : {"{bf16: 400 TFLOP/s}", "{fp16: 400 TFLOP/s}", "400 TFLOP/s"}) {
     const PointSpec spec =
@@ -76,7 +76,7 @@ TEST_F(HardwareTest, ATypoGetsTheNearestName) {
   }
 }
 
-// The front end of a benchmark's set-up is part of a study, not of the engine: none unless stated, and said.
+// The front end of a benchmark's set-up belongs to the study, not the engine: none unless stated, with a note.
 class FrontEndTest : public StudyFolder {
  protected:
   Study with(const std::string& engine) {
@@ -94,7 +94,7 @@ TEST_F(FrontEndTest, IsNoneUnlessStated) {
   EXPECT_THAT(stated.resolved_yaml(), HasSubstr("engine_front_end: dynamo\n"));
 }
 
-// A profile from a neighbour version takes over its front ends; TGI was never measured behind one.
+// A profile that is derived from another version inherits its front ends; TGI was never measured behind one.
 TEST_F(FrontEndTest, NeedsATime) {
   EXPECT_EQ(with("engine: vllm-0.10\nengine_front_end: dynamo\n").point(0).front_end, model::FrontEnd::dynamo);
   const auto problem = [&](const std::string& engine) {

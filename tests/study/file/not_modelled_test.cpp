@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is not modelled is recognised under every product's spelling and answered with its effect on the figures.
+// What is not modelled is recognised under every product's name; the message states its effect on the figures.
 #include "study/file/not_modelled.h"
 
 #include <gmock/gmock.h>
@@ -28,11 +28,11 @@ class NotModelledTest : public StudyFolder {
 };
 
 struct Asked {
-  const char* line;  // of a study, or a path into one
+  const char* line;  // a line of a study, or a path in it
   const char* feature;
 };
 
-// kSmallStudy has 9 lines and an own 'deployment' and 'workload'.
+// kSmallStudy has 9 lines, and its own 'deployment' and 'workload'.
 TEST_F(NotModelledTest, KeysAnswerWithTheEffectAtTheirPlace) {
   for (const Asked& asked :
        {Asked{"scheduler: {--enable-expert-parallel: true}", "expert parallelism"},
@@ -65,7 +65,7 @@ TEST_F(NotModelledTest, DeploymentsAndWorkloadsAnswerToo) {
   }
 }
 
-// "ep: 1" and "lora: false" ask for nothing.
+// "ep: 1" and "lora: false" switch nothing on.
 TEST_F(NotModelledTest, ValuesThatAskForNothingAreToldSo) {
   EXPECT_THAT(problem("scheduler: {--data-parallel-size: 1}"),
               HasSubstr("'--data-parallel-size: 1' is always the case here"));
@@ -88,14 +88,14 @@ TEST(NotModelled, EveryFeatureSaysEffectAndSourceAndSpellingsAreOnesOnly) {
   }
 }
 
-// The page of limits has a row for each.
+// The page of limits has a row for each of them.
 TEST(NotModelled, StandsInThePageOfLimits) {
   const std::string page = read_text(PLIMSOLL_SOURCE_DIR "/docs/limits.md");
   for (const NotModelled& feature : not_modelled())
     EXPECT_THAT(page, HasSubstr("**" + std::string(feature.name) + "**"));
 }
 
-// llama-2-7b has 32 layers: two stages of 16. Its steps pass both, one after the other.
+// llama-2-7b has 32 layers: two stages of 16. Its steps pass through both, one after the other.
 TEST_F(NotModelledTest, PipelineStagesAreMarked) {
   const auto reason = [&](const char* pp) {
     return resolve_point(read(kSmallStudy, {{"deployment.pp", pp}}), 0).result.extrapolates;

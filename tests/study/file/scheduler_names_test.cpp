@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings under every product's name mean ours.
+// The names that every product uses for scheduler settings are mapped to ours.
 #include "study/file/scheduler_names.h"
 
 #include "model/error.h"
@@ -141,7 +141,7 @@ TEST_F(SchedulerSettingsTest, WithoutAProfileTheCautiousDefaultsHold) {
   EXPECT_FALSE(policy.tgi_batch_size_bug);
 }
 
-// vLLM 0.16, whose prompts are admitted before all of them fits; from 0.19 on they are not.
+// vLLM 0.16 admits a prompt before all of it fits; from 0.19 on, vLLM does not.
 TEST_F(SchedulerSettingsTest, TheVersionOfVllmSetsItsDefaults) {
   const auto bare = spec("{policy: vllm_v1}").policy;
   EXPECT_EQ(bare.version, 16);

@@ -51,8 +51,8 @@ TEST_F(DeploymentFlagsTest, VllmIsToldByACommand) {
   }
 }
 
-// The commands and names of the version that the engine names: trtllm-serve came after 0.14, TGI renamed the limit of
-// prompts and got one of sequences in 2.0.
+// Commands and names are those of the version that the engine states: trtllm-serve was introduced after 0.14. In 2.0,
+// TGI renamed the limit on prompts and introduced one on sequences.
 TEST_F(DeploymentFlagsTest, CommandsAreThoseOfTheVersion) {
   const auto has = [&](const std::string& engine, const std::string& text) {
     const std::string flags = deployment_flags(spec(engine, "{max_running: 64, max_total: 4096}"));
@@ -88,8 +88,8 @@ TEST_F(DeploymentFlagsTest, WhatNoProductRunsSaysSo) {
   EXPECT_TRUE(deployment_flags(orca).starts_with("#"));
 }
 
-// Llama 3.1 8B takes sequences of 131 072 tokens; beside its weights a GPU of 24 GB holds some 26 000: vLLM would not
-// start.
+// Llama 3.1 8B supports sequences of 131 072 tokens. In addition to its weights, a GPU of 24 GB holds about 26 000
+// tokens: with the full length vLLM would not start.
 TEST_F(DeploymentFlagsTest, TheLongestSequenceFitsThePool) {
   const auto flags = [&](const std::string& hardware) {
     return deployment_flags(
@@ -113,7 +113,7 @@ TEST_F(DeploymentFlagsTest, LmiRunsVllmInPython) {
   EXPECT_NE(properties("trtllm-1.0").find("engine=MPI\n"), std::string::npos);
 }
 
-// Names that a shell, a property file or an option parser could take for something else.
+// Names that a shell, a property file or an option parser could misinterpret.
 const std::vector<std::string> kHostile = {"plain",
                                            "two words",
                                            "m$(touch owned)",
@@ -143,7 +143,7 @@ class HostileNames : public DeploymentFlagsTest {
     return named;
   }
 
-  // What the program that a script starts is given, one argument after a NUL byte.
+  // Returns the arguments with which a script starts a program, each preceded by a NUL byte.
   std::string arguments_of(const std::string& script, const std::string& program) {
     std::filesystem::create_directories(file("bin"));
     write("bin/" + program, "#!/bin/sh\nfor a in \"$@\"; do printf '%s\\0' \"$a\"; done > \"$OUT\"\n");
@@ -173,7 +173,7 @@ TEST_F(HostileNames, ReachTheServerAsTheyAre) {
   }
 }
 
-// An environment file that a shell reads.
+// An environment file is read by a shell.
 TEST_F(HostileNames, AnEnvironmentFileSetsThemAndRunsNothing) {
   for (const std::string& name : kHostile) {
     const std::string env = deploy_files(of_folder(name, "tgi-1.1")).front().text;
@@ -182,7 +182,7 @@ TEST_F(HostileNames, AnEnvironmentFileSetsThemAndRunsNothing) {
   }
 }
 
-// Java's rules (java.util.Properties.load): a backslash begins an escape, a line ends the value.
+// Java's rules (java.util.Properties.load): a backslash begins an escape, the end of the line ends the value.
 TEST_F(HostileNames, APropertyFileReadsThemBack) {
   for (const std::string& name : kHostile) {
     const std::string text = deploy_files(of_folder(name, "lmi-dist-0.24")).front().text;

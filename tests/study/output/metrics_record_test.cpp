@@ -14,7 +14,7 @@
 namespace plimsoll::study {
 namespace {
 
-// Any bits but those of a NaN, which equals nothing.
+// Returns a double of any bits except a NaN, which equals nothing.
 double any_double() {
   const auto value = std::bit_cast<double>(*rc::gen::arbitrary<std::uint64_t>());
   return std::isnan(value) ? std::numeric_limits<double>::infinity() : value;
@@ -42,7 +42,7 @@ RC_GTEST_PROP(MetricsRecord, ComesBackToTheLastBit, ()) {
 
 class SimulatedRecordTest : public StudyFolder {};
 
-// A simulated point fills every field that the property above leaves alone.
+// A simulated point fills all fields that the property above leaves unset.
 TEST_F(SimulatedRecordTest, KeepsASimulatedPoint) {
   const StudyResult result = run_study(read(kSmallStudy), {});
   const sched::PointMetrics& metrics = *result.points.at(0).metrics;
@@ -57,7 +57,7 @@ TEST(MetricsRecordText, ThatIsCutOrForeignIsRefused) {
   EXPECT_THROW(static_cast<void>(read_metrics_record("")), DeviceError);
 }
 
-// A fleet's line beside a metrics line: each is recognised, and every row comes back.
+// The line of a fleet follows that of the metrics: both are recognised, and every row is read back.
 TEST(MetricsRecord, AFleetComesBackRowByRow) {
   std::vector<sched::FleetRow> fleet(2);
   fleet[0].serving = 1;

@@ -12,7 +12,7 @@
 namespace plimsoll::study {
 namespace {
 
-// Design, section 8, letter for letter: other programs read these columns.
+// Section 8 of the design, verbatim: other programs read these columns.
 constexpr const char* kContract =
     "source,model,hardware,engine,dtype,tp,replicas,policy,load_kind,load_value,input_tokens_mean,output_tokens_mean,"
     "requests_completed,requests_rejected,requests_timed_out,preemptions,duration_s,requests_per_s,output_tokens_per_s,"
@@ -29,7 +29,7 @@ constexpr const char* kContract =
 constexpr const char* kAdded =
     ",instance_hours,usd,replicas_mean,replica_starts,replica_failures,stable_reason,requests_needed,"
     "slo_met,ttft_first_wave_mean_s,ttft_steady_mean_s,ttft_steady_p99_s,latency_steady_mean_s,"
-    "arrival_cv,turnaround_s\n";  // since, at the end
+    "arrival_cv,turnaround_s\n";  // added later, at the end
 
 TEST(PointsCsv, HasTheColumnsOfTheContract) {
   EXPECT_EQ(points_csv({}, {}), std::string(kContract) + kAdded);
@@ -71,7 +71,7 @@ TEST_F(OutputsTest, TheResolvedStudyGivesTheSamePoints) {
   EXPECT_EQ(points, read_text(file("second/deeper/points.csv")));
 }
 
-// A file that only a swept value or an entry of `models` names is found from anywhere as well.
+// A file is found from any folder, even if only a swept value or an entry of `models` names it.
 TEST_F(OutputsTest, TheResolvedStudyFindsSweptFiles) {
   write("short.csv", "num_prefill_tokens,num_decode_tokens\n10,5\n");
   write("long.csv", "num_prefill_tokens,num_decode_tokens\n100,50\n");
@@ -112,8 +112,8 @@ TEST_F(OutputsTest, SeveralPointsOrReplicasAreNumbered) {
   }
 }
 
-// Two users on one replica are above the target of 1 at each of the first three points: at 0.3 s a second replica
-// starts. 20 requests of 50 ms, two at a time, end before it serves.
+// Two users on one replica are above the target of 1 at each of the first three points, so a second replica starts at
+// 0.3 s. The 20 requests of 50 ms, two at a time, end before it serves.
 TEST_F(OutputsTest, AFleetThatComesAndGoesHasItsFiles) {
   const std::string yaml =
       std::string(kTinyStudy) +

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Charts as text, and which chart a result is drawn as.
+// Charts as text, and which chart represents a result.
 #include "study/output/chart.h"
 
 #include <gmock/gmock.h>
@@ -42,7 +42,7 @@ TEST(TextChart, DrawsPointsAxesAndLegend) {
   EXPECT_EQ(lines.front(), "latency over load");
   EXPECT_EQ(lines.back(), "● tp 1");
   EXPECT_THAT(text, Not(HasSubstr("\033")));
-  // Three points; the last stands in the top row, and the one of the legend follows.
+  // Three points: the last is in the top row, and the one of the legend follows.
   std::size_t marks = 0;
   for (std::size_t at = text.find("●"); at != std::string::npos; at = text.find("●", at + 1)) ++marks;
   EXPECT_EQ(marks, 4U);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bound never excludes what a simulation says meets the SLO: for every policy and every limit, however tight.
+// A bound never excludes a candidate that meets the SLO in simulation, for every policy and every limit, however tight.
 #include "study/plan/bounds.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ using Metric = sched::Slo::Metric;
 constexpr std::array kMetrics = {Metric::latency, Metric::ttft, Metric::tpot, Metric::itl, Metric::latency_per_token};
 constexpr std::array kQuantiles = {-1.0, 0.5, 0.9, 0.99};  // -1: the mean
 
-/// A random deployment and load of one policy, as a study writes it.
+/// Returns a study with a random deployment and load for a policy.
 std::string drawn_study(std::string_view policy) {
   const auto one_of = [](auto... values) { return *rc::gen::element(std::string(values)...); };
   const std::string load =
@@ -50,7 +50,7 @@ Candidate candidate_of(const PointSpec& spec) {
 
 class BoundsTest : public PlanFolder {
  protected:
-  /// Every limit is what the run just met, so that a bound that is too high by the least shows.
+  /// Sets every limit to what the run just met, so that a bound that is slightly too high is detected.
   void check(std::string_view policy, Bounds& bounds) const {
     const std::string yaml = drawn_study(policy);
     RC_LOG() << yaml << '\n';
@@ -78,8 +78,8 @@ RC_GTEST_FIXTURE_PROP(BoundsTest, ExcludesNothingThatASimulationSaysMeets, ()) {
   check(sched::policy_names()[*rc::gen::inRange<std::size_t>(0, sched::policy_names().size())], bounds);
 }
 
-// The studies in which `none` was excluded beside static and dynamic: 59 steps of 30 ms are more than 10 ms each, but
-// nothing is returned between them.
+// In these studies, `none` was once excluded along with static and dynamic: 59 steps of 30 ms take more than 10 ms
+// each, but nothing is returned between them.
 TEST_F(BoundsTest, LeaveBatchesThatReturnAsAWholeOutOfLimitsBetweenTokens) {
   const Searched found = search(
       "model: llama-2-7b\nhardware: ml.g5.2xlarge\nengine: tgi-1.1\n"
@@ -93,9 +93,8 @@ TEST_F(BoundsTest, LeaveBatchesThatReturnAsAWholeOutOfLimitsBetweenTokens) {
   }
 }
 
-// A bound that excludes nothing would pass the property too. An A10G reads 13 GB of weights at 600 GB/s in 22 ms, so 64
-// tokens take 1.4 s at least. Its pool holds fewer than 500 prompts: no more than 500 / 22 ms / 64 tokens = 355
-// requests/s.
+// Bounds that exclude nothing would pass the property too. An A10G reads 13 GB of weights at 600 GB/s in 22 ms, so 64
+// tokens take at least 1.4 s. Its pool holds fewer than 500 prompts: at most 500 / 22 ms / 64 tokens = 355 requests/s.
 TEST_F(BoundsTest, ExcludeWhatNoRunCouldMeet) {
   const Overrides overrides = {
       {"hardware", "ml.g5.2xlarge"}, {"workload.lengths.output", "64"}, {"workload.requests", "20000"}};

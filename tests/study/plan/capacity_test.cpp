@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The largest load within an SLO, against queues that have a formula.
+// The largest load within an SLO, for queues that have a formula.
 #include "study/plan/capacity.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ class CapacityTest : public PlanFolder {
   }
 };
 
-// M/D/1 of D = 100 ms: mean latency D + rho D / (2 (1 - rho)). 200 ms is reached at rho = 2/3: 6.667 /s.
+// M/D/1 with D = 100 ms: mean latency D + rho D / (2 (1 - rho)). It is 200 ms at rho = 2/3: 6.667 /s.
 TEST_F(CapacityTest, MeanLatencyOfAnMD1) {
   const Capacity found = capacity("{mean_latency: 200 ms}");
   EXPECT_NEAR(found.load.mean, 20.0 / 3, std::max(0.02 * 20 / 3, found.load.half_width));
@@ -40,7 +40,7 @@ TEST_F(CapacityTest, MeanLatencyOfAnMD1) {
   EXPECT_GT(found.at_failing->latency.mean.value_or(1e9), 0.2);
 }
 
-// Without an SLO what counts is whether the queue ends: 10 /s.
+// Without an SLO, the only condition is that the queue does not grow: 10 /s.
 TEST_F(CapacityTest, WithoutAnSloItIsTheServiceRate) { EXPECT_NEAR(capacity("{}").load.mean, 10, 0.8); }
 
 TEST_F(CapacityTest, ItGrowsWithTheSlo) {
@@ -60,7 +60,7 @@ TEST_F(CapacityTest, NeitherJobsNorSeedChangeIt) {
   EXPECT_NEAR(other.load.mean, one.load.mean, 1.5 * (other.load.half_width + one.load.half_width));
 }
 
-// Closed loop, one server: N clients wait N x 100 ms each; 1 s is kept by 10.
+// A closed loop on one server: with N clients each waits N x 100 ms, so 10 clients stay within 1 s.
 TEST_F(CapacityTest, ClientsAreWhole) {
   const Searched found = search(
       queue_study("{closed_loop: {concurrency: 3}}", "{p90_latency: 1.05 s}", "{replicas: [1], objective: capacity}"));
@@ -68,7 +68,7 @@ TEST_F(CapacityTest, ClientsAreWhole) {
   EXPECT_EQ(found.answer.entries.front().capacity.value().failing, 11);
 }
 
-// Two servers carry twice what one does, and win.
+// More servers carry more and win.
 TEST_F(CapacityTest, MoreServersCarryMore) {
   const Searched found = search(
       queue_study("{poisson: {rate: 5 /s}}", "{p90_latency: 400 ms}", "{replicas: [1, 2, 3], objective: capacity}"));
@@ -78,7 +78,7 @@ TEST_F(CapacityTest, MoreServersCarryMore) {
   EXPECT_TRUE(standing.certain);
 }
 
-// More replicas carry more: nothing is simulated with fewer, and the table says so.
+// More replicas carry more, so fewer are not simulated, and the table states that.
 TEST_F(CapacityTest, FewerReplicasAreNotTried) {
   const Searched found = search(
       queue_study("{poisson: {rate: 5 /s}}", "{p90_latency: 400 ms}", "{replicas: [1, 2, 3], objective: capacity}"));
@@ -86,14 +86,14 @@ TEST_F(CapacityTest, FewerReplicasAreNotTried) {
     EXPECT_EQ(found.answer.entries[i].stage, Stage::outranked);
     EXPECT_THAT(found.answer.entries[i].verdict, HasSubstr("carries no more than the same with 3 replicas"));
   }
-  // Where batches wait to be full, more replicas may fill theirs later.
+  // If batches wait until they are full, more replicas may fill theirs later.
   EXPECT_FALSE(more_replicas_help(read(queue_study("{poisson: {rate: 5 /s}}", "{}", "{}"),
                                        {{"scheduler.policy", "static"}, {"scheduler.batch_size", "4"}})
                                       .point(0)));
 }
 
-// 100 ms of service never keep 50 ms. Requests that are alone already say so: no search for a load at which a run
-// lasts for centuries.
+// A service time of 100 ms can never meet 50 ms. Single requests already show that, so there must be no search for a
+// load so low that a run lasts for centuries.
 TEST_F(CapacityTest, NobodyLooksForEverForALoadThatPasses) {
   const Searched found =
       search(queue_study("{poisson: {rate: 5 /s}}", "{p90_latency: 50 ms}", "{replicas: [1, 2], objective: capacity}"));
@@ -101,9 +101,9 @@ TEST_F(CapacityTest, NobodyLooksForEverForALoadThatPasses) {
   EXPECT_EQ(found.answer.entries[1].capacity.value().passing, 0);
 }
 
-// Gaps by a gamma distribution of shape k = 1 / cv^2 = 0.2: few in the mean, and in clusters all the same. Requests
-// within 100 ms of the one before wait, a tenth of all at the rate r with (0.1 s k r)^k = 0.1 Gamma(1 + k): 3.2e-4 /s,
-// less where clusters are of more than two. At 0.005 /s the mean number in the system is below a thousandth already.
+// Gaps have a gamma distribution of shape k = 1 / cv^2 = 0.2: few requests on average, but in clusters. Requests within
+// 100 ms of the one before wait. They are a tenth of all at the rate r with (0.1 s k r)^k = 0.1 Gamma(1 + k): 3.2e-4
+// /s, or less if clusters have more than two. At 0.005 /s the mean number in the system is already below a thousandth.
 TEST_F(CapacityTest, ClustersAreNotAloneInAnEmptySystem) {
   const Searched found = search(queue_study("{gamma: {rate: 0.005 /s, cv: 2.236}}", "{p90_latency: 101 ms}",
                                             "{replicas: [1], objective: capacity}"));
@@ -112,8 +112,8 @@ TEST_F(CapacityTest, ClustersAreNotAloneInAnEmptySystem) {
   EXPECT_LT(carries.load.mean, 4e-4);
 }
 
-// Of 1000 clients 4000 requests are the opening wave and three more turns. 30 a client, up to 10 000, is what a first
-// run has.
+// With 1000 clients, 4000 requests are the opening wave and three further turns. A first run has 30 per client, up to
+// 10 000.
 TEST_F(CapacityTest, TheCurveHasRunsOfTheLengthOfItsLoads) {
   const Study study =
       read(queue_study("{closed_loop: {concurrency: 3}}", "{p90_latency: 100 s}", "{replicas: [1], objective: gpus}"));
@@ -129,14 +129,14 @@ TEST_F(CapacityTest, TheCurveHasRunsOfTheLengthOfItsLoads) {
   for (const CurveLoad& at : curve.loads) {
     double all = std::clamp(30 * at.load, 4000.0, 10'000.0);
     if (all < 10 * at.load)
-      all *= 1.5;  // ten turns a client are the least that tell; a run that is too short grows by half
+      all *= 1.5;  // a run needs at least ten turns per client; one that is too short is extended by half of its length
     EXPECT_NEAR(at.metrics.duration_s, 0.1 * all, 0.05 * 0.1 * all)
         << "one server of 100 ms, " << at.load << " clients";
   }
 }
 
-// 4.9 of 5 requests/s: any smaller load misses the goal, some runs of 5 /s do by chance, and that says nothing about
-// the most that the server carries.
+// The goal is 4.9 of 5 requests/s. Every smaller load misses it, and some runs at 5 /s do so by chance; that says
+// nothing about the largest load that the server carries.
 TEST_F(CapacityTest, AGoalOfThroughputIsNoLimitOfTheLoad) {
   const std::string queue = queue_study("{poisson: {rate: 5 /s}}", "{min_requests_per_s: 4.9 /s, mean_latency: 200 ms}",
                                         "{replicas: [1], objective: gpus}");
@@ -146,7 +146,7 @@ TEST_F(CapacityTest, AGoalOfThroughputIsNoLimitOfTheLoad) {
   EXPECT_NEAR(carries.load.mean, 20.0 / 3, std::max(0.02 * 20 / 3, carries.load.half_width)) << "as MeanLatencyOfAnMD1";
 }
 
-// What one server of 10 /s carries is less than the 12 /s that are asked for, two carry more.
+// One server carries 10 /s, less than the required 12 /s; two carry more.
 TEST_F(CapacityTest, AGoalOfThroughputIsAskedForAtTheLoadThatIsFound) {
   const Searched found =
       search(queue_study("{poisson: {rate: 5 /s}}", "{min_requests_per_s: 12 /s, p90_latency: 400 ms}",
@@ -167,8 +167,8 @@ TEST_F(CapacityTest, GoalsAloneEndNeitherAClosedLoopNorABurst) {
       InputError);
 }
 
-// More clients than a batch has places for wait, and the time between tokens stays: nothing ends. Nor is a limit shown
-// then.
+// If there are more clients than places in the batch, they wait, and the time between tokens does not change: no load
+// breaks the limit. Then no limit is shown.
 TEST_F(CapacityTest, WhatNoLoadBreaksHasNoCapacity) {
   const Searched found = search(kPlanStudy,
                                 {{"workload.load", "{closed_loop: {concurrency: 16}}"},
@@ -189,7 +189,7 @@ TEST_F(CapacityTest, WhatNoLoadBreaksHasNoCapacity) {
   EXPECT_THAT(answer_members(finding), HasSubstr("\"capacity\":null"));
 }
 
-// With replicas that come and go what is paid follows the load.
+// If replicas come and go, the cost follows the load.
 TEST_F(CapacityTest, NothingIdlesInAFleetThatScales) {
   const Overrides scaled{
       {"deployment", "{replicas: 2, autoscaling: {min: 1, max: 4, metric: concurrency, target: 10, start_up: 2 min}}"},
@@ -200,7 +200,7 @@ TEST_F(CapacityTest, NothingIdlesInAFleetThatScales) {
               Not(HasSubstr("idle  ")));
 }
 
-// 400 requests within 79.8 s: 5.01 requests/s, of which one server of 100 ms per request keeps up with twice as many.
+// 400 requests within 79.8 s are 5.01 requests/s; one server of 100 ms per request can serve twice that rate.
 TEST_F(CapacityTest, ATraceIsTimesItsOwnRate) {
   std::string trace = "arrival_s,input_tokens,output_tokens\n";
   for (int i = 1; i <= 400; ++i) trace += std::to_string(0.2 * i) + ",1,1\n";
@@ -215,8 +215,8 @@ TEST_F(CapacityTest, ATraceIsTimesItsOwnRate) {
       << "four times 5.01 /s, not 4 of anything";
 }
 
-// One server with 70 clients or three with 211: a token costs the same within 0.05 %, a bracket ends at 0.5 %, and the
-// lower bill wins.
+// For one server with 70 clients and for three with 211, a token costs the same within 0.05 %. A bracket ends at 0.5 %,
+// so they tie and the lower bill wins.
 TEST_F(CapacityTest, WhatABracketCannotTellApartTies) {
   const Searched found = search(kPlanStudy, {{"workload.load", "{closed_loop: {concurrency: 16}}"},
                                              {"slo", "{p90_latency: 2 s}"},
@@ -257,7 +257,7 @@ TEST(Bracket, GoesNoFurtherDownThanItIsTold) {
   EXPECT_FALSE(ended.next());
 }
 
-// M/M/1 latency 1 / (mu - lambda), mu = 1: twice that at half the load where 1 / (1 - x) = 2 / (1 - x / 2), x = 2/3.
+// M/M/1 latency at load x is 1 / (1 - x). It is twice that at half the load if 1 / (1 - x) = 2 / (1 - x / 2): x = 2/3.
 TEST(Knee, HalfLatencyOfAnMM1) {
   std::vector<double> load, latency;
   for (int i = 1; i < 95; ++i) {
@@ -267,7 +267,7 @@ TEST(Knee, HalfLatencyOfAnMM1) {
   EXPECT_NEAR(half_latency_knee(load, latency).value(), 2.0 / 3, 0.005);
 }
 
-// Two straight lines meet at 6: there the curve bends most.
+// Two straight lines meet at 6, where the curve bends most.
 TEST(Knee, CurvatureOfAnElbow) {
   std::vector<double> load, latency;
   for (int i = 0; i <= 10; ++i) {
@@ -277,8 +277,8 @@ TEST(Knee, CurvatureOfAnElbow) {
   EXPECT_EQ(max_curvature_knee(load, latency), 6);
 }
 
-// 10 ms a step whatever the batch: no burst is too large for a limit of 50 ms between tokens. The search for a capacity
-// must notice that and end: a burst of 4096 times the study's 20 requests is as far as it looks.
+// A step takes 10 ms whatever the batch, so no burst is too large for a limit of 50 ms between tokens. The search for a
+// capacity must notice that and end: it goes up to a burst of 4096 times the study's 20 requests.
 TEST_F(CapacityTest, ALoadThatNothingLimitsEndsTheSearch) {
   const Searched found =
       search(queue_study("{burst: {count: 20}}", "{p99_tpot: 50 ms}", "{replicas: [1], objective: gpus}"), {}, 2, true);

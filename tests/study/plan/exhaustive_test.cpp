@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A search that leaves most candidates out, against trying every one of them for long.
+// Compares a search that leaves most candidates out with long runs of every candidate.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ class ExhaustiveTest : public PlanFolder {
  protected:
   enum class Verdict { keeps, misses, unclear };
 
-  // By two long runs with seeds of their own; what is within 5 % of a limit is for chance to decide.
+  // Judges by two long runs with their own seeds; within 5 % of a limit, chance decides.
   static Verdict long_verdict(const Candidate& candidate) {
     std::size_t keeps = 0, misses = 0;
     for (const std::uint64_t seed : {1001, 1002}) {
@@ -33,9 +33,9 @@ class ExhaustiveTest : public PlanFolder {
   }
 };
 
-// The first token costs nothing, nine more 10 ms each: a replica that serves m requests at once carries up to 11 m /s,
-// whatever else runs. The answer is the least number of replicas that keeps the limit and, of equal ones, the largest
-// m, since it carries most.
+// The first token costs nothing, the other nine 10 ms each: a replica that serves m requests at once carries up to 11 m
+// /s, independently of the others. The answer has the fewest replicas within the limit and, among these, the largest m,
+// because it carries most.
 std::string grid(int rate, int limit_ms, const std::vector<int>& replicas, const std::vector<int>& batches,
                  const char* objective) {
   return fmt::format(
@@ -74,15 +74,15 @@ TEST_F(ExhaustiveTest, TheCheapestIsThatOfTryingEverything) {
     }
   };
   rc::detail::TestParams params = rc::detail::configuration().testParams;
-  params.maxSuccess = 5;  // each is a search and two long runs a candidate
+  params.maxSuccess = 5;  // each is a search and two long runs per candidate
   const auto result = rc::detail::checkTestable(holds, rc::detail::TestMetadata{}, params);
   std::ostringstream text;
   rc::detail::printResultMessage(result, text);
   EXPECT_TRUE(result.is<rc::detail::SuccessResult>()) << text.str();
 }
 
-// A search for the largest load looks at most candidates once, just below the best: the winner is that of looking at
-// each alone.
+// A search for the largest load tests most candidates only once, just below the best load. The winner must be the one
+// found by searching each candidate alone.
 TEST_F(ExhaustiveTest, TheLargestCapacityIsThatOfTryingEach) {
   for (const int limit : {115, 160, 400}) {
     const Searched found = search(grid(30, limit, {1, 3}, {1, 2, 3, 5, 8, 13, 21, 34}, "capacity"));
@@ -98,8 +98,8 @@ TEST_F(ExhaustiveTest, TheLargestCapacityIsThatOfTryingEach) {
   }
 }
 
-// Between a load that a deployment just keeps and one that it just misses, no answer says both that it wins and that it
-// carries less than what is asked for.
+// Consider a load between one that a deployment just carries and one that it just misses. No answer may say both that
+// the deployment wins and that it carries less than required.
 TEST_F(ExhaustiveTest, AWinnerCarriesTheLoadThatIsAskedFor) {
   for (int rate = 60; rate <= 88; rate += 2) {
     const Searched found = search(grid(rate, 150, {1, 2}, {8}, "gpus"), {}, 2, true);
@@ -108,8 +108,8 @@ TEST_F(ExhaustiveTest, AWinnerCarriesTheLoadThatIsAskedFor) {
   }
 }
 
-// A batch limit that is never reached changes nothing, so one run speaks for all such limits: each must have what a run
-// of its own finds.
+// A batch limit that is never reached changes nothing, so one run is used for all such limits. Each must have the
+// result that its own run would have.
 TEST_F(ExhaustiveTest, TwinsShareARunOnlyWhereTheyAreEqual) {
   const auto holds = [this] {
     const auto policy = *rc::gen::element<std::string>("vllm_v1", "vllm_v0", "tgi", "sarathi", "trtllm", "sglang",
@@ -144,7 +144,7 @@ TEST_F(ExhaustiveTest, TwinsShareARunOnlyWhereTheyAreEqual) {
   EXPECT_TRUE(result.is<rc::detail::SuccessResult>()) << text.str();
 }
 
-// 20 /s of 120 ms each: two or three at once. All limits but the smallest share one simulation.
+// 20 /s of 120 ms each: two or three at once. All limits except the smallest share one simulation.
 TEST_F(ExhaustiveTest, LimitsThatAreNeverReachedCostOneSimulation) {
   const Study study = read(grid(20, 400, {1}, {1, 64, 128, 256, 512, 1024}, "latency"));
   const Question question = make_question(study, 0);
@@ -156,7 +156,7 @@ TEST_F(ExhaustiveTest, LimitsThatAreNeverReachedCostOneSimulation) {
   EXPECT_EQ(trials.simulated(), 2U);
 }
 
-// Of 144 deployments few are simulated at all, and each of the others says why not.
+// Only few of 144 deployments are simulated at all, and each of the others states why not.
 TEST_F(ExhaustiveTest, MostOfAGridIsLeftOutWithItsReason) {
   const Searched found = search(grid(60, 150, {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 64},
                                      {1, 2, 3, 4, 5, 6, 7, 8}, "cost"));

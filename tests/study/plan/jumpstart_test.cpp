@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the AWS post on JumpStart endpoints concludes from its measurements (Llama 2, 256 + 256 tokens, TGI), asked of
-// the planner. The measured tables: docs/validation.md.
+// Asks the planner the questions that the AWS post on JumpStart endpoints answers by measurements (Llama 2, 256 + 256
+// tokens, TGI). docs/validation.md has the measured tables.
 #include <gmock/gmock.h>
 
 #include "tests/study/plan/plan_study.h"
@@ -18,23 +18,23 @@ constexpr const char* kJumpStart =
 
 class JumpStartTest : public PlanFolder {};
 
-// "For Llama 2 7B … 8 copies of TP 1 give the most throughput": 8 x 1 775 tokens/s measured against 4 x 2 730, 3 087 at
-// TP 8.
+// "For Llama 2 7B … 8 copies of TP 1 give the most throughput": 8 x 1 775 tokens/s measured, against 4 x 2 730 at TP 2
+// and 3 087 at TP 8.
 TEST_F(JumpStartTest, SevenBillionOnAnA100EachForThroughput) {
   const Searched found = search(kJumpStart);
   EXPECT_EQ(found.winner().spec.deployment.tp, 1) << found.winner_name();
   EXPECT_EQ(found.winner().spec.deployment.replicas, 8);
 }
 
-// 13B leaves an A100 of 40 GB little room for KV: measured 4 x 1 726 at TP 2 against 8 x 722 at TP 1 and 2 x 2 819 at
-// TP 4.
+// 13B leaves little memory for KV on an A100 of 40 GB. Measured were 4 x 1 726 at TP 2, against 8 x 722 at TP 1 and 2 x
+// 2 819 at TP 4.
 TEST_F(JumpStartTest, ThirteenBillionOnTwoA100EachForThroughput) {
   const Searched found = search(kJumpStart, {{"model", "llama-2-13b"}});
   EXPECT_EQ(found.winner().spec.deployment.tp, 2) << found.winner_name();
   EXPECT_EQ(found.winner().spec.deployment.replicas, 4);
 }
 
-// Measured at one client: 33 ms a token on ml.g5.2xlarge, 17 ms at TP 4 on ml.g5.12xlarge.
+// Measured with one client: 33 ms per token on ml.g5.2xlarge, 17 ms at TP 4 on ml.g5.12xlarge.
 TEST_F(JumpStartTest, TheLargerG5IsFaster) {
   const Searched found = search(kJumpStart, {{"search.instances", "[ml.g5.2xlarge, ml.g5.12xlarge]"},
                                              {"search.objective", "latency"},
@@ -43,7 +43,7 @@ TEST_F(JumpStartTest, TheLargerG5IsFaster) {
   EXPECT_THAT(found.winner_name(), HasSubstr("ml.g5.12xlarge x 1: tp 4"));
 }
 
-// Measured at their best: 486 tokens/s for 1.5 USD/h against 1 214 for 7.1 USD/h.
+// Measured at the best load: 486 tokens/s for 1.5 USD/h, against 1 214 for 7.1 USD/h.
 TEST_F(JumpStartTest, TheSmallerG5IsCheaper) {
   const Searched found = search(kJumpStart, {{"search.instances", "[ml.g5.2xlarge, ml.g5.12xlarge]"},
                                              {"search.objective", "cost"},
@@ -55,8 +55,8 @@ TEST_F(JumpStartTest, TheSmallerG5IsCheaper) {
   EXPECT_EQ(found.winner().spec.hardware.label, "ml.g5.2xlarge") << found.winner_name();
 }
 
-// The post's cost a token: each instance at the concurrency that keeps 60 s, ml.g5.2xlarge 0.87 USD a million,
-// ml.g5.12xlarge 1.62 at TP 4.
+// The post's cost per token, with each instance at the concurrency that stays within 60 s: 0.87 USD per million on
+// ml.g5.2xlarge, 1.62 on ml.g5.12xlarge at TP 4.
 TEST_F(JumpStartTest, ATokenIsCheaperOnTheSmallerG5) {
   const Searched found = search(kJumpStart, {{"search.instances", "[ml.g5.2xlarge, ml.g5.12xlarge]"},
                                              {"search.objective", "cost_per_token"},

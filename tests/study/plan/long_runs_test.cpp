@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Capacities of fleets whose service rate is known: steps of constant cost, so that a full batch of b requests of n
-// tokens serves b / (n x step) requests a second, whatever the load. A run of a second or two, as short as its study
-// asks for, would find any capacity.
+// Capacities of fleets with a known service rate. Steps have constant cost, so a full batch of b requests of n tokens
+// serves b / (n x step) requests per second, whatever the load. A run of a second or two, as short as the study asks
+// for, would accept any load.
 #include <gmock/gmock.h>
 #include <rapidcheck/gtest.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Requests of 100 tokens, a step of 50 ms: a life of 5 s, and of 8 at once 1.6 requests/s a replica.
+// Requests of 100 tokens and steps of 50 ms: a request lives 5 s, and 8 at once are 1.6 requests/s per replica.
 constexpr double kRate = 8 / 5.0;
 
 std::string fleet_study(const std::string& load, const std::string& search, const std::string& slo = "{}") {
@@ -47,7 +47,7 @@ TEST_F(LongRunsTest, CapacityIsTheServiceRateOfTheFleet) {
   }
 }
 
-// The waits that a limit allows are seconds, the fleet's filling takes as long: short runs know nothing of either.
+// The limit allows waits of seconds, and the fleet takes as long to fill: short runs show neither.
 TEST_F(LongRunsTest, ALimitOnWaitsIsKeptInALongRun) {
   const Searched found =
       search(fleet_study("{poisson: {rate: 1 /s}}", "{replicas: [16], objective: capacity}", "{p95_ttft: 3 s}"));
@@ -62,7 +62,7 @@ TEST_F(LongRunsTest, ALimitOnWaitsIsKeptInALongRun) {
   }
 }
 
-// 200 rows at the mean rate of 20 /s last 10 s, two lives: one replay says that 4 replicas of 1.6 /s carry them.
+// 200 rows at 20 /s last 10 s, two lives of a request: one replay would suggest that 4 replicas of 1.6 /s suffice.
 TEST_F(LongRunsTest, ATraceIsReplayedUntilItTells) {
   std::string rows = "TIMESTAMP,ContextTokens,GeneratedTokens\n";
   for (int i = 0; i < 200; ++i)
@@ -74,7 +74,7 @@ TEST_F(LongRunsTest, ATraceIsReplayedUntilItTells) {
   EXPECT_EQ(found.winner().spec.deployment.replicas, 13) << "12.5 replicas serve 20 /s; " << found.winner_name();
 }
 
-// 1000 clients of 100 replicas: 300 requests are less than one each.
+// 1000 clients on 100 replicas: 300 requests would be less than one per client.
 TEST_F(LongRunsTest, AClosedLoopHasRounds) {
   const Searched found = search(fleet_study("{closed_loop: {concurrency: 1000}}",
                                             "{replicas: [100], objective: throughput}", "{p90_latency: 20 s}"));
@@ -91,8 +91,8 @@ TEST_F(LongRunsTest, TheBoundExcludesWithoutASimulation) {
   EXPECT_EQ(found.winner().spec.deployment.replicas, 14);
 }
 
-// No batch limit, length, policy or number of replicas makes a fleet carry more than its full batches serve: neither by
-// the capacity that is found nor by a run that is called stable.
+// No batch limit, length, policy or number of replicas lets a fleet carry more than its full batches serve. This holds
+// for every capacity that is found and for every run that is called stable.
 RC_GTEST_FIXTURE_PROP(LongRunsTest, NothingIsCarriedBeyondTheServiceRate, ()) {
   const int replicas = *rc::gen::element(1, 3, 20, 100), batch = *rc::gen::inRange(1, 12),
             output = *rc::gen::inRange(2, 200);
@@ -113,7 +113,7 @@ RC_GTEST_FIXTURE_PROP(LongRunsTest, NothingIsCarriedBeyondTheServiceRate, ()) {
   RC_ASSERT(sim::simulate(*resolve_spec(beyond).scenario).metrics.steady.verdict != sched::Steadiness::stable);
 }
 
-// Two of 16 replicas under an eighth of the load: whatever the router, they have as many requests each, for as long.
+// Two of 16 replicas with an eighth of the load: with any router, they have as many requests each, for as long.
 TEST_F(LongRunsTest, APartOfAFleetTellsOfAllOfIt) {
   for (const std::string router : {"least_outstanding", "round_robin", "random"}) {
     const Study study =
@@ -130,7 +130,7 @@ TEST_F(LongRunsTest, APartOfAFleetTellsOfAllOfIt) {
   }
 }
 
-// Requests that share prefixes, or clients that wait for their answers, meet another fleet where it is smaller.
+// Requests that share prefixes, or clients that wait for answers, behave differently in a smaller fleet.
 TEST_F(LongRunsTest, OnlyRequestsThatShareNothingAreSampled) {
   const auto spec = [&](const std::string& load, const Overrides& overrides = {}) {
     return read(fleet_study(load, "{replicas: [16], objective: gpus}"), overrides).point(0);
@@ -142,8 +142,8 @@ TEST_F(LongRunsTest, OnlyRequestsThatShareNothingAreSampled) {
   EXPECT_FALSE(can_be_sampled(spec("{poisson: {rate: 1 /s}}", {{"scheduler.policy", "static"}})));
 }
 
-// All clients begin at once, and it takes many turns until they have spread out: what brackets of some turns find is
-// too little, and is held against longer runs from above as well.
+// All clients begin at once, and it takes many turns until they have spread out. Brackets with only a few turns find
+// too little, so the result is compared with longer runs at higher loads as well.
 TEST_F(LongRunsTest, AClosedLoopCarriesWhatItsLongRunsDo) {
   const Searched found = search(
       "study: turns\nmodel: llama-3.2-1b\ndtype: bf16\nhardware: g5.12xlarge\nengine: vllm-0.12\n"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small searches for tests, and their answers.
+// Small searches for tests, with their answers.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace plimsoll::study::plan {
 
-/// A study, its question and its answer; kept together, since the answer speaks of the question's candidates.
+/// A study, its question and its answer. They are kept together because the answer refers to the question's candidates.
 struct Searched {
   std::unique_ptr<Study> study;
   Question question;
@@ -35,7 +35,7 @@ class PlanFolder : public StudyFolder {
   }
 };
 
-/// Llama 2 7B or 13B behind TGI, 64 + 16 tokens so that a run takes a millisecond.
+/// Llama 2 7B or 13B with TGI, 64 + 16 tokens so that a run takes a millisecond.
 inline constexpr const char* kPlanStudy =
     "study: test\n"
     "model: llama-2-7b\n"
@@ -52,7 +52,7 @@ inline constexpr const char* kPlanStudy =
     "  replicas: [1, 2, 4, 8]\n"
     "  max_running: [8, 64]\n";
 
-/// A server that takes `decode` a request of one token: analytic queues.
+/// Returns a study of a server that takes `decode` per request of one token: a queue with a closed form.
 inline std::string queue_study(const std::string& load, const std::string& slo, const std::string& search) {
   return "study: queue\n"
          "engine: {constant: {prefill: 90 ms, decode: 10 ms}}\n"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Searches whose answer is known: by arithmetic, by trying everything for long, or because it may not matter.
+// Searches with a known answer: by arithmetic, by long simulations, or because something must not matter.
 #include "study/plan/search.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ using ::testing::Not;
 
 class SearchTest : public PlanFolder {
  protected:
-  // What a long simulation of a candidate says, without anything of the search: 20 000 requests, another seed.
+  // Simulates a candidate independently of the search: 20 000 requests, another seed.
   static sched::PointMetrics simulated_long(const Candidate& candidate) {
     PointSpec spec = candidate.spec;
     spec.workload.requests = 20'000;
@@ -40,8 +40,8 @@ class SearchTest : public PlanFolder {
   }
 };
 
-// The winner is that of an exhaustive long simulation: least USD/h, and of those the one that carries most; none that
-// the search excluded or left out would have beaten it.
+// The winner must be that of an exhaustive long simulation: the fewest USD/h, and among those the candidate that
+// carries most. No candidate that the search excluded or left out may beat it.
 TEST_F(SearchTest, ItsWinnerIsThatOfExhaustiveLongSimulation) {
   const Searched found = search(kPlanStudy, {}, 2, true);
   ASSERT_TRUE(found.answer.winner);
@@ -60,7 +60,7 @@ TEST_F(SearchTest, ItsWinnerIsThatOfExhaustiveLongSimulation) {
         << c.name << " meets the SLO: " << found.answer.entries[i].reason;
   }
   EXPECT_EQ(*found.winner().point.usd_per_hour, least);
-  // None of that price keeps the SLO at a load of which the winner is 7 % short.
+  // At a load 7 % above what the winner carries, no candidate of the same price meets the SLO.
   const double carries = found.answer.entries[*found.answer.winner].capacity.value().load.mean;
   for (const std::size_t i : able) {
     const Candidate& c = found.question.candidates[i];
@@ -82,8 +82,8 @@ TEST_F(SearchTest, TheAnswerDoesNotDependOnTheNumberOfJobs) {
   }
 }
 
-// What cannot exist says why, and is never simulated: 13 GB of weights and more fit a 24 GB A10G, those of the 13B do
-// not.
+// Candidates that cannot run state why, and are never simulated. A 24 GB A10G holds the 13 GB of weights of a 7B model
+// and its cache, but not the weights of the 13B.
 TEST_F(SearchTest, WhatCannotExistHasItsReason) {
   const Searched found = search(kPlanStudy, {{"model", "llama-2-13b"}});
   std::size_t excluded = 0;
@@ -101,8 +101,8 @@ TEST_F(SearchTest, WhatCannotExistHasItsReason) {
   EXPECT_EQ(found.question.feasible + excluded, found.question.candidates.size());
 }
 
-// 60 servers of 10 s carry 6 /s, as asked for 4.97 of 5 /s: more load, or 10 % on the time of a step, leaves them able,
-// and only less load misses. 4000 requests take 800 s, and the last one 10 s more: 4.94 /s, as if none met it.
+// 60 servers of 10 s carry 6 /s; 4.97 of 5 /s are required. With more load, or 10 % longer steps, they meet this; only
+// with less load they do not. But 4000 requests take 800 s, the last one 10 s more: 4.94 /s, as if none met it.
 TEST_F(SearchTest, AnotherWorldIsNotJudgedByAShortRun) {
   const std::string queue =
       queue_study("{constant: {rate: 5 /s}}", "{min_requests_per_s: 4.97 /s}", "{replicas: [60], objective: gpus}");
@@ -119,7 +119,7 @@ TEST_F(SearchTest, ListingAValueTwiceIsRefused) {
   EXPECT_THROW(search(kPlanStudy, {{"search.max_running", "[8, 64, 8]"}}), InputError);
 }
 
-// Four replicas of one GPU each are as many as fit on the four of an ml.g5.12xlarge.
+// An ml.g5.12xlarge has four GPUs, so four replicas of one GPU each are as many as fit.
 TEST_F(SearchTest, AsManyAsFitAndTheirNumberAreOneDeployment) {
   const Study study =
       read(kPlanStudy,
@@ -131,7 +131,7 @@ TEST_F(SearchTest, AsManyAsFitAndTheirNumberAreOneDeployment) {
   EXPECT_THAT(replicas, ::testing::ElementsAre(4, 8, 2, 4));
 }
 
-// A search that is too large is refused before its million values are compared.
+// A search that is too large is refused before its million combinations are compared.
 TEST_F(SearchTest, TooManyCombinationsAreRefusedFirst) {
   std::string thousand = "[1";
   for (int i = 2; i <= 1001; ++i) thousand += ", " + std::to_string(i);
@@ -144,7 +144,7 @@ TEST_F(SearchTest, TooManyCombinationsAreRefusedFirst) {
   }
 }
 
-// No output at all is a throughput of 0, infinitely below the least: nothing failed for that.
+// Without any output the throughput is 0, infinitely below the limit; that must not be reported as failed requests.
 TEST_F(SearchTest, AThroughputOfZeroIsNotCalledAFailure) {
   Searched found =
       search(queue_study("{poisson: {rate: 5 /s}}", "{min_requests_per_s: 4 /s}", "{replicas: [1], objective: gpus}"));
@@ -157,7 +157,7 @@ TEST_F(SearchTest, AThroughputOfZeroIsNotCalledAFailure) {
   EXPECT_THAT(text, ::testing::HasSubstr("(p90 latency: too many requests fail)"));
 }
 
-// What is shown in ms has its interval in ms.
+// A value shown in ms has its interval in ms.
 TEST_F(SearchTest, IntervalsHaveTheUnitOfTheirValue) {
   const Searched found =
       search(queue_study("{poisson: {rate: 5 /s}}", "{mean_latency: 300 ms, min_requests_per_s: 4 /s}",
@@ -178,8 +178,8 @@ TEST_F(SearchTest, LimitsOnMoneyAndGpusAreKept) {
   EXPECT_THAT(poor.answer.entries.front().verdict, HasSubstr("max_usd_per_hour"));
 }
 
-// docs/metrics.md: a batch that returns as a whole has no time between its tokens, and a limit on it is met. A token of
-// an A10G takes some 30 ms.
+// By docs/metrics.md, a batch that returns as a whole has no time between its tokens, so it meets any limit on that. A
+// token takes about 30 ms on an A10G.
 TEST_F(SearchTest, TimeBetweenTokensExcludesNoWholeBatches) {
   const Searched found = search(kPlanStudy, {{"slo", "{p99_itl: 10 ms, p99_tpot: 10 ms, p90_latency: 12 s}"},
                                              {"search.instances", "[ml.g5.2xlarge]"},
@@ -204,8 +204,8 @@ TEST_F(SearchTest, TimeBetweenTokensExcludesNoWholeBatches) {
 TEST_F(SearchTest, AnImpossibleWishNamesWhatComesNearest) {
   const Searched found = search(kPlanStudy, {{"slo", "{p90_latency: 10 ms}"}});
   EXPECT_FALSE(found.answer.winner);
-  // 16 steps of an A10G or A100 take more than 10 ms: all are out by that bound, and the nearest is simulated all the
-  // same.
+  // 16 steps of an A10G or A100 take more than 10 ms, so this bound excludes all candidates. The nearest one is still
+  // simulated.
   std::size_t bounded = 0;
   for (const Entry& entry : found.answer.entries) {
     bounded += entry.stage == Stage::bounded ? 1 : 0;
@@ -220,7 +220,7 @@ TEST_F(SearchTest, AnImpossibleWishNamesWhatComesNearest) {
   EXPECT_THAT(found.answer.entries[found.answer.order.front()].verdict, HasSubstr("times the limit of 10 ms"));
 }
 
-// Own prices turn the order around: p4d for 0.01 USD an hour and GPU is the cheapest of all.
+// The user's prices reverse the order: at 0.01 USD per GPU-hour, p4d is the cheapest.
 TEST_F(SearchTest, OwnPricesCount) {
   const Searched found = search(kPlanStudy, {{"prices", "{ml.p4d.24xlarge: 0.08}"}});
   ASSERT_TRUE(found.answer.winner);
@@ -228,7 +228,7 @@ TEST_F(SearchTest, OwnPricesCount) {
   EXPECT_DOUBLE_EQ(*found.winner().point.usd_per_hour, 0.08);
 }
 
-// One's own box has no price, and needs none: the cost is then counted in GPUs.
+// A user's own machine has no price and needs none: the cost is then counted in GPUs.
 TEST_F(SearchTest, AnOwnBoxNeedsNoPrice) {
   const Overrides box{{"hardware", "8xh100"}, {"search", "{tp: [1, 2], replicas: [1, 2, 4], objective: cost}"}};
   const Searched found = search(kPlanStudy, box);
@@ -242,7 +242,7 @@ TEST_F(SearchTest, AnOwnBoxNeedsNoPrice) {
   EXPECT_THAT(text, HasSubstr("7 of 8 GPUs have no replica"));
 }
 
-// A comparison of prices with one missing is no answer, and never "nothing meets the SLO".
+// If a price is missing, costs cannot be compared: that is an error, and never "nothing meets the SLO".
 TEST_F(SearchTest, APriceThatIsNeededIsAskedFor) {
   const Overrides both{{"search.instances", "[8xh100, ml.g5.2xlarge]"}};
   const auto said = [&](Overrides overrides) {
@@ -261,7 +261,7 @@ TEST_F(SearchTest, APriceThatIsNeededIsAskedFor) {
   EXPECT_EQ(said({both[0], {"prices", "{gpu_hour: 2}"}}), "");
 }
 
-// SageMaker's prices are of 2025-04, EC2's newest of 2026-07.
+// SageMaker's prices are from 2025-04, EC2's newest from 2026-07.
 TEST_F(SearchTest, PricesOfDifferentDatesAreSaid) {
   const auto notes = [&](const std::string& instances) {
     const Study study = read(kPlanStudy, {{"search.instances", instances}});
@@ -271,7 +271,7 @@ TEST_F(SearchTest, PricesOfDifferentDatesAreSaid) {
   EXPECT_TRUE(notes("[g5.2xlarge, g5.12xlarge]").empty());
 }
 
-// Rows of equal deployment are ties and shown as such: a batch limit that is never reached does not matter.
+// Equal deployments tie and are shown as ties: a batch limit that is never reached does not matter.
 TEST_F(SearchTest, EqualDeploymentsTie) {
   const Searched found = search(kPlanStudy, {{"search.max_running", "[2048, 4096]"},
                                              {"search.replicas", "[8]"},
@@ -284,8 +284,8 @@ TEST_F(SearchTest, EqualDeploymentsTie) {
   EXPECT_TRUE(found.answer.entries[found.answer.order[1]].ties);
 }
 
-// M/D/1 servers of 100 ms under 40 /s: 4 replicas are fully used and queue for ever, so 5 are needed at least; with a
-// p90 of 1 s enough, since at 80 % an M/D/1 waits 0.2 s in the mean, and less behind one queue's router.
+// M/D/1 servers of 100 ms at 40 /s: 4 replicas are fully used and their queue grows for ever, so at least 5 are needed.
+// For a p90 of 1 s they are enough: at 80 % an M/D/1 waits 0.2 s on average, and less if a router balances the load.
 TEST_F(SearchTest, FewestServersOfAQueue) {
   const Searched found = search(
       queue_study("{poisson: {rate: 40 /s}}", "{p90_latency: 1 s}", "{replicas: [2, 3, 4, 5, 6, 8], objective: gpus}"));
@@ -297,9 +297,9 @@ TEST_F(SearchTest, FewestServersOfAQueue) {
       << four.verdict;
 }
 
-// One server of 100 ms behind 8 clients that think 3 s each: once they are spread out, 8 of 3.1 s keep it busy for a
-// quarter of the time, and a p90 of 350 ms is met. They begin all at once, though: of 8 requests the last waits for 800
-// ms, 2.2 times the limit.
+// One server of 100 ms and 8 clients that think 3 s each. Once they are spread out, 8 requests every 3.1 s keep it busy
+// a quarter of the time and meet a p90 of 350 ms. But all begin at once: the last of the first 8 requests waits 800 ms,
+// 2.2 times the limit.
 TEST_F(SearchTest, AnOpeningWaveThrowsNobodyAway) {
   const Overrides eight{{"workload.requests", "8"}};
   const std::string load = "{closed_loop: {concurrency: 8, think: 3 s}}", slo = "{p90_latency: 350 ms}";
@@ -309,8 +309,8 @@ TEST_F(SearchTest, AnOpeningWaveThrowsNobodyAway) {
   EXPECT_TRUE(tokens.answer.winner);
 }
 
-// 60 servers of 10 s carry 6 /s, and so 4.9 of 5 /s. But 20 requests, sent within 4 s, take 14 s until the last one
-// ends: 1.4 /s.
+// 60 servers of 10 s carry 6 /s, and therefore 4.9 of 5 /s. But 20 requests, sent within 4 s, take 14 s until the last
+// one ends: 1.4 /s.
 TEST_F(SearchTest, TheEndOfAShortRunIsNoLackOfThroughput) {
   for (const char* const objective : {"gpus", "latency", "throughput"}) {
     const Searched found = search(queue_study("{constant: {rate: 5 /s}}", "{min_requests_per_s: 4.9 /s}",
@@ -320,7 +320,7 @@ TEST_F(SearchTest, TheEndOfAShortRunIsNoLackOfThroughput) {
   }
 }
 
-// The warm-up outlasts a run of 20 requests at 10 /s, of which nothing is measured then, but not one of 200.
+// The warm-up outlasts a run of 20 requests at 10 /s, so nothing is measured; it does not outlast one of 200.
 TEST_F(SearchTest, WhatWasNotMeasuredIsMeasuredLonger) {
   const Overrides warm{{"workload.requests", "20"}, {"workload.warmup", "5 s"}};
   const std::string study =
@@ -375,8 +375,8 @@ TEST_F(SearchTest, ACancelledSearchAnswersWithWhatItKnows) {
   EXPECT_EQ(answer.order.size(), 7U);
 }
 
-// "lengths +10 %" makes of a trace what `lengths_scale: 1.1` makes of it: 1000 + 100 tokens become 1100 + 110, and the
-// blocks of 512 tokens that its hashes stand for 563, so that a shared prefix stays the same share of a prompt.
+// "lengths +10 %" must have the same effect on a trace as `lengths_scale: 1.1`. 1000 + 100 tokens become 1100 + 110,
+// and its hashed blocks grow from 512 to 563 tokens, so a shared prefix remains the same fraction of a prompt.
 TEST(TrialSpec, LengthsOfATraceScaleWithTheirPrefixes) {
   auto trace = std::make_shared<traces::Trace>();
   trace->records = {{.arrival = 0, .input_tokens = 1000, .output_tokens = 100}};

@@ -47,7 +47,7 @@ TEST_F(TogetherTest, EachModelIsAPointOfTheStudy) {
   EXPECT_EQ(study.point(1).slo.bounds.at(0).limit, 3);
 }
 
-// 13B does not fit a 24 GB A10G; an A100 machine of 8 has room for the few GPUs that each needs: one pays for both.
+// 13B does not fit a 24 GB A10G. One A100 machine of 8 has room for the few GPUs of both models: it is paid once.
 TEST_F(TogetherTest, OneMachineIsPaidForOnce) {
   const std::vector<QuestionAnswer> findings = find(kTwoModels);
   const std::vector<SharedHost> hosts = share_instances(findings);
@@ -64,7 +64,7 @@ TEST_F(TogetherTest, OneMachineIsPaidForOnce) {
   EXPECT_THAT(shared_csv(findings, hosts), HasSubstr("hardware,instances,usd_per_hour,llama-2-7b,llama-2-13b,verdict"));
 }
 
-// No candidate with fewer GPUs on that machine keeps the SLO: the chosen one is the least of those that do.
+// No candidate with fewer GPUs on that machine meets the SLO: the chosen one has the fewest.
 TEST_F(TogetherTest, TheFewestGpusAreTaken) {
   const std::vector<QuestionAnswer> findings = find(kTwoModels);
   for (const QuestionAnswer& finding : findings) {

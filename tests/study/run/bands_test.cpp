@@ -12,8 +12,8 @@
 namespace plimsoll::study {
 namespace {
 
-// A closed loop of one user at TP 1: every time is a sum of step times, so that a factor on all of them is one on
-// latency.
+// A closed loop with one user at TP 1: every time is a sum of step times, so a factor on all steps is the same factor
+// on latency.
 constexpr const char* kStudy =
     "model: llama-2-7b\ndtype: fp16\nhardware: {accelerator: a100-sxm-40gb, count: 1}\nengine: ideal\n"
     "workload: {load: {closed_loop: {concurrency: 1}}, lengths: {input: 64, output: 32}, requests: 8}\n";
@@ -36,7 +36,7 @@ sched::PointMetrics with_bands(const model::TimeUncertainty& u) {
 TEST(Bands, AFactorOnEveryStepIsOneOnTimesThatDoNotQueue) {
   const sched::PointMetrics m =
       with_bands({.decode_low = 0.9, .decode_high = 1.2, .prefill_low = 0.8, .prefill_high = 1.5});
-  // Stamps are rounded to nanoseconds, a step takes milliseconds.
+  // Times are rounded to nanoseconds; a step takes milliseconds.
   EXPECT_NEAR(*m.tpot_mean_band.low / *m.tpot.mean, 0.9, 1e-6);
   EXPECT_NEAR(*m.tpot_mean_band.high / *m.tpot.mean, 1.2, 1e-6);
   EXPECT_NEAR(*m.ttft_mean_band.low / *m.ttft.mean, 0.8, 1e-6);
@@ -45,8 +45,8 @@ TEST(Bands, AFactorOnEveryStepIsOneOnTimesThatDoNotQueue) {
   EXPECT_GT(*m.output_tokens_per_s_band.high, m.output_tokens_per_s / 0.9 * 0.999);
 }
 
-// Errors of a whole group that was left out; of two ways out of the fit, the squares of the logarithms add up: 0.3 and
-// 0.4 give 0.5.
+// Beyond the fit, bands come from the errors of left-out groups. For two departures from the fit, the squares of the
+// logarithms add up: 0.3 and 0.4 give 0.5.
 TEST(Bands, BeyondTheFitTheyAreThoseOfGroupsLeftOut) {
   model::EngineProfile engine;
   engine.uncertainty =
@@ -61,9 +61,9 @@ TEST(Bands, BeyondTheFitTheyAreThoseOfGroupsLeftOut) {
   EXPECT_NEAR(both.decode_low, std::exp(-0.5), 1e-12);
   EXPECT_NEAR(both.decode_high, std::exp(0.3), 1e-12);
   EXPECT_NEAR(both.prefill_high, 2, 1e-12);
-  // Another version counts as another model; of pipelining nothing is known: it has the widest errors that there are.
+  // Another version counts as another model. Nothing is known of pipelining, so it has the widest errors of all.
   EXPECT_DOUBLE_EQ(band_factors(engine, {model::Beyond::version}).decode_low, std::exp(-0.4));
-  EXPECT_DOUBLE_EQ(band_factors(engine, {model::Beyond::version}).prefill_high, 1.1);  // never narrower than inside
+  EXPECT_DOUBLE_EQ(band_factors(engine, {model::Beyond::version}).prefill_high, 1.1);  // at least that of the fit
   const model::TimeUncertainty pipeline = band_factors(engine, {model::Beyond::pipeline});
   EXPECT_DOUBLE_EQ(pipeline.decode_low, std::exp(-0.4));
   EXPECT_DOUBLE_EQ(pipeline.prefill_high, 2);
@@ -75,7 +75,7 @@ TEST(Bands, AProfileWithoutErrorsOfItsOwnHasWideOnes) {
   EXPECT_GT(u.decode_high, 1.3);
 }
 
-// At its slow end a load just below capacity is beyond it: no latency bounds it, but a throughput does.
+// With slow times, a load just below capacity exceeds it: no latency has an upper bound, but throughput does.
 TEST(Bands, BeyondCapacityThereIsNoUpperBound) {
   std::string text = kStudy;
   text.replace(text.find("{closed_loop: {concurrency: 1}}"), 31, "{constant: {rate: 2 /s}}");

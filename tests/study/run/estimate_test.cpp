@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first guess against the simulation that replaces it, where its assumptions hold.
+// Compares the first estimate with the simulation that replaces it, where its assumptions hold.
 #include "study/run/estimate.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ TEST(MeanLengths, OfDistributionsAndTraces) {
   EXPECT_EQ(rows->output, 4);
 }
 
-// Little's law holds between the columns, and the batch is the clients.
+// The columns satisfy Little's law, and the batch contains all clients.
 TEST_F(Estimate, AClosedLoopKeepsAllItsClientsInTheBatch) {
   const auto m = estimate_point(scenario("closed_loop: {concurrency: 8}"));
   ASSERT_TRUE(m);
@@ -46,7 +46,7 @@ TEST_F(Estimate, AClosedLoopKeepsAllItsClientsInTheBatch) {
   EXPECT_EQ(m->output_tokens_per_s, 100 * m->requests_per_s);
 }
 
-// Without a queue and with equal lengths the guess differs from the simulation by what prefills of others delay.
+// Without a queue and with equal lengths, estimate and simulation differ only by the delay from other prefills.
 TEST_F(Estimate, IsNearTheSimulationBelowCapacity) {
   for (const std::string load : {"closed_loop: {concurrency: 8}", "poisson: {rate: 4 /s}"}) {
     const load::Scenario s = scenario(load);

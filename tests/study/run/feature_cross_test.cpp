@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random studies that cross every feature with every other, read and run as a user's file is. What cannot be is refused
-// with its place; what runs keeps the books, however it is stepped and on however many threads. The cases are few and
-// fixed; RC_PARAMS="seed=7 max_success=5000" draws others.
+// Random studies that combine every feature with every other, read and run like a user's file. Invalid studies are
+// refused with the place. Runs must have consistent results, whether by steps or leaps and on any number of threads.
+// The cases are few and fixed; RC_PARAMS="seed=7 max_success=5000" draws others.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -58,7 +58,7 @@ class Draw {
   std::string pick(std::initializer_list<const char*> values) { return values.begin()[random_() % values.size()]; }
   void add(const std::string& key, const std::string& value) { text_ += key + ": " + value + "\n"; }
 
-  // Members of a map, each with a chance of one in `n`.
+  // Returns members of a map, each with a probability of one in `n`.
   std::string some(std::uint64_t n,
                    std::initializer_list<std::pair<const char*, std::initializer_list<const char*>>> members) {
     std::string map;
@@ -174,14 +174,14 @@ void expect_figures(const PointResult& point) {
     }
   }
   sched::PointMetrics metrics = *point.metrics;
-  metrics.slo_values.clear();                          // infinite where requests failed
-  const std::string record = metrics_record(metrics);  // all fields; cells are blank where a figure is no number
+  metrics.slo_values.clear();                          // infinite if requests failed
+  const std::string record = metrics_record(metrics);  // covers all fields; cells are blank if a figure is not a number
   EXPECT_EQ(record.find("nan"), std::string::npos) << record;
   EXPECT_EQ(record.find("inf"), std::string::npos) << record;
   EXPECT_LE(metrics.kv_used_peak, 1 + 1e-9);
 }
 
-// Each request ends once, its stamps in order, and what is counted is what ended.
+// Each request ends once, with its times in order, and the counts match the requests that ended.
 void expect_books(const FinishedPoint& point, bool counts_all) {
   std::map<sched::Outcome, std::int64_t> ends;
   for (std::size_t i = 0; i < point.run.requests.size(); ++i) {
@@ -205,7 +205,7 @@ void expect_books(const FinishedPoint& point, bool counts_all) {
   EXPECT_EQ(m.requests_completed, ends[sched::Outcome::completed]);
   EXPECT_EQ(m.requests_rejected, ends[sched::Outcome::rejected]);
   EXPECT_EQ(m.requests_timed_out, ends[sched::Outcome::timed_out]);
-  // Engines may work on for clients that have given up, but not within the means. Replicas that leave a fleet may, too.
+  // Engines may work on for clients that gave up, but outside the means; only leaving replicas of a fleet count.
   if (!m.replica_s) {
     EXPECT_LE(m.kv_used_mean + m.kv_wasted_mean, 1 + 1e-9);
   }
@@ -258,7 +258,7 @@ class FeatureCross : public StudyFolder {
     write("bare.jsonl", bare);
   }
 
-  // False where the study was refused.
+  // Returns false if the study was refused.
   bool check(const std::string& yaml) const {
     try {
       const Study study = read(yaml);
@@ -287,8 +287,8 @@ RC_GTEST_FIXTURE_PROP(FeatureCross, EveryStudyIsRefusedOrKeepsTheBooks, ()) {
   if (HasFailure()) RC_FAIL(yaml);
 }
 
-// A decision ends the last request, while the engine works on for clients that have given up: with leaps and with steps
-// the measured time ends there, and not at the next event.
+// A decision ends the last request, while the engine works on for clients that have given up. With leaps and with
+// steps, the measured time must end there, and not at the next event.
 TEST_F(FeatureCross, TheMeasuredTimeEndsWithTheDecisionThatEndsTheRun) {
   EXPECT_TRUE(
       check("engine: vllm-0.6\nmodel: llama-2-7b\nhardware: {accelerator: h100-sxm, count: 4}\n"
@@ -300,7 +300,7 @@ TEST_F(FeatureCross, TheMeasuredTimeEndsWithTheDecisionThatEndsTheRun) {
             "limits: {timeout: 50 ms, cancel_on_timeout: false, retries: 1}\nreplications: 2\nseed: 247\n"));
 }
 
-// Were most studies refused, the property above would say little.
+// If most studies were refused, the property above would prove little.
 TEST_F(FeatureCross, MostStudiesRun) {
   int ran = 0;
   for (std::uint64_t seed = 0; seed < 40; ++seed) ran += check(Draw(seed).study()) ? 1 : 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run says of a point beside its figures: whether it keeps the SLO, and what it rests on.
+// The notes on a point besides its figures: whether it meets the SLO, and what the figures are based on.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -21,7 +21,7 @@ using ::testing::Not;
 
 class PointNotesTest : public StudyFolder {};
 
-// Requests of 5 tokens of 10 ms, two at a time without waiting: 50 ms each.
+// Requests of 5 tokens of 10 ms run two at a time without waiting: 50 ms each.
 TEST_F(PointNotesTest, EveryBoundThatIsMissedIsNamed) {
   const Study study =
       read(std::string(kTinyStudy) + "slo: {p90_latency: 40 ms, mean_tpot: 20 ms, min_output_tokens_per_s: 1000}\n");
@@ -40,7 +40,7 @@ TEST_F(PointNotesTest, AKeptSloIsSaidAndNoneIsNot) {
   EXPECT_THAT(points_table("", {}, run_study(none, {}).points), Not(HasSubstr("SLO")));
 }
 
-// The first of two requests fits, the second is four tokens too long.
+// The first of two requests fits; the second is four tokens too long.
 TEST_F(PointNotesTest, RefusalsAreCountedByTheirCode) {
   const Study study = read(
       "model: demo-llama-40m\ndtype: bf16\nhardware: {accelerator: l40s, count: 1}\nengine: vllm-0.12\n"
@@ -50,8 +50,8 @@ TEST_F(PointNotesTest, RefusalsAreCountedByTheirCode) {
               AllOf(HasSubstr("1 rejected (max_total_tokens): a"), HasSubstr("raise scheduler.max_total")));
 }
 
-// 8 users send at once and prefill one after the other or together; after that each prompt comes when another request
-// has ended. The parts make up the whole: 80 requests, 8 of them in the first wave.
+// 8 users send at once and prefill one after the other or together; after that, each prompt arrives when another
+// request has ended. The parts must add up to the whole: 80 requests, 8 of them in the first wave.
 TEST_F(PointNotesTest, TheFirstWaveOfAClosedLoopIsToldApart) {
   const char* const text =
       "model: qwen3-32b\ndtype: bf16\nhardware: {accelerator: h100-sxm, count: 2}\nengine: vllm-0.12\ndeployment: {tp: "
@@ -68,7 +68,7 @@ TEST_F(PointNotesTest, TheFirstWaveOfAClosedLoopIsToldApart) {
   EXPECT_FALSE(open.points.at(0).metrics->ttft_steady_mean.has_value());
 }
 
-// Prompts of 8192 tokens enter steps of 8192 whole: with anything else running there is no room for one.
+// Steps of 8192 tokens admit prompts of 8192 tokens only as a whole: if anything else runs, there is no room for one.
 TEST_F(PointNotesTest, APromptAsLongAsAStepIsExplainedWithTheKey) {
   const auto starved = [&](const char* scheduler, int input = 8192) {
     const Study study = read(
@@ -95,7 +95,7 @@ TEST(MissedSlo, NothingMeasuredKeepsNothing) {
   EXPECT_EQ(missed_slo(slo, {}, false), "p95 ttft of at most 1 s (nothing was measured)");
 }
 
-// A figure without bound is no figure: what made it so is said.
+// An infinite figure is not shown as a number; the message states its cause.
 TEST(MissedSlo, WhatIsBeyondMeasureSaysWhy) {
   sched::Slo slo;
   slo.bounds.push_back({sched::Slo::Metric::ttft, 0.99, 2});
@@ -106,7 +106,7 @@ TEST(MissedSlo, WhatIsBeyondMeasureSaysWhy) {
   EXPECT_EQ(missed_slo(slo, metrics, true), "p99 ttft of at most 2 s (the queue grows without end)");
 }
 
-// Requests of 5 tokens of 10 ms: 50 ms each.
+// Requests of 5 tokens of 10 ms take 50 ms each.
 TEST_F(PointNotesTest, AColumnSaysWhetherTheSloIsMet) {
   const std::vector<std::string> columns = point_columns({});
   const auto column = static_cast<std::size_t>(std::find(columns.begin(), columns.end(), "slo_met") - columns.begin());
@@ -118,7 +118,7 @@ TEST_F(PointNotesTest, AColumnSaysWhetherTheSloIsMet) {
   EXPECT_EQ(met(""), "") << "without an SLO there is no answer";
 }
 
-// A p4d has eight GPUs, and a replica of tp 2 takes two.
+// A p4d has eight GPUs, and a replica at TP 2 uses two.
 TEST_F(PointNotesTest, GpusWithoutReplicasAreSaid) {
   const auto idle = [&](const Overrides& overrides) {
     return unused_gpus(run_study(read(kSmallStudy, overrides), {}).points.at(0));
@@ -132,8 +132,8 @@ TEST_F(PointNotesTest, GpusWithoutReplicasAreSaid) {
   EXPECT_THAT(points_table("", {}, run_study(read(kSmallStudy), {}).points), HasSubstr("idle GPUs"));
 }
 
-// The profile was fitted on 8 to 128 users; an open loop far beyond capacity fills batches of hundreds, and one of a
-// request now and then has one sequence at a time.
+// The profile was fitted on 8 to 128 users. An open loop far beyond capacity fills batches of hundreds, and one with
+// rare requests has one sequence at a time.
 TEST_F(PointNotesTest, LargeBatchesOfAnOpenLoopAreBeyondTheFit) {
   const auto reason = [&](const char* rate) {
     const Study study = read(
@@ -142,7 +142,7 @@ TEST_F(PointNotesTest, LargeBatchesOfAnOpenLoopAreBeyondTheFit) {
         rate + "}}, lengths: {input: 1024, output: 128}, requests: 500}\n");
     return run_study(study, {}).points.at(0).extrapolates;
   };
-  EXPECT_EQ(reason("6 /s"), "");  // some 2.5 s each: 15 at a time
+  EXPECT_EQ(reason("6 /s"), "");  // about 2.5 s each, so 15 at a time
   EXPECT_THAT(reason("0.1 /s"), HasSubstr("a mean batch of less than 8 sequences"));
   EXPECT_THAT(reason("200 /s"), HasSubstr("a mean batch of more than 128 sequences"));
 }

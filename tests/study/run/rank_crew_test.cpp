@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A leader and its followers, here as threads of one process.
+// A leader and its followers, which are threads of one process here.
 #include "study/run/rank_crew.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ std::jthread follower(const RankCrew& crew, const std::string& greeting, std::at
   });
 }
 
-// A peer that knows the token and takes one task; what it does then is the test's.
+// Connects a peer that knows the token and takes one task; the test decides what it does then.
 net::Link taker(const RankCrew& crew, const std::string& task) {
   net::Link link = net::reach(crew.meeting());
   EXPECT_TRUE(link.send(crew.meeting().token + " 7 0 elsewhere"));
@@ -55,7 +55,7 @@ TEST(RankCrew, FollowersAnswer) {
     std::vector<std::jthread> followers;
     {
       RankCrew crew(kHere);
-      crew.open(0, "same", {});  // no place here: every task must travel
+      crew.open(0, "same", {});  // no place in this process, so every task must be sent
       followers.push_back(follower(crew, "same", &done));
       followers.push_back(follower(crew, "same", &done));
       std::vector<std::jthread> askers;
@@ -81,7 +81,7 @@ TEST(RankCrew, AloneItWorksByItself) {
   EXPECT_EQ(crew.answered(), 0U);
 }
 
-// A leader that has nothing to hand out, because it prints a help text, say, tells the followers that all is well.
+// A leader without tasks, for example one that prints a help text, tells the followers that all is well.
 TEST(RankCrew, TheEndIsToldThoughItNeverOpened) {
   std::atomic<int> done{0};
   std::jthread waiting;
@@ -93,7 +93,7 @@ TEST(RankCrew, TheEndIsToldThoughItNeverOpened) {
   EXPECT_EQ(done, 1);
 }
 
-// Without its last word the leader has failed or died, and its followers must not end as if all were well.
+// If the leader does not say goodbye, it has failed or died, and its followers must not end with success.
 TEST(RankCrew, AnEndByAFailureIsSeenAsOne) {
   for (const bool opened : {false, true}) {
     std::atomic<int> done{0};
@@ -111,10 +111,10 @@ TEST(RankCrew, AnEndByAFailureIsSeenAsOne) {
 
 class LossTest : public ::testing::Test {
  protected:
-  // Runs a task that a peer takes, which then does as it is told, and that another follower answers.
+  // Runs a task that a peer takes; the peer then misbehaves as specified, and another follower answers.
   void lose(const std::function<void(net::Link& link)>& misbehave, RankCrew::Loss loss) {
-    std::jthread other;  // ends with the crew, which ends first
-    Pulse pulse;         // long enough for a busy machine, where nothing waits for its end
+    std::jthread other;  // ends when the crew ends, which is before
+    Pulse pulse;         // long enough for a busy machine; nothing waits for it to end
     if (loss == RankCrew::Loss::silent) pulse.silence = std::chrono::milliseconds(250);
     RankCrew crew(kHere, pulse);
     crew.open(0, "same", {});
@@ -141,7 +141,7 @@ TEST_F(LossTest, AFollowerThatIsStopped) {
   lose([](net::Link&) {}, RankCrew::Loss::silent);
 }
 
-// As one that is stopped in the middle of a message: its length is there, the rest is not.
+// As if stopped in the middle of a message: the length has arrived, the rest has not.
 TEST_F(LossTest, AFollowerThatIsStoppedInTheMiddleOfAnAnswer) {
   lose(
       [](net::Link& link) {
@@ -208,7 +208,7 @@ TEST(RankCrew, AFollowerSaysThatItIsAlive) {
 }
 
 TEST(RankCrew, WhatAFollowerCannotDoIsDoneHere) {
-  std::jthread unable;  // ends with the crew, which ends first
+  std::jthread unable;  // ends when the crew ends, which is before
   RankCrew crew(kHere);
   crew.open(0, "same", {});
   unable = std::jthread([leader = RankLeader(crew.meeting(), RankName::own(1))]() mutable {
@@ -218,7 +218,7 @@ TEST(RankCrew, WhatAFollowerCannotDoIsDoneHere) {
   EXPECT_EQ(crew.run("1", kNever, here), "here");
 }
 
-// Of another study, or without the token: not let in, and told of once.
+// A follower with another study or without the token is not admitted, and is reported once.
 TEST(RankCrew, StrangersStayOutside) {
   RankCrew crew(kHere);
   std::atomic<int> strangers{0};
@@ -231,7 +231,7 @@ TEST(RankCrew, StrangersStayOutside) {
   EXPECT_EQ(strangers, 1);
 }
 
-// Each would hold up a door that listens to one connection at a time.
+// Each would block a leader that listens to one connection at a time.
 TEST(RankCrew, StrangersThatSayNothingKeepNoFollowerOut) {
   std::atomic<int> done{0};
   std::jthread late;
@@ -249,7 +249,7 @@ TEST(RankCrew, StrangersThatSayNothingKeepNoFollowerOut) {
 
 TEST(RankCrew, GivingUpEndsTheWait) {
   RankCrew crew(kHere);
-  crew.open(0, "same", {});  // no place will ever be free
+  crew.open(0, "same", {});  // no place will ever become free
   int asked = 0;
   EXPECT_EQ(crew.run(
                 "1", [&] { return ++asked > 2; }, here),

@@ -21,15 +21,15 @@ class ResolveTest : public StudyFolder {
 };
 
 TEST_F(ResolveTest, CostCountsWholeInstances) {
-  // 9 replicas of TP 2: four fit the eight GPUs of an instance, so three instances at 37.688 USD/h (SageMaker,
-  // 2025-04).
+  // 9 replicas of TP 2: four fit on the eight GPUs of an instance, so three instances at 37.688 USD/h are needed
+  // (SageMaker, 2025-04).
   const ResolvedPoint point = resolve({{"deployment.tp", "2"}, {"deployment.replicas", "9"}});
   EXPECT_EQ(point.result.instances, 3);
   EXPECT_DOUBLE_EQ(*point.result.usd_per_hour, 3 * 37.688);
 }
 
 TEST_F(ResolveTest, OnDemandPricesDependOnTheDate) {
-  // p4d.24xlarge: 32.77 USD/h in 2025-04, 21.96 in 2026-07.
+  // p4d.24xlarge costs 32.77 USD/h in 2025-04, 21.96 in 2026-07.
   EXPECT_NEAR(*resolve({{"hardware", "p4d.24xlarge"}, {"price_date", "2025-04"}}).result.usd_per_hour, 32.77, 0.01);
   EXPECT_NEAR(*resolve({{"hardware", "p4d.24xlarge"}}).result.usd_per_hour, 21.96, 0.01);
 }
@@ -83,8 +83,8 @@ TEST_F(ResolveTest, UncalibratedFiguresAreFlagged) {
   EXPECT_FALSE(point.result.usd_per_hour.has_value());
 }
 
-// vLLM's profile was fitted on Qwen3 32B in bf16 on H100 alone, TP 2 to 8, 8 to 128 users, prompts of 1024 to 4096
-// tokens and answers of 128 to 1024 (validation/published/serving-h100.csv).
+// vLLM's profile was fitted only on Qwen3 32B in bf16 on H100 (validation/published/serving-h100.csv): TP 2 to 8, 8 to
+// 128 users, prompts of 1024 to 4096 tokens, and answers of 128 to 1024.
 constexpr const char* kFitted =
     "model: qwen3-32b\ndtype: bf16\nhardware: {accelerator: h100-sxm, count: 8}\nengine: vllm-0.12\ndeployment: {tp: "
     "2}\n"
@@ -95,7 +95,7 @@ TEST_F(ResolveTest, WhatWasFittedIsCalibratedAndAllElseSaysWhyNot) {
     return resolve_point(read(kFitted, overrides), 0).result.extrapolates;
   };
   EXPECT_EQ(reason({}), "");
-  EXPECT_EQ(reason({{"dtype", "fp16"}}), "");  // the same bytes and rates
+  EXPECT_EQ(reason({{"dtype", "fp16"}}), "");  // it has the same bytes and rates
   EXPECT_EQ(reason({{"engine", "vllm"}}), "");
   const std::vector<std::pair<Overrides, std::string>> cases = {
       {{{"model", "llama-3.1-8b"}}, "8.03 G parameters (fitted: 32.76 G)"},
@@ -122,8 +122,8 @@ TEST_F(ResolveTest, BandsAreWiderBeyondTheFit) {
   EXPECT_GT(outside.decode_high, inside.decode_high);
 }
 
-// The rule of the profile holds for equal requests of a closed loop under the engine's own policy, unless the study
-// says otherwise; for nothing else.
+// The profile's drift applies to equal requests of a closed loop under the engine's own policy, unless the study states
+// another; it applies to nothing else.
 TEST_F(ResolveTest, EqualRequestsOfAClosedLoopDriftAsTheEngineWasFitted) {
   const auto drift = [&](const Overrides& overrides) {
     return resolve_point(read(kFitted, overrides), 0).scenario->drift.cv;
@@ -152,7 +152,7 @@ TEST_F(ResolveTest, TheResolvedStudyStatesTheDrift) {
   EXPECT_FALSE(states(kFitted, {{"engine", "ideal"}}));
 }
 
-// TP 2, 32 users, 1024 + 1024: 237 ms were measured. Without a drift all requests prefill together again and again.
+// TP 2, 32 users, 1024 + 1024: 237 ms were measured. Without drift, all requests would always prefill together.
 TEST_F(ResolveTest, APlainClosedLoopHasTheFirstTokensOfTheFit) {
   const auto ttft = [&](const Overrides& overrides) {
     return *sim::simulate(*resolve_point(read(kFitted, overrides), 0).scenario).metrics.ttft.mean;
@@ -167,8 +167,8 @@ TEST_F(ResolveTest, AConstantEngineNeedsNeitherModelNorHardware) {
   EXPECT_TRUE(point.result.extrapolates.empty());
 }
 
-// The arithmetic of the JumpStart post: Llama 2 7B in fp16 on A10G (24 GB, 70 TFLOP/s, 600 GB/s) holds four sequences
-// of 4096 tokens, its critical batch is 116, and naive attention does 62 operations a byte.
+// The arithmetic of the JumpStart post for Llama 2 7B in fp16 on an A10G (24 GB, 70 TFLOP/s, 600 GB/s). It holds four
+// sequences of 4096 tokens, its critical batch is 116, and naive attention has 62 operations per byte.
 TEST_F(ResolveTest, MemoryRepeatsTheJumpStartPost) {
   const MemoryTable table =
       memory_table(read(kSmallStudy, {{"hardware", "ml.g5.2xlarge"}, {"scheduler.max_total", "4096"}}));
@@ -185,7 +185,7 @@ TEST_F(ResolveTest, MemoryHasARowForEachDeployment) {
   EXPECT_EQ(table.rows.size(), 2U);
 }
 
-// 71 attention heads do not divide by 2: of such a deployment only what does not depend on the degree is known.
+// 71 attention heads cannot be divided by 2: only what does not depend on the degree is known for such a deployment.
 TEST_F(ResolveTest, MemoryOfADegreeThatCannotExistIsBlankWithItsReason) {
   const MemoryTable table =
       memory_table(read(std::string(kSmallStudy) + "sweep: {deployment.tp: [1, 2]}\n", {{"model", "falcon-7b"}}));

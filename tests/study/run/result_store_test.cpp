@@ -55,7 +55,7 @@ TEST_F(ResultStoreTest, FindsWhatWasPut) {
   EXPECT_EQ(store.find(digest_of("b")), "new");
 }
 
-// The child leaves without a destructor, as a killed process does.
+// The child exits without running destructors, like a killed process.
 TEST_F(ResultStoreTest, AKilledProcessLosesNothingThatWasCommitted) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -122,7 +122,7 @@ TEST_F(ResultStoreTest, AFolderThatIsNotThereIsSaid) {
 }
 
 TEST(Digests, ChangeWithWhatTheyAreOf) {
-  // RFC 4122 names SHA-1; the value pins byte order and namespace: a change would forget every stored result.
+  // RFC 4122 names SHA-1. The value fixes byte order and namespace: a change would lose every stored result.
   EXPECT_EQ(hex(digest_of("")), "e129f27c51035c5c844bcdf0a15e160d");
   EXPECT_NE(digest_of("a"), digest_of("b"));
   EXPECT_EQ(program_digest(), program_digest());
@@ -145,8 +145,8 @@ TEST_F(FolderDigestTest, SeesContentsAndNames) {
   EXPECT_NE(digest_of_folder(file("in")), before);
 }
 
-// A file that may grow no further stands for a full disk: SQLite then ends the transaction, and a later call would fail
-// for that alone ("SQL logic error").
+// A file that must not grow simulates a full disk. SQLite then ends the transaction, and a later call fails only
+// because of that ("SQL logic error").
 TEST_F(ResultStoreTest, TheFirstFailureIsTold) {
   const std::string text(200'000, 'x');
   const auto key = [](std::uint8_t i) {

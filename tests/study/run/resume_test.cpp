@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sweep that was interrupted continues from results.sqlite, and nothing stale is taken from there.
+// An interrupted sweep continues from results.sqlite, and no stale result is reused.
 #include <gmock/gmock.h>
 
 #include "study/output/outputs.h"
@@ -15,7 +15,7 @@ class ResumeTest : public StudyFolder {
     std::size_t simulated = 0, recalled = 0;
     std::string csv, extrapolates, fleet;
   };
-  // Stops after `most` points that are simulated; 0: goes on to the end.
+  // Stops after `most` simulated points; 0 runs to the end.
   Account run(const Study& study, std::size_t most = 0, bool requests = false, bool stepwise = false) const {
     Outputs outputs(study, {.folder = file("out"),
                             .requests = requests,
@@ -57,12 +57,12 @@ TEST_F(ResumeTest, ContinuesWhereItStopped) {
 TEST_F(ResumeTest, AFinishedSweepIsNotRunAgain) {
   const Study study = read(std::string(kSmallStudy) + "sweep: {deployment.tp: [1, 3]}\n");
   const Account first = run(study), second = run(study);
-  EXPECT_EQ(second.recalled, 1U);  // the other point cannot exist, which needs no store
+  EXPECT_EQ(second.recalled, 1U);  // the other point cannot run, so it is not stored
   EXPECT_EQ(first.csv, second.csv);
   EXPECT_THAT(first.csv, ::testing::HasSubstr("llama-2-7b"));
 }
 
-// What only the run knows is kept with it: that the accelerator's kernels were not measured in the study's type.
+// A fact that only the run knows is stored too: the accelerator's kernels were not measured in the study's type.
 TEST_F(ResumeTest, RemembersWhatLayBeyondTheMeasurements) {
   const Study study = read(
       "model: llama-2-7b\nhardware: {accelerator: h100-sxm, count: 1}\nengine: ideal\ndtype: int8\n"
@@ -73,7 +73,7 @@ TEST_F(ResumeTest, RemembersWhatLayBeyondTheMeasurements) {
   EXPECT_EQ(second.extrapolates, first.extrapolates);
 }
 
-// The table over time and the pictures of the page need the fleet's changes, which are not among the metrics.
+// The table over time and the pictures of the page need the fleet's changes, which are not part of the metrics.
 TEST_F(ResumeTest, RemembersTheFleetOverTime) {
   const Study study =
       read(std::string(kSmallStudy),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// When ranks allocate memory. Allocating or freeing may wait for every GPU that the current one can access, and a GPU
-// may wait in a collective for a rank that has not enqueued its part yet. So ranks must never allocate between the
-// collectives of one forward.
+// Checks when ranks allocate memory. Allocating or freeing may wait for every GPU that the current one can access. Such
+// a GPU may wait in a collective for a rank that has not enqueued its part yet. So ranks must never allocate between
+// the collectives of one forward.
 #include <cuda_runtime.h>
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace plimsoll::exec {
 namespace {
 
-// Rank 0 of two, whose sums are its own part alone. It records how often memory had been allocated when all ranks met.
+// Rank 0 of two, whose sums are only its own part. Records how often memory had been allocated at each meeting.
 class WatchedGroup final : public cuda::CudaCommunicator {
  public:
   [[nodiscard]] int rank() const override { return 0; }
@@ -77,7 +77,7 @@ TEST(CollectiveMemory, is_taken_only_before_all_ranks_meet) {
   runner.start(input);
   runner.finish(tokens, logits);
   const int prefill = group.collectives;
-  EXPECT_EQ(prefill, 2 * config.architecture.shape.layers + 2);  // two a layer, embedding and samples
+  EXPECT_EQ(prefill, 2 * config.architecture.shape.layers + 2);  // two per layer, embedding and samples
   for (std::int64_t step = 0; step < 4; ++step) {                // op by op, captured, replayed twice
     ForwardInput decode;
     DecodeRow row;

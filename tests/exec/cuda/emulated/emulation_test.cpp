@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The emulation must be strict: each test breaks a rule of CUDA and expects an error, or checks an instruction against
+// The emulation must be strict: each test breaks a rule of CUDA and expects an error, or compares an instruction with
 // its effect on whole matrices.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 
 using cuda_emulation::run_grid;
 
-// a [16, 16], b [16, 8] and d [16, 8], loaded and stored through shared memory as kernels do.
+// a [16, 16], b [16, 8] and d [16, 8] are loaded and stored through shared memory, as kernels do.
 TEST(Emulation, a_product_of_fragments_is_the_product_of_matrices) {
   std::vector<Bf16> a(256), b_transposed(128);
   for (std::size_t i = 0; i < a.size(); ++i) a[i] = {bf16_bits(static_cast<float>(i % 13) - 6)};
@@ -32,7 +32,7 @@ TEST(Emulation, a_product_of_fragments_is_the_product_of_matrices) {
     const unsigned lane = threadIdx.x;
     std::uint32_t fa[4], fb[4];
     ldmatrix_x4(fa, shared + lane % 16 * 16 + lane / 16 * 8);
-    // Rows of b transposed are columns of b: matrices (columns 0-7) x (k 0-7, k 8-15), twice.
+    // Rows of the transposed b are columns of b: matrices (columns 0-7) x (k 0-7, k 8-15), twice.
     ldmatrix_x4(fb, shared + 256 + lane % 8 * 16 + lane / 8 % 2 * 8);
     float sum[4] = {};
     mma_bf16(sum, fa, fb[0], fb[1]);
@@ -121,7 +121,7 @@ TEST(Emulation, streams_do_nothing_until_they_are_waited_for) {
   *from.as<int>() = 1;
   check(cudaMemcpyAsync(device.get(), from.get(), 4, cudaMemcpyHostToDevice, stream.get()), "a test");
   check(cudaEventRecord(event.get(), stream.get()), "a test");
-  *from.as<int>() = 2;  // too early: the copy has not been made
+  *from.as<int>() = 2;  // too early: the copy has not happened yet
   check(cudaStreamWaitEvent(other.get(), event.get(), 0), "a test");
   check(cudaMemcpyAsync(to.get(), device.get(), 4, cudaMemcpyDeviceToHost, other.get()), "a test");
   check(cudaStreamSynchronize(other.get()), "a test");

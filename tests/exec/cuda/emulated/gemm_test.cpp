@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the way to compute a product is chosen and stored. The emulated library (emulation/blas.cpp) proposes two ways,
-// and the second supports no other shape.
+// How the way to compute a product is chosen and stored. The emulated library (emulation/blas.cpp) proposes two ways;
+// the second supports only the shape for which it was proposed.
 #include "exec/cuda/gemm.h"
 
 #include <cuda_runtime.h>
@@ -19,7 +19,7 @@ class GemmTest : public testing::Test {
   void SetUp() override { std::filesystem::remove(file); }
   void TearDown() override { std::filesystem::remove(file); }
 
-  // x of ones, W of twos: every element of y is 2 k.
+  // x consists of ones, W of twos, so every element of y is 2 k.
   static float product(Gemm& gemm, std::int64_t m, bool may_measure = true) {
     constexpr std::int64_t kN = 16, kK = 8;
     const StreamOwner stream = make_stream();
@@ -46,7 +46,7 @@ TEST_F(GemmTest, measures_a_bucket_once_and_keeps_it) {
     gemm.reserve(1 << 16);
     EXPECT_EQ(product(gemm, 12), 16);
     EXPECT_EQ(product(gemm, 12), 16);
-    EXPECT_EQ(product(gemm, 15), 16);  // of the same bucket
+    EXPECT_EQ(product(gemm, 15), 16);  // in the same bucket
   }
   EXPECT_EQ(load_choices(file).size(), 1U);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tensor-parallel group on GPUs over several processes: ids, joining and collectives by the emulation's NCCL,
-// forwards by the group's own messages.
+// A tensor-parallel group on GPUs over several processes: the emulation's NCCL provides ids, joining and collectives,
+// the group's own messages carry forwards.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// f32 rounds to 6e-8; two ranks' sums of a few hundred terms and a dozen ops add up to some 1e-6 of the norm.
+// f32 rounds to 6e-8; the two ranks' sums of a few hundred terms and a dozen ops add up to about 1e-6 of the norm.
 constexpr double kF32 = 1e-5;
 
 EngineOrder order_of(std::int32_t tp) {
@@ -39,7 +39,7 @@ OpenModel open_tiny(const EngineOrder& order) {
   return {architecture, random_weights(architecture, order.seed), "a test"};
 }
 
-// Every process uses the GPUs chosen for it; here these are the same.
+// Every process uses the GPUs that are assigned to it; here all have the same ones.
 class EmulatedGroup : public testing::Test {
  protected:
   void SetUp() override {
@@ -77,7 +77,7 @@ TEST_F(EmulatedGroup, computes_what_one_process_does) {
       }
       EXPECT_LT(std::sqrt(difference / norm), kF32) << "prompt " << p;
     }
-    EXPECT_EQ(got.decode(6), expected.decode(6)) << "graphs " << graphs;  // from the second step on replayed
+    EXPECT_EQ(got.decode(6), expected.decode(6)) << "graphs " << graphs;  // replayed from the second step on
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of the CUDA backend that run on the host, or on both sides.
+// Tests the parts of the CUDA backend that run on the host, or on host and device.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
@@ -26,9 +26,9 @@ namespace {
 
 TEST(Bf16, rounds_to_nearest_with_ties_to_even) {
   EXPECT_EQ(bf16_bits(1.0F), 0x3f80);
-  EXPECT_EQ(bf16_bits(1.0F + 0x1p-8F), 0x3f80);  // halfway between 1 and 1 + 2^-7: the even one is 1
+  EXPECT_EQ(bf16_bits(1.0F + 0x1p-8F), 0x3f80);  // halfway between 1 and 1 + 2^-7: rounds to 1, which is even
   EXPECT_EQ(bf16_bits(1.0F + 0x1p-8F + 0x1p-20F), 0x3f81);
-  EXPECT_EQ(bf16_bits(1.0F + 3 * 0x1p-8F), 0x3f82);  // halfway: the even one is 1 + 2^-6
+  EXPECT_EQ(bf16_bits(1.0F + 3 * 0x1p-8F), 0x3f82);  // halfway: rounds to 1 + 2^-6, which is even
   EXPECT_EQ(bf16_bits(-2.0F), 0xc000);
   EXPECT_EQ(bf16_bits(std::numeric_limits<float>::infinity()), 0x7f80);
   EXPECT_EQ(bf16_bits(std::numeric_limits<float>::max()), 0x7f80);
@@ -59,7 +59,7 @@ TEST(SampleOrder, infinities_and_nans_have_a_place) {
   EXPECT_GT(ordered(infinity, 9), ordered(3e38F, 0));
   EXPECT_GT(ordered(-3e38F, 9), ordered(-infinity, 0));
   EXPECT_GT(ordered(-infinity, 9), ordered(std::nanf(""), 0));
-  EXPECT_GT(ordered(std::nanf(""), 9), 0U);  // still better than no token at all
+  EXPECT_GT(ordered(std::nanf(""), 9), 0U);  // still better than no token
   EXPECT_EQ(ordered(-0.0F, 3), ordered(0.0F, 3));
 }
 
@@ -80,7 +80,7 @@ TEST(DecodeKeys, charged_keys_are_loaded_and_not_seen) {
   EXPECT_EQ(padded.seen, 10);
   EXPECT_EQ(padded.last, 64);
   EXPECT_EQ(windowed.last - windowed.first, 30);  // a window is never exceeded
-  EXPECT_EQ(nothing.last, 0);                     // the sequence has no key to load in its place
+  EXPECT_EQ(nothing.last, 0);                     // the sequence has no key that could be loaded instead
 }
 
 RC_GTEST_PROP(SplitPlan, parts_cover_every_tile_once, ()) {
@@ -98,7 +98,7 @@ RC_GTEST_PROP(SplitPlan, parts_cover_every_tile_once, ()) {
   RC_ASSERT(covered == plan.tiles);
 }
 
-// Few sequences are cut into many parts, many sequences into none: two blocks for each of 132 multiprocessors.
+// Few sequences are divided into many parts, many sequences not at all: two blocks for each of 132 multiprocessors.
 TEST(DecodeMaxSplits, fills_the_gpu_and_no_more) {
   EXPECT_EQ(decode_max_splits(1, 32, 8, 132), 33);  // 264 / 8 tiles
   EXPECT_EQ(decode_max_splits(32, 32, 8, 132), 2);  // 264 / 256, rounded up

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// exec/cuda/blas.h on the CPU. It computes every product in two ways, which differ in the order of the sum, and
-// proposes a third that it refuses to run, as the real library may.
+// exec/cuda/blas.h on the CPU. It computes every product in one of two ways, which differ in the order of the sum. It
+// also proposes a third way and refuses to run it, as the real library may.
 #include "exec/cuda/blas.h"
 
 #include "exec/cuda/bf16.h"

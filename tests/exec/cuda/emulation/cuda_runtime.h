@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replaces CUDA's header when kernels run on the CPU: the part of the language and of the runtime that exec/cuda uses.
-// Streams delay their work until a call waits for it, so a result read too early or a buffer reused too early shows in
-// a test. So does the default stream (null), which other streams do not wait for.
+// Streams delay their work until a call waits for it, so tests detect results that are read too early and buffers that
+// are reused too early. The default stream (null), which other streams do not wait for, is delayed too.
 #pragma once
 
 #include <bit>
@@ -183,9 +183,9 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer);
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags);
 
 namespace plimsoll::exec::cuda_emulation {
-/// Appends work to a stream (or to the graph that it captures).
+/// Appends work to a stream, or to the graph that it captures.
 void enqueue(cudaStream_t stream, std::function<void()> work);
-/// The simulated hardware; 0 devices: no GPU.
+/// The simulated hardware. With 0 devices there is no GPU.
 struct Machine {
   int devices = 1;
   std::size_t memory = std::size_t{4} << 30;

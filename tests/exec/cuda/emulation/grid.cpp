@@ -32,7 +32,7 @@ constexpr std::size_t kStackBytes = 256 * 1024;
   std::abort();
 }
 
-// Threads wait until `generation` changes.
+// Threads wait for `generation` to change.
 struct Barrier {
   unsigned arrived = 0, generation = 0;
 };
@@ -44,7 +44,7 @@ struct Warp {
   Barrier barrier;
   Meeting meeting = Meeting::memory;
   unsigned lanes = 0, number = 0;
-  // Two mailboxes that alternate: a lane may post for the next collective while another still reads the current one.
+  // Two alternating mailboxes: a lane may post for the next collective while others still read the current one.
   std::byte mail[2][kWarp * kLaneStride];
 };
 
@@ -87,7 +87,7 @@ struct Block {
 thread_local Block* current = nullptr;
 thread_local std::vector<std::unique_ptr<char[]>> spare_stacks;
 
-// The address sanitizer must be told of every change of stacks.
+// The address sanitizer must be notified of every change of stacks.
 void leave(void** fake_stack, const void* stack, std::size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(fake_stack, stack, bytes);
@@ -103,7 +103,7 @@ void arrive(void* fake_stack, const void** old_stack, std::size_t* old_bytes) {
 #endif
 }
 
-// Unlike swapcontext(), the builtins make no system call. They must not both occur in one function.
+// Unlike swapcontext(), these builtins make no system call. Both must not occur in the same function.
 __attribute__((noipa)) void leap(void** to) { __builtin_longjmp(to, 1); }
 __attribute__((noipa)) void jump(void** from, void** to) {
   if (__builtin_setjmp(from) == 0) leap(to);

@@ -26,17 +26,17 @@ struct ThreadState {
 void run_grid(Index grid, Index block, std::size_t shared_bytes, const std::function<void()>& body);
 /// Chooses other orders of the threads from the next launch on; PLIMSOLL_EMULATION_SEED states the first (default 1).
 void set_seed(std::uint64_t of_schedules);
-/// Returns the dynamic shared memory of the block, which is filled with NaN at its start.
+/// Returns the dynamic shared memory of the block, which is initially filled with NaN.
 [[nodiscard]] void* dynamic_shared();
 
 void block_barrier();
 void warp_barrier();  // __syncwarp()
-/// Every lane of the warp passes `bytes`. Returns memory with lane i's bytes at [i * stride], valid until the lane's
-/// next collective. All lanes must pass the same number of bytes. Lanes meet here, but memory is not ordered.
+/// Every lane of the warp passes `bytes` bytes; all must pass the same number. Returns memory with lane i's bytes at [i
+/// * stride], valid until the lane's next collective. Lanes meet here, but memory is not ordered.
 constexpr std::size_t kLaneStride = 64;
 [[nodiscard]] const std::byte* exchange(const void* own, std::size_t bytes);
 
-/// cp.async: the copy takes place when the thread waits for its group.
+/// cp.async: the copy happens when the thread waits for its group.
 void copy_later(void* shared, const void* global, std::size_t bytes);
 void commit_copies();
 void wait_for_copies(unsigned groups_left);

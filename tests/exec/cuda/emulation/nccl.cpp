@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL in the emulation, and the emulated exec/cuda/dynamic_library.h, which finds it.
+// The emulation of NCCL, and of exec/cuda/dynamic_library.h, which finds it.
 #include <nccl.h>
 
 #include <condition_variable>
@@ -63,7 +63,7 @@ std::shared_ptr<Meeting> meeting_of(const ncclUniqueId& id, int size) {
   std::uint64_t number = 0;
   std::memcpy(&number, id.internal, sizeof number);
   const std::lock_guard lock(groups_mutex);
-  if (number == 0 || number > ids) return nullptr;  // no such id was made
+  if (number == 0 || number > ids) return nullptr;  // this id was never created
   std::shared_ptr<Meeting>& meeting = groups[number];
   if (!meeting) meeting = std::make_shared<Meeting>(size);
   return meeting;
@@ -89,8 +89,8 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   return ncclSuccess;
 }
 
-// A thread that joins for several ranks cannot wait for each in turn. Within a group call it counts them and waits at
-// the end.
+// A thread that joins for several ranks cannot wait for one after the other. Within a group call it only counts them,
+// and waits at the end of the call.
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id, int rank) {
   auto meeting = meeting_of(id, size);
   if (!meeting) return ncclInvalidUsage;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of NCCL that exec/cuda/ uses, for processes that are threads of one test. A collective is work on its
-// stream, in which ranks wait for each other. It ends without a result if the group is aborted.
+// stream, in which the ranks wait for each other. It ends without a result if the group is aborted.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,7 +19,7 @@ enum ncclRedOp_t { ncclSum };
 const char* ncclGetErrorString(ncclResult_t result);
 ncclResult_t ncclGetVersion(int* version);
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
-/// Outside a group call, returns when all ranks have joined; inside one, ncclGroupEnd does.
+/// Outside a group call, returns when all ranks have joined; inside one, ncclGroupEnd waits for them.
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id, int rank);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);

@@ -23,7 +23,7 @@ struct CUstream_st {
   std::atomic<std::uint64_t> executed{0};
   bool capturing = false;
   std::vector<Work> captured;
-  std::shared_ptr<CUstream_st> handle;  // until the stream is destroyed; events recorded in it live on, as on a device
+  std::shared_ptr<CUstream_st> handle;  // keeps the stream alive until it is destroyed; events may keep it longer
 };
 struct CUevent_st {
   std::shared_ptr<CUstream_st> stream;
@@ -48,8 +48,8 @@ thread_local int captures = 0;  // while a thread captures, calls that would syn
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// Runs the stream's work up to the given position. Two threads may request that concurrently, and wait for each other's
-// streams.
+// Runs the stream's work up to the given position. Two threads may request that at the same time, and wait for each
+// other's streams.
 void run_until(CUstream_st& stream, std::uint64_t place) {
   while (stream.executed < place) {
     const std::unique_lock running(stream.run_mutex, std::try_to_lock);
@@ -70,7 +70,7 @@ void run_until(CUstream_st& stream, std::uint64_t place) {
   }
 }
 
-// The stream of calls without one; the streams of our code do not wait for it. Not destroyed at exit.
+// The stream of calls that state none; the streams of our code do not wait for it. It is not destroyed at exit.
 CUstream_st& default_stream() {
   static auto* const stream = new CUstream_st;
   return *stream;
@@ -200,7 +200,7 @@ cudaError_t cudaFreeHost(void* pointer) { return release(pinned_allocations, poi
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   if (captures > 0) return cudaErrorStreamCaptureUnsupported;
   if (kind != cudaMemcpyHostToDevice || is_pinned(from)) return cudaErrorInvalidValue;  // not used, so not emulated
-  // The host may reuse its memory at once; the device has the data once the default stream gets there.
+  // The host may reuse its memory immediately; the device has the data only when the default stream reaches this copy.
   const auto* bytes_from = static_cast<const char*>(from);
   enqueue(&default_stream(), [to, staged = std::vector<char>(bytes_from, bytes_from + bytes)] {
     std::memcpy(to, staged.data(), staged.size());
@@ -272,7 +272,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  if (event->stream != nullptr) cudaEventSynchronize(event);  // recording it refers to the event
+  if (event->stream != nullptr) cudaEventSynchronize(event);  // recorded work still refers to it
   delete event;
   return cudaSuccess;
 }

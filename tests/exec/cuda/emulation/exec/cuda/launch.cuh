@@ -11,7 +11,7 @@ namespace plimsoll::exec::cuda {
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream,
             Arguments... arguments) {
-  // The limits that every GPU from sm_80 on supports: shared memory and the size of a grid.
+  // The limits that every GPU from sm_80 on supports: shared memory and grid size.
   if (shared_bytes > 99 * 1024 || grid.y > 65535 || grid.z > 65535) check(cudaErrorInvalidValue, "starting a kernel");
   cuda_emulation::enqueue(stream, [=] {
     cuda_emulation::run_grid({grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared_bytes,

@@ -78,7 +78,7 @@ inline void store_release_system(std::uint32_t* flag, std::uint32_t value) {
   __atomic_store_n(flag, value, __ATOMIC_RELEASE);
 }
 inline std::uint32_t load_acquire_system(const std::uint32_t* flag) {
-  std::this_thread::yield();  // polled in a loop while waiting for the thread of another rank
+  std::this_thread::yield();  // polled in a loop; lets the thread of the other rank run
   return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
 }
 
