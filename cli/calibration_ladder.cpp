@@ -184,7 +184,11 @@ LadderRuns run_ladder(const Ladder& given, const Parsed& parsed, const configs::
   set_model(ladder, facts, catalogue);
   if (facts.state.kv_blocks && facts.state.block_tokens) {
     out.block_tokens = static_cast<std::int64_t>(*facts.state.block_tokens);
-    out.pool_tokens = *facts.state.kv_blocks * *facts.state.block_tokens;
+    // Servers count blocks that no request can have.
+    const std::string& policy = catalogue.engine(out.like)->profile->scheduler_policy;
+    const auto unusable =
+        sched::policy_info(sched::policy_from_name(policy).value_or(sched::PolicyConfig{}.policy)).unusable_blocks;
+    out.pool_tokens = (*facts.state.kv_blocks - static_cast<double>(unusable)) * *facts.state.block_tokens;
   }
   const std::vector<Rung> rungs = rungs_of(parsed, facts);
   const study::Study study(configs::Document::from_text(study_text(ladder, parsed, out, rungs), "ladder"), "ladder", {},

@@ -189,7 +189,9 @@ void EndpointPoints::describe(const study::Study& study) {
   if (!state.kv_blocks || !state.block_tokens) return;
   const study::ResolvedPoint first = study::resolve_point(study, 0, study::ResolveFor::measurement);
   if (!first.scenario) return;
-  const double served = *state.kv_blocks * *state.block_tokens;
+  const auto unusable = sched::policy_info(study.point(0).policy.policy).unusable_blocks;
+  const double served =
+      (*state.kv_blocks - static_cast<double>(unusable * first.scenario->replicas)) * *state.block_tokens;
   const double modelled =
       static_cast<double>(first.scenario->kv.blocks) * first.scenario->kv.block_tokens * first.scenario->replicas;
   console_.note(
@@ -201,6 +203,11 @@ void EndpointPoints::check() const {
     const study::PointSpec spec = study_.point(i);
     const std::string why = endpoints::misfit(server_->facts(), study::longest_sent(spec.workload));
     if (!why.empty()) throw InputError(spec.places.workload, why);
+    const auto* const replay = std::get_if<load::TraceReplay>(&spec.workload.load);
+    const bool prioritised = !spec.workload.priorities.empty() || (replay && !replay->trace->priorities.empty());
+    if (prioritised && spec.policy.order == sched::Order::priority)
+      throw InputError(spec.places.workload,
+                       "priorities are not sent to a server: leave workload.priorities or scheduler.scheduling out");
     if (!spec.prompts.empty() && !server_->facts().features.token_ids)
       throw InputError("prompts: the file has token ids, and the server takes none; leave the key out");
     if (vocabulary_ == 0 && !spec.shape && server_->facts().features.token_ids)

@@ -317,6 +317,9 @@ int run_validate(const Arguments& arguments, Console& console) {
   const std::string study_file = text_option(*parsed, "study");
   if (!study_file.empty() && (jumpstart || leaves_out))
     throw InputError("--study: belongs to the points.csv of a run, without an option that leaves runs out");
+  for (const char* const option : {"model", "hardware", "engine"})
+    if (!study_file.empty() && parsed->values.count(option) > 0)
+      throw InputError(fmt::format("--{}: --study states it already", option));
   const validation::CompareSettings settings{
       .jobs = parsed->common.jobs, .control = &control, .set = parsed->common.set};
   std::vector<validation::Comparison> comparisons;

@@ -59,6 +59,7 @@ void SgLang::on_steps_done(const StepsDone& done, const View& view, Nanos) {
     if (drops_late_ && !last_extended_ && found != running_.end())
       gone_.push_back({static_cast<std::size_t>(found - running_.begin()), remaining_cap(id, view)});
   }
+  std::sort(gone_.begin(), gone_.end(), [](const Gone& a, const Gone& b) { return a.place < b.place; });
   for (const ReqId id : done.finished) remove_one(running_, id);
   const bool shrank = !done.finished.empty() || chunked_request_ != kNoRequest;
   const bool begins = was_empty_ && !running_.empty();
@@ -119,7 +120,9 @@ SgLang::Room SgLang::room(const View& view) const {
   double aside = 0;  // summed in batch order, as in the product, because the admission test depends on exact ties
   std::vector<Gone>::const_iterator gone = gone_.begin();
   for (std::size_t i = 0; i <= running_.size(); ++i) {
-    for (; gone != gone_.end() && gone->place <= i; ++gone) aside += static_cast<double>(gone->unused) * share;
+    // Places count departed rows too, so each one that is passed moves the next by one.
+    for (; gone != gone_.end() && gone->place <= i + static_cast<std::size_t>(gone - gone_.begin()); ++gone)
+      aside += static_cast<double>(gone->unused) * share;
     if (i < running_.size() && running_[i] != chunked_request_)
       aside += static_cast<double>(remaining_cap(running_[i], view)) * share;
   }
@@ -234,7 +237,7 @@ void SgLang::order_waiting(const View& view) {
 
 // If no request runs and the pool is empty, a head that cannot be admitted would block the queue for ever.
 void SgLang::refuse_head_that_never_fits(const View& view, Decision& out) {
-  if (waiting_.empty() || !running_.empty() || view.kv.free() < view.kv.total()) return;
+  if (waiting_.empty() || !running_.empty() || !gone_.empty() || view.kv.free() < view.kv.total()) return;
   out.rejects.push_back({waiting_.front(), 500, "kv_capacity"});
   waiting_.pop_front();
   full_ = false;

@@ -196,8 +196,8 @@ class Patience {
   /// Episodes in which requests were served after a time-out alone, each of them over by the end.
   [[nodiscard]] double recoveries() const { return recoveries_; }
 
-  /// The longest latency of an attempt, of a request of mean length, in a run that is kSpeaksFor times as long. The
-  /// waits of a queue below its capacity have an exponential tail.
+  /// The longest latency of a request of mean length, its earlier attempts included, in a run that is kSpeaksFor times
+  /// as long. The waits of a queue below its capacity have an exponential tail.
   [[nodiscard]] double longest_to_come() {
     if (latencies_.empty()) return 0;
     const auto at = [this](double q) {
@@ -293,10 +293,9 @@ class Judgement {
     return e_.shed > 0 ? kLengthSigmas / std::sqrt(std::max(1.0, episodes)) : 0;
   }
   [[nodiscard]] bool sheds_much() const { return e_.shed * (1 + shed_margin()) > (1 - kShareServed) * e_.requests; }
-  // The count of refusals is taken as a Poisson variable: two standard deviations above the limit leave little doubt.
-  [[nodiscard]] bool sheds_surely() const {
-    return e_.shed - 2 * std::sqrt(e_.shed) > (1 - kShareServed) * e_.requests;
-  }
+  // Losses come by episodes, whose number is a Poisson variable: two standard deviations above the limit leave little
+  // doubt.
+  [[nodiscard]] bool sheds_surely() const { return e_.shed * (1 - shed_margin()) > (1 - kShareServed) * e_.requests; }
 
   // Standard deviation of the work of n requests, in requests: chance in their arrivals and in their output lengths.
   [[nodiscard]] double wander(double n) const { return std::sqrt((e_.gap_scv + e_.output_scv()) * n); }
@@ -367,8 +366,10 @@ class Judgement {
   [[nodiscard]] bool waits_stay_short() const {
     if (is_at_rest()) return true;
     if (!shows_its_rate()) return false;
+    // The window in which growth is measured is this part of the load.
+    constexpr double kWindow = static_cast<double>(kInstants - kFrom) / static_cast<double>(kInstants);
     const double grown = e_.replay ? e_.backlog_end - service_s_ * e_.rate
-                                   : std::max(0.0, e_.growth) + kLengthSigmas * wander(e_.offered);
+                                   : (std::max(0.0, e_.growth) + kLengthSigmas * wander(e_.offered)) / kWindow;
     return e_.latency() + kSpeaksFor * std::max(0.0, quotient(grown, e_.rate)) < patience_.timeout_s();
   }
 

@@ -239,10 +239,15 @@ std::vector<Comparison> compare_with_study(const MeasuredTable& table, const stu
     throw InputError(rows.front().where, fmt::format("the file has {} points, the study {}: they are not of one run",
                                                      rows.size(), study.point_count()));
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::string_view kind = load::load_kind(study.point(i).workload.load);
+    const study::PointSpec spec = study.point(i);
+    const std::string_view kind = load::load_kind(spec.workload.load);
     if (!rows[i].load_kind.empty() && rows[i].load_kind != kind)
       throw InputError(rows[i].where, fmt::format("load_kind: found '{}', point {} of the study has '{}'",
                                                   rows[i].load_kind, i, kind));
+    const double value = load::load_value(spec.workload.load);
+    if (rows[i].load_value > 0 && std::abs(rows[i].load_value - value) > 1e-6 * value)
+      throw InputError(rows[i].where, fmt::format("load_value: found {:g}, point {} of the study has {:g}",
+                                                  rows[i].load_value, i, value));
   }
   std::vector<Comparison> out;
   study::RunSettings run;

@@ -59,11 +59,12 @@ std::string misfit_text(const PointSpec& spec, const model::MemoryPlan& plan) {
   const std::int64_t tokens = (1 + unusable_blocks(spec)) * sched::block_tokens(spec.policy);
   return fmt::format(
       "{} in {} does not fit on {} at tp {}{}: {} offers {:.1f} GB to weights of {:.1f} GB, activations of {:.1f} GB, "
-      "overhead of {:.1f} GB and one KV block; {:.2f} GB are missing",
+      "overhead of {:.1f} GB and {}; {:.2f} GB are missing",
       spec.shape->id, model::name(spec.weight_dtype), spec.hardware.accelerator->id, spec.deployment.tp,
       spec.deployment.pp > 1 ? fmt::format(", pp {}", spec.deployment.pp) : "",
       spec.hardware.this_machine ? "its share of this machine" : "a GPU", gigabytes(plan.budget),
       gigabytes(plan.weights), gigabytes(plan.activation), gigabytes(plan.overhead),
+      unusable_blocks(spec) > 0 ? fmt::format("{} KV blocks", 1 + unusable_blocks(spec)) : "one KV block",
       gigabytes(plan.kv_per_token * static_cast<double>(tokens) - plan.kv));
 }
 
