@@ -39,9 +39,9 @@ PointMetrics::Quantiles summarise(const LogHistogram& histogram) {
 
 double per_token(double latency, std::int32_t output) { return latency / std::max(output, 1); }
 
-/// Returns the output tokens per second that completed in each of `slices` equal parts of the window.
+/// Returns the output tokens per second that completed in each of `slices` equal parts of the window. Long parts of a
+/// run are nearly independent, which an interval of their means needs.
 template <class Records>
-// Slices and batches of a run are nearly independent if they are long, which an interval of their means needs.
 std::vector<double> throughput_slices(const Records& records, double start, double end, std::size_t slices) {
   std::vector<double> rates(slices, 0);
   const double width = (end - start) / static_cast<double>(slices);

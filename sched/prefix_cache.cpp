@@ -148,7 +148,6 @@ void PrefixCache::evict_head() {
   Run& r = runs_[at(run)];
   if (r.kind == Kind::hashed) {
     const std::uint64_t hash = r.hashes.front();
-    // The table knows the oldest copy only. If that goes, the next one takes its place.
     const std::int32_t first = by_hash_.find(hash);
     // The index names the first copy of a run. If that one goes, the next copy takes its place.
     if (first == run) {
@@ -293,14 +292,13 @@ Blk PrefixCache::release(ReqId id, Blk held, Tok computed, bool returns) {
   Holder* const h = holders_.find(id);
   const Blk published = h == nullptr ? 0 : static_cast<Blk>(h->published);
   Blk became_idle = held - published;
-  // The last, incomplete block has no content that can be found. Newer versions of vLLM use such blocks first.
-  // Blocks behind the complete ones have no content that can be found again.
+  // Blocks behind the complete ones have no content that can be found again. Newer versions of vLLM use such blocks
+  // first.
   const Blk partial = std::min(held - whole, became_idle);
   push_idle(partial, partial_first_);
   push_idle(became_idle - partial, false);
   if (h == nullptr) return became_idle;
-  // Tail first, as in vLLM: blocks that are freed later are evicted later.
-  // Last pieces first, so that the end of the prompt is evicted before its beginning.
+  // The tail first, as in vLLM: blocks freed first are evicted first, so the beginning of a prompt lives longest.
   for (auto piece = h->pieces.rbegin(); piece != h->pieces.rend(); ++piece) {
     parts_.clear();
     for_parts(*piece, [this](std::int32_t run) { parts_.push_back(run); });

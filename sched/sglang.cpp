@@ -258,7 +258,7 @@ void SgLang::retract(const View& view, Decision& out) {
   std::vector<ReqId> order;
   for (const ReqId id : running_)
     if (view.requests.decoding(id)) order.push_back(id);
-  // The sort puts the least output, then the longest prompt, at the back, where requests are taken from.
+  // Requests are taken from the back.
   std::stable_sort(order.begin(), order.end(), [&](ReqId a, ReqId b) {
     // Those with the fewest output tokens lose the least work, and among these those with the longest prompts free the
     // most.

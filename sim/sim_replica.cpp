@@ -242,7 +242,6 @@ void SimReplica::start_leap(const sched::Forward& forward) {
   // A piece ends where the cost stops to be smooth: at the end of a cell, where a row fills the sliding window, and at
   // a knot of the measured curve.
   piece_ = std::min(remaining_, series_.cell());
-  // A piece must not cross a point where the cost changes its form: the window kink, then the kinks of the curve.
   if (!padded) piece_ = std::min(piece_, std::max<std::int64_t>(replica_.requests().steps_to_window_kink(), 1));
   if (piece_ > 1) {
     const double kink = curve.steps_to_kink(load.context, load.context_windowed, growth, windowed_growth);

@@ -204,7 +204,6 @@ Fault CsvReader::parse_arrival(std::string_view text) {
   if (format_.time != TimeUnit::date) return parse_time(text, unit_, row_.record.arrival);
   DateTime date;
   if (Fault fault = parse_date_time(text, date)) return fault;
-  // Times with and without an offset cannot be ordered, so a file has one kind.
   if (!zoned_.has_value()) zoned_ = date.has_zone;
   // Without offsets, the times are in an unknown zone, and mixing the two would shift some rows by hours.
   if (*zoned_ != date.has_zone) {

@@ -79,7 +79,6 @@ Estimate estimate(std::span<const double> values, double confidence) {
   if (values.empty()) return out;
   const auto n = static_cast<double>(values.size());
   const auto infinite = std::count_if(values.begin(), values.end(), [](double v) { return !std::isfinite(v); });
-  // One run without an end makes the mean infinite; it is certain only if all of them are.
   // One infinite value makes the mean infinite. If all values are infinite they agree, so there is no spread.
   if (infinite > 0) return {kInfinity, static_cast<double>(infinite) < n ? kInfinity : 0, values.size()};
   for (const double value : values) out.mean += value / n;

@@ -151,7 +151,7 @@ Pool kv_pool(const PointSpec& spec) {
     pool.kv.blocks = *spec.policy.kv_blocks;
     return pool;
   }
-  // A stated number of blocks wins; otherwise the memory plan decides, and an engine without a model never runs out.
+  // An engine without a memory model never runs out.
   pool.kv.blocks = kAmpleBlocks;
   if (has_memory_model(spec)) {
     const model::MemoryPlan plan = point_memory(spec);

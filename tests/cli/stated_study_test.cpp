@@ -179,7 +179,7 @@ TEST_F(StatedStudyTest, AnOptionThatIsNotModelledIsAnswered) {
        {"--ep 8", "--dp=2", "--enable-lora", "--speculative-config x", "--enable-expert-parallel"})
     EXPECT_THAT(run("simulate" + kQuestion + "--rate 4 " + option).output, HasSubstr("not modelled; effect: "))
         << option;
-  EXPECT_THAT(run("simulate" + kQuestion + "--rate 4 --pp 2").output,
+  EXPECT_THAT(run("simulate" + kQuestion + "--rate 4 --zone 2").output,
               HasSubstr("Any key of a study: --set PATH=VALUE"));
 }
 
