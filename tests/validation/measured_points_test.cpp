@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "validation/measured_points.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <zlib.h>
 
@@ -225,7 +226,6 @@ TEST_F(MeasuredPoints, ImportsOfEveryLoadAreReported) {
   EXPECT_NE(reason("burst,20", "nobody/no-model").find("no-model"), std::string::npos);
 }
 
-// relative_error = predicted / measured - 1; the mean is over absolute values, the bias over signed ones.
 // A row states neither a script nor a trace, nor how many sequences may run: the study does.
 TEST_F(MeasuredPoints, RowsOfAStudyArePredictedAsItsPoints) {
   const auto catalogue = std::make_shared<configs::Catalogue>();
@@ -251,6 +251,24 @@ TEST_F(MeasuredPoints, RowsOfAStudyArePredictedAsItsPoints) {
   EXPECT_THROW((void)compare_with_study(read(head + other + other), study, {}), InputError);
 }
 
+// Rows of another sweep may have the same number of points: 10, 20 users beside 10, 40.
+TEST_F(MeasuredPoints, RowsAtAnotherLoadThanTheStudysAreRefused) {
+  const auto catalogue = std::make_shared<configs::Catalogue>();
+  const study::Study study(
+      configs::Document::from_text("{engine: {constant: {prefill: 0 s, decode: 10 ms}}, scheduler: {policy: vllm_v1},\n"
+                                   "workload: {load: {closed_loop: {concurrency: 1}}, lengths: {input: 4, output: 6},\n"
+                                   "requests: 10}, sweep: {workload.load.closed_loop.concurrency: [1, 2]}}",
+                                   "study"),
+      "study", {}, catalogue);
+  const std::string head =
+      "model,hardware,engine,input_tokens,output_tokens,load_kind,load_value,requests_completed,"
+      "output_tokens_per_s\n";
+  const auto row = [](int users) { return fmt::format(",,constant,4,6,closed_loop,{},10,100\n", users); };
+  EXPECT_EQ(compare_with_study(read(head + row(1) + row(2)), study, {}).size(), 2U);
+  EXPECT_THROW((void)compare_with_study(read(head + row(1) + row(4)), study, {}), InputError);
+}
+
+// relative_error = predicted / measured - 1; the mean is over absolute values, the bias over signed ones.
 TEST(ErrorSummaries, AreMeansOfAbsoluteAndSignedErrors) {
   std::vector<Comparison> all(4);
   all[0].measured = 100;
