@@ -101,9 +101,9 @@ const std::string& HttpRequestReader::fault() const { return impl_->fault; }
 bool HttpRequestReader::keeps_alive() const { return impl_->parser.keep_alive(); }
 bool HttpRequestReader::knows_chunks() const { return impl_->parser.get().version() >= 11; }
 
-HttpRequest HttpRequestReader::take() {
+ServerRequest HttpRequestReader::take() {
   auto message = impl_->parser.release();
-  HttpRequest request;
+  ServerRequest request;
   request.method = message.method_string();
   const std::string_view target = message.target();
   request.path = target.substr(0, target.find('?'));

@@ -38,7 +38,7 @@ class HttpRequestReader {
   /// How the answer must look. Valid when done, before take().
   [[nodiscard]] bool keeps_alive() const;
   [[nodiscard]] bool knows_chunks() const;  // HTTP/1.1
-  [[nodiscard]] HttpRequest take();
+  [[nodiscard]] ServerRequest take();
 
  private:
   struct Impl;

@@ -103,7 +103,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
       : server_(server), socket_(std::move(socket)), slot_(slot) {}
 
   void start();
-  void answer(const HttpAnswer& answer);
+  void answer(const ServerAnswer& answer);
   void begin_stream(std::string_view content_type);
   void write(std::string_view part, bool last);
   void close();
@@ -235,8 +235,7 @@ void HttpServer::Connection::take_body(bool whole) {
 void HttpServer::Connection::deliver() {
   keep_alive_ = reader_->keeps_alive();
   chunked_ = reader_->knows_chunks();
-  HttpRequest request = reader_->take();
-  request.received = received_;
+  ServerRequest request = reader_->take();
   reader_.reset();
   server_.bodies -= std::exchange(counted_, 0);
   set_waiting(false);
@@ -256,7 +255,7 @@ std::string HttpServer::Connection::header(int status, std::string_view content_
                      server_.headers, more, keep_alive_ ? "keep-alive" : "close");
 }
 
-void HttpServer::Connection::answer(const HttpAnswer& answer) {
+void HttpServer::Connection::answer(const ServerAnswer& answer) {
   std::string text = header(answer.status, answer.content_type, answer.headers);
   text += fmt::format("Content-Length: {}\r\n\r\n", answer.body.size());
   if (!head_) text += answer.body;
@@ -507,7 +506,7 @@ void HttpServer::wake() { state_->woken = true; }
 
 void HttpServer::post(std::function<void()> work) { asio::post(state_->io, std::move(work)); }
 
-void HttpServer::answer(ExchangeId id, const HttpAnswer& answer) {
+void HttpServer::answer(ExchangeId id, const ServerAnswer& answer) {
   if (const auto c = state_->find(id)) c->answer(answer);
 }
 

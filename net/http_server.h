@@ -28,13 +28,15 @@ struct HttpLimits {
   std::chrono::milliseconds write_time{60'000};  // while no byte can be sent
 };
 
-struct HttpRequest {
+/// A request as the server received it.
+struct ServerRequest {
   std::string method, path;  // the path as sent, without its query
   std::string authorization, body;
   std::chrono::steady_clock::time_point received{};  // when its last bytes were read
 };
 
-struct HttpAnswer {
+/// An answer for the server to send.
+struct ServerAnswer {
   int status = 200;
   std::string_view content_type = "application/json";
   std::string body = {};
@@ -49,7 +51,7 @@ class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
   /// A complete request has arrived. The answer may be given immediately or later.
-  virtual void request(ExchangeId id, HttpRequest&& request) = 0;
+  virtual void request(ExchangeId id, ServerRequest&& request) = 0;
   /// Everything written to the stream has been sent.
   virtual void writable(ExchangeId id) = 0;
   /// The client left before its whole answer was sent. `id` is void from now on.
@@ -86,7 +88,7 @@ class HttpServer {
   void post(std::function<void()> work);
 
   // ---- answers. Calls with a void id do nothing. ------------------------------------------------------------
-  void answer(ExchangeId id, const HttpAnswer& answer);
+  void answer(ExchangeId id, const ServerAnswer& answer);
   /// Begins an answer in parts. The header is sent with the first part.
   void begin_stream(ExchangeId id, std::string_view content_type);
   /// Returns whether everything written so far has been sent. Call write() only then.

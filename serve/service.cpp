@@ -90,7 +90,7 @@ void Service::connect(net::HttpServer& server, Arrivals& arrivals, ServerMetrics
 
 // ---- requests -----------------------------------------------------------------------------------------------
 
-void Service::request(net::ExchangeId id, net::HttpRequest&& request) {
+void Service::request(net::ExchangeId id, net::ServerRequest&& request) {
   const Route* const route = route_of(request.path);
   if (route == nullptr) return fail(id, Api::completions, {.status = 404, .message = "there is no such path"});
   const bool is_get = request.method == "GET" || request.method == "HEAD";

@@ -58,7 +58,7 @@ class Service final : public net::HttpHandler, public CallListener {
   [[nodiscard]] std::int64_t output_tokens() const { return output_tokens_; }
 
   // ---- net::HttpHandler -------------------------------------------------------------------------------------
-  void request(net::ExchangeId id, net::HttpRequest&& request) override;
+  void request(net::ExchangeId id, net::ServerRequest&& request) override;
   void writable(net::ExchangeId id) override;
   void gone(net::ExchangeId id) override;
   std::string error_body(int status, std::string_view text) override;

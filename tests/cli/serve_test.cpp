@@ -9,6 +9,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
+using ::testing::Not;
 
 class ServeCommandTest : public CommandTest {};
 
@@ -21,6 +22,18 @@ TEST_F(ServeCommandTest, PrintsItsUrlAnswersAndEndsOnSigterm) {
             " ]; do sleep 0.02; done; kill -TERM $p; wait $p); echo exit $?; cat " + out);
   EXPECT_THAT(outcome.output, MatchesRegex("exit 0\nhttp://127\\.0\\.0\\.1:[0-9]+\n"));
   EXPECT_THAT(shell("cat " + err).output, HasSubstr("served 0 requests"));
+}
+
+// Client and server are parts of one program: both work in it.
+TEST_F(ServeCommandTest, IsMeasuredByTheSameProgram) {
+  const std::string study = write("tiny.yaml", kTinyStudy);
+  const std::string out = file("url"), err = file("errors");
+  const Outcome outcome = shell("(" + kProgram + " serve " + study + " --speed 1000 --port 0 >" + out + " 2>" + err +
+                                " & p=$!; while ! [ -s " + out + " ]; do sleep 0.02; done; " + kProgram + " measure " +
+                                study + " --endpoint $(cat " + out + ") --vocab 1000 --out " + file("measured") +
+                                " >/dev/null 2>&1; echo measured $?; kill -TERM $p; wait $p); echo exit $?");
+  EXPECT_EQ(outcome.output, "measured 0\nexit 0\n");
+  EXPECT_THAT(shell("cat " + err).output, Not(HasSubstr("served 0 requests")));
 }
 
 TEST_F(ServeCommandTest, RefusesWhatCannotBeServed) {

@@ -66,6 +66,9 @@ planted(endpoints/good.cpp "${spdx}#include \"net/link.h\"\n#include \"load/work
 planted(cli/http.cpp "${spdx}#include <boost/beast/http.hpp>\n" "Boost.Asio and Beast is not used here")
 planted(exec/tls.cpp "${spdx}#include <openssl/ssl.h>\n" "OpenSSL is not used here")
 planted(endpoints/sibling.cpp "${spdx}#include \"sim/simulate.h\"\n" "endpoints/ may not include \"sim/simulate.h\"")
+planted(sched/units.h "${spdx}#include \"sched/types.h\"\nnamespace plimsoll::sched {\nstruct Link final : Base {\n};\n}\n" "")
+planted(net/two.h "${spdx}namespace plimsoll::net {\nclass Socket {\n};\nenum class Socket : int {\n};\n}\n"
+        "net/two.h: plimsoll::net::Socket is also defined in net/two.h")
 planted(sched/bare.cpp "#include <vector>\n" "sched/bare.cpp: the first line is not SPDX")
 planted(gui/wrong.cpp "${spdx}" "SPDX-License-Identifier: GPL-3.0-or-later")
 planted(tests/bare.cpp "\n" "tests/bare.cpp: the first line is not SPDX")

@@ -27,7 +27,7 @@ class Echo final : public HttpHandler {
   HttpServer* server = nullptr;
   std::atomic<int> left{0}, requests{0};
 
-  void request(ExchangeId id, HttpRequest&& request) override {
+  void request(ExchangeId id, ServerRequest&& request) override {
     ++requests;
     if (request.path == "/never") return;
     if (request.path != "/stream")
