@@ -95,6 +95,18 @@ std::vector<std::vector<std::int32_t>> read_prompts(const std::string& file, std
   return given;
 }
 
+bool has_priorities(const study::PointSpec& spec) {
+  const auto* const replay = std::get_if<load::TraceReplay>(&spec.workload.load);
+  const bool prioritised = !spec.workload.priorities.empty() || (replay && !replay->trace->priorities.empty());
+  return prioritised && spec.policy.order == sched::Order::priority;
+}
+
+endpoints::ServerSettings settings_for(const study::Study& study, endpoints::ServerSettings settings) {
+  for (std::size_t i = 0; i < study.point_count(); ++i)
+    settings.has_priorities = settings.has_priorities || has_priorities(study.point(i));
+  return settings;
+}
+
 // Every open stream is a file. Raises the limit as far as allowed; the warning states how far that is.
 void raise_file_limit(const study::Study& study, Console& console) {
   constexpr double kOwn = 64;  // other open files
@@ -203,11 +215,9 @@ void EndpointPoints::check() const {
     const study::PointSpec spec = study_.point(i);
     const std::string why = endpoints::misfit(server_->facts(), study::longest_sent(spec.workload));
     if (!why.empty()) throw InputError(spec.places.workload, why);
-    const auto* const replay = std::get_if<load::TraceReplay>(&spec.workload.load);
-    const bool prioritised = !spec.workload.priorities.empty() || (replay && !replay->trace->priorities.empty());
-    if (prioritised && spec.policy.order == sched::Order::priority)
+    if (has_priorities(spec) && !server_->facts().features.priority)
       throw InputError(spec.places.workload,
-                       "priorities are not sent to a server: leave workload.priorities or scheduler.scheduling out");
+                       "the server takes no priorities: leave workload.priorities or scheduler.scheduling out");
     if (!spec.prompts.empty() && !server_->facts().features.token_ids)
       throw InputError("prompts: the file has token ids, and the server takes none; leave the key out");
     if (vocabulary_ == 0 && !spec.shape && server_->facts().features.token_ids)

@@ -49,6 +49,8 @@ std::string openai_body(Api api, const Features& features, std::string_view mode
   }
   body += fmt::format(",\"{}\":{}", chat && features.max_completion ? "max_completion_tokens" : "max_tokens", output);
   if (prompt.session != 0) body += fmt::format(",\"user\":\"session-{:x}\"", prompt.session);
+  // Also 0: a server may have another default.
+  if (features.priority) body += fmt::format(",\"priority\":{}", prompt.priority);
   if (features.min_tokens) body += fmt::format(",\"min_tokens\":{}", output);
   if (features.ignore_eos) body += ",\"ignore_eos\":true";
   if (features.continuous_usage) {

@@ -28,6 +28,7 @@ struct Features {
   bool min_tokens = false, ignore_eos = false;
   bool usage = false;             // stream_options.include_usage
   bool continuous_usage = false;  // stream_options.continuous_usage_stats
+  bool priority = false;          // vLLM: the lower is served sooner
   bool operator==(const Features&) const = default;
 };
 
@@ -36,6 +37,7 @@ struct Prompt {
   std::vector<std::int32_t> ids;  // empty if the prompt is text
   std::string text;
   std::uint64_t session = 0;  // 0: none; routers that keep sessions together know it as the user
+  std::int32_t priority = 0;
 };
 
 /// Returns the body of a streamed request for `output` tokens. `model` may be empty.

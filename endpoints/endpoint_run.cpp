@@ -107,8 +107,8 @@ void EndpointRun::end_plans() {
 
 Prompt EndpointRun::prompt_of(const sched::NewRequest& request) const {
   const PromptSpec spec{request.serial, request.input, request.prefix_hashes, request.hash_block_tokens};
-  if (server_.facts().features.token_ids) return {prompts_.ids(spec), {}, request.session};
-  return {{}, prompts_.text(spec), request.session};
+  if (server_.facts().features.token_ids) return {prompts_.ids(spec), {}, request.session, request.priority};
+  return {{}, prompts_.text(spec), request.session, request.priority};
 }
 
 // A retry has the send time of the first attempt, and its pause is not lateness of the client: count only the first.

@@ -248,7 +248,8 @@ void Server::read_metrics() {
 // ---- features -----------------------------------------------------------------------------------------------------
 
 bool Server::accepts(const Features& features) {
-  const Prompt prompt = features.token_ids ? Prompt{{11, 12, 13, 14}, {}} : Prompt{{}, "time year people way"};
+  Prompt prompt = features.token_ids ? Prompt{{11, 12, 13, 14}, {}} : Prompt{{}, "time year people way"};
+  prompt.priority = 1;  // sent only if `features` has it
   const net::HttpAnswer answer = post(features, prompt);
   check_access(answer);
   const int status = answer.head.status;
@@ -270,7 +271,8 @@ void Server::probe_features() {
                      .min_tokens = true,
                      .ignore_eos = true,
                      .usage = true,
-                     .continuous_usage = true};
+                     .continuous_usage = true,
+                     .priority = settings_.has_priorities};
   // Most servers understand everything, so one request usually suffices.
   if (accepts(all)) {
     facts_.features = all;
@@ -286,7 +288,8 @@ void Server::probe_features() {
                       {"min_tokens", &Features::min_tokens, true},
                       {"ignore_eos", &Features::ignore_eos, true},
                       {"stream_options.include_usage", &Features::usage, true},
-                      {"stream_options.continuous_usage_stats", &Features::continuous_usage, true}};
+                      {"stream_options.continuous_usage_stats", &Features::continuous_usage, true},
+                      {"priority", &Features::priority, settings_.has_priorities}};
   // Throws if the server refuses even the plain request: then there is nothing to probe.
   (void)accepts({});
   for (const One& one : ones) {  // each with those before it: a server may refuse what it takes alone

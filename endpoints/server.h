@@ -19,6 +19,7 @@ struct ServerSettings {
   std::vector<std::string> secrets;  // header values that no message may contain
   std::optional<Api> api;            // detected if empty
   std::string served_model;          // if empty, the only one in /v1/models
+  bool has_priorities = false;       // the requests have priorities, so it matters whether the server takes them
 };
 
 /// What a server reports in /metrics at one time. Fields that it does not report are empty.

@@ -213,6 +213,8 @@ ApiRequest read_openai(Api api, const json& body, const PromptRules& rules) {
   const std::string user = fields.text("user");
   // 0 means no session, so the lowest bit is always set.
   if (!user.empty()) request.session = std::hash<std::string>{}(user) | 1U;
+  if (fields.find("priority") != nullptr)
+    request.priority = static_cast<std::int32_t>(fields.whole("priority", INT32_MIN, INT32_MAX, 0));
   PromptCounter prompt(rules.chars_per_token, rules.hash_tokens);
   const json* const text = fields.find("prompt");
   if (api == Api::chat)

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -33,6 +34,7 @@ struct ApiRequest {
   sched::Tok min_tokens = 0;
   bool ignore_eos = false;
   std::uint64_t session = 0;  // from the field `user`; 0 if none
+  std::optional<std::int32_t> priority;
 };
 
 struct PromptRules {

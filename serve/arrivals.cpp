@@ -96,6 +96,7 @@ std::optional<load::Attempt> Arrivals::send(Nanos now) {
   attempt.request.session = request.call.session;
   attempt.request.prefix_hashes = request.call.hashes;
   attempt.request.hash_block_tokens = request.call.hash_tokens;
+  attempt.request.priority = request.call.priority;
   return attempt;
 }
 

@@ -19,6 +19,7 @@ using load::ClientId;
 struct NewCall {
   sched::Tok input = 1, output = 1, cap = 1;  // output: the true length, at most cap
   std::uint64_t session = 0;
+  std::int32_t priority = 0;          // a lower value is served sooner, by policies that know priorities
   std::vector<std::uint64_t> hashes;  // of the blocks of the prompt
   sched::Tok hash_tokens = 0;
 };

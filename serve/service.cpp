@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <map>
 #include <utility>
 
 namespace plimsoll::serve {
@@ -15,11 +16,23 @@ namespace {
 constexpr sched::Tok kPartTokens = 256;  // most tokens in one part of a stream, because TGI has an event for each
 constexpr std::string_view kEvents = "text/event-stream; charset=utf-8";
 
-// Returns the lengths alone: they depend neither on arrival times nor on the study's own number of requests.
-load::WorkloadSpec lengths_of(load::WorkloadSpec spec) {
-  if (const auto* replay = std::get_if<load::TraceReplay>(&spec.load))
-    if (auto* pairs = std::get_if<load::TracePairs>(&spec.lengths); pairs != nullptr && pairs->trace == nullptr)
-      pairs->trace = replay->trace;
+// Returns how often the rows of a trace have each priority.
+std::vector<load::PriorityClass> priorities_of(const traces::Trace& trace) {
+  std::map<std::int32_t, double> rows;
+  for (const std::int32_t priority : trace.priorities) ++rows[priority];
+  std::vector<load::PriorityClass> classes;
+  for (const auto& [priority, count] : rows) classes.push_back({priority, count});
+  return classes;
+}
+
+// Returns lengths and priorities alone: they depend neither on arrival times nor on the study's own number of requests.
+load::WorkloadSpec bodies_of(load::WorkloadSpec spec) {
+  const auto* const replay = std::get_if<load::TraceReplay>(&spec.load);
+  auto* const pairs = std::get_if<load::TracePairs>(&spec.lengths);
+  if (replay != nullptr && pairs != nullptr) {
+    if (pairs->trace == nullptr) pairs->trace = replay->trace;
+    if (spec.priorities.empty()) spec.priorities = priorities_of(*replay->trace);
+  }
   spec.load = load::ConstantRate{.rate = 1};
   spec.requests = 0;
   spec.duration = Seconds{0};
@@ -74,7 +87,8 @@ Service::Service(const load::Scenario& scenario, const ServiceSettings& settings
     : scenario_(scenario),
       settings_(settings),
       clock_(clock),
-      lengths_(lengths_of(scenario.workload), 0),
+      bodies_(bodies_of(scenario.workload), 0),
+      draws_priorities_(!bodies_of(scenario.workload).priorities.empty()),
       started_(std::time(nullptr)) {
   rules_.chars_per_token = settings.chars_per_token;
   const bool hashes = scenario.kv.prefix_caching || scenario.router == sched::RouterKind::prefix;
@@ -156,14 +170,18 @@ void Service::take(const Posted& posted, BodyReader::Result&& read) {
 }
 
 // A client's cap cuts off an answer for which the workload draws a greater length. Without a cap the answer is as long
-// as drawn, within the model's context.
+// as drawn, within the model's context. A priority that the client states counts, not the drawn one.
 NewCall Service::call_of(ApiRequest& request) {
   NewCall call;
   call.input = static_cast<sched::Tok>(request.input);
   call.session = request.session;
   call.hashes = std::move(request.hashes);
   call.hash_tokens = rules_.hash_tokens;
-  if (request.max_tokens > 0 && request.ignore_eos) {
+  const bool is_exact = request.max_tokens > 0 && request.ignore_eos;
+  std::optional<load::RequestBody> drawn;
+  if (!is_exact || (draws_priorities_ && !request.priority)) drawn = bodies_.next_body();
+  call.priority = request.priority.value_or(drawn ? drawn->priority : 0);
+  if (is_exact) {
     call.output = call.cap = request.max_tokens;
     return call;
   }

@@ -113,7 +113,8 @@ class Service final : public net::HttpHandler, public CallListener {
   const Lateness* lateness_ = nullptr;
   RealTimeRun* run_ = nullptr;
   BodyReader* reader_ = nullptr;
-  load::Workload lengths_;  // lengths of answers that the client leaves open
+  load::Workload bodies_;  // lengths and priorities that the client leaves open
+  bool draws_priorities_;
   PromptRules rules_;
   std::unordered_map<net::ExchangeId, Answer> answers_;
   std::unordered_set<net::ExchangeId> reading_;  // requests whose bodies are being parsed

@@ -61,6 +61,32 @@ TEST_F(EndpointTest, ValidatePrintsPredictedBesideMeasured) {
   EXPECT_EQ(run("validate " + study() + " --max-error 1 --endpoint " + stub.url()).exit, 4);
 }
 
+// Answers of one token have no time per token, and neither has their prediction.
+TEST_F(EndpointTest, AnswersThatEndEarlyArePredictedWithTheirOwnLengths) {
+  const OpenAiStub stub([](net::CannedPeer& peer, nlohmann::json request) {
+    request["max_tokens"] = 1;
+    OpenAiStub::stream(peer, request);
+  });
+  const Outcome out = run("validate " + study() + " --out " + file("out") + " --endpoint " + stub.url());
+  ASSERT_EQ(out.exit, 0) << out.output;
+  EXPECT_THAT(out.output, HasSubstr("predicted with lengths drawn from those of the answers"));
+  EXPECT_THAT(read_text(file("out/comparison.csv")), HasSubstr(",,,\n"));
+}
+
+// A server with scheduling by priority takes the field; another one is not asked for what it cannot do.
+TEST_F(EndpointTest, PrioritiesNeedAServerThatTakesThem) {
+  const std::string urgent = study("scheduler: {scheduling: priority}\n");
+  const std::string command = "measure " + urgent + " --set 'workload.priorities={-1: 1}' --endpoint ";
+  const OpenAiStub stub;
+  ASSERT_EQ(run(command + stub.url()).exit, 0);
+  EXPECT_EQ(stub.requests().back().at("priority"), -1);
+  OpenAiStub plain;
+  plain.refused_fields = {"priority"};
+  const Outcome refused = run(command + plain.url());
+  EXPECT_EQ(refused.exit, 2);
+  EXPECT_THAT(refused.output, HasSubstr("the server takes no priorities"));
+}
+
 // 6 requests of 20 + 8 tokens are 120 and 48 tokens; at 2 and 10 USD per million they cost less than a cent.
 TEST_F(EndpointTest, ADryRunSendsNothing) {
   const Outcome out = run("measure " + study() + " --dry-run --price 2000,10000 --endpoint http://127.0.0.1:1");

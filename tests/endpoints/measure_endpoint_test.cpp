@@ -97,6 +97,45 @@ TEST(MeasureEndpoint, LeavesOutWhatTheServerRefuses) {
   EXPECT_TRUE(stub.requests()[0].contains("ignore_eos"));
 }
 
+load::Scenario scenario_of(std::int32_t priority) {
+  load::Scenario made = scenario(1);
+  made.workload.priorities = {{priority, 1}};
+  return made;
+}
+
+ServerSettings with_priorities(const OpenAiStub& stub) {
+  ServerSettings made = settings(stub);
+  made.has_priorities = true;
+  return made;
+}
+
+TEST(MeasureEndpoint, PrioritiesAreSentToAServerThatTakesThem) {
+  const OpenAiStub stub;
+  Server server(with_priorities(stub));
+  EXPECT_TRUE(server.facts().features.priority);
+  for (const std::int32_t priority : {-4, 0}) {  // 0 too, as `plimsoll serve` draws what is not stated
+    (void)measure_point(scenario_of(priority), server, Prompts(1, 1000), {});
+    EXPECT_EQ(stub.requests().back().at("priority"), priority);
+  }
+}
+
+TEST(MeasureEndpoint, PrioritiesThatTheServerRefusesAreNamed) {
+  OpenAiStub stub;
+  stub.refused_fields = {"priority"};
+  const Server server(with_priorities(stub));
+  EXPECT_FALSE(server.facts().features.priority);
+  EXPECT_EQ(server.facts().refused, std::vector<std::string>{"priority"});
+}
+
+// vLLM without scheduling by priority refuses the field, so a study without priorities does not try it.
+TEST(MeasureEndpoint, WithoutPrioritiesNoneIsProbedOrSent) {
+  const OpenAiStub stub;
+  Server server(settings(stub));
+  EXPECT_FALSE(server.facts().features.priority);
+  (void)measure_point(scenario_of(-4), server, Prompts(1, 1000), {});
+  EXPECT_FALSE(stub.requests().back().contains("priority"));
+}
+
 TEST(MeasureEndpoint, AnswersThatEndEarlyAreReported) {
   const OpenAiStub stub([](net::CannedPeer& peer, nlohmann::json request) {
     request["max_tokens"] = 3;

@@ -127,7 +127,7 @@ const std::map<std::string, Parser> kParsers{
     {"api_request",
      {{R"({"prompt":[1,2,3],"max_tokens":4,"stream":true,"stream_options":{"include_usage":true},"stop":["a"]})",
        R"({"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}],"max_completion_tokens":9,"user":"u"})",
-       R"({"inputs":"text","parameters":{"max_new_tokens":5,"details":true,"best_of":1}})",
+       R"({"inputs":"text","parameters":{"max_new_tokens":5,"details":true,"best_of":1}})", R"("priority":-1)",
        R"({"prompt":[["a"]],"n":1,"temperature":0.5,"tools":[],"logit_bias":{"1":1e9}})", "\"\\ud83d\\ude00\"",
        "[[[[[["},
       feed_api}},

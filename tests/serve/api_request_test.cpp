@@ -63,6 +63,17 @@ TEST(ApiRequest, RefusesWhatWouldTakeFarMoreMemoryThanItsText) {
   EXPECT_NE(std::get<ApiError>(read(std::string(65, '['))).message.find("deeper than 64"), std::string::npos);
 }
 
+TEST(ApiRequest, HasAPriorityOnlyIfTheClientStatesOne) {
+  const auto read = [](const std::string& priority) {
+    return read_request(Api::completions, R"({"prompt":"a","priority":)" + priority + "}", {});
+  };
+  EXPECT_EQ(std::get<ApiRequest>(read("-5")).priority, -5);
+  EXPECT_EQ(std::get<ApiRequest>(read("0")).priority, 0);
+  EXPECT_EQ(std::get<ApiRequest>(read("null")).priority, std::nullopt);
+  for (const char* const wrong : {"\"high\"", "1.5", "2147483648", "-2147483649", "true", "[1]"})
+    EXPECT_EQ(std::get<ApiError>(read(wrong)).param, "priority") << wrong;
+}
+
 // Any input gives a request, or an error whose body is JSON.
 RC_GTEST_PROP(ApiRequest, AnyBytesAreReadOrRefused, ()) {
   const std::string seeds[] = {

@@ -79,5 +79,26 @@ TEST_F(ArrivalsTest, RequestsThatAnswerAnAnswerTakeItsTime) {
   EXPECT_EQ(sent_at(507 * kMs), 507 * kMs);
 }
 
+// Times in ms. The clients know at 503 of the answers that ended at 500. A request that was received at 501, while the
+// server was still writing them, leaves the instant open until 513.
+TEST_F(ArrivalsTest, AnEarlyRequestDoesNotCloseTheInstantForTheOthers) {
+  arrivals_.gather(10 * kMs, 100 * kMs);
+  const ClientId first = arrivals_.add({}, 100 * kMs), second = arrivals_.add({}, 101 * kMs);
+  deliver(102 * kMs);
+  end(first, 0, 500 * kMs);
+  end(second, 1, 500 * kMs);
+  arrivals_.told(503 * kMs);
+  EXPECT_EQ(sent_at(501 * kMs), 500 * kMs);
+  EXPECT_EQ(arrivals_.awaited_until(500 * kMs), 513 * kMs);
+  EXPECT_EQ(sent_at(512 * kMs), 500 * kMs + load::kApart);
+}
+
+TEST_F(ArrivalsTest, ThePriorityReachesTheScheduler) {
+  (void)arrivals_.add({.priority = -3, .hashes = {}}, 100);
+  const auto attempt = arrivals_.send(100);
+  ASSERT_TRUE(attempt);
+  EXPECT_EQ(attempt->request.priority, -3);
+}
+
 }  // namespace
 }  // namespace plimsoll::serve

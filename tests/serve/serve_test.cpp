@@ -294,6 +294,43 @@ std::string text_of(const std::filesystem::path& path) {
   std::ostringstream text;
   text << std::ifstream(path, std::ios::binary).rdbuf();
   return text.str();
+// A priority that the client states counts, also 0; else one is drawn from the study's workload, here always 7.
+TEST(ServeTest, PrioritiesAreTheClientsOrTheStudys) {
+  load::Scenario s = quick();
+  s.workload.priorities = {{7, 1}};
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("plimsoll-priorities-" + std::to_string(::getpid()));
+  ServeSettings settings = fast();
+  settings.events_file = file;
+  RunningServer server(s, settings);
+  for (const char* const fields : {R"("ignore_eos":true)", R"("user":"a")", R"("priority":3)", R"("priority":0)"})
+    (void)talk(server.port, post("/v1/completions", std::string(R"({"prompt":[1],"max_tokens":2,)") + fields + "}"));
+  (void)talk(server.port, post("/generate", R"({"inputs":"a","parameters":{"max_new_tokens":2}})"));
+  (void)server.stop();
+  std::vector<int> priorities;
+  std::istringstream lines(text_of(file));
+  for (std::string line; std::getline(lines, line);)
+    if (const json event = json::parse(line); event.contains("input")) priorities.push_back(event.value("priority", 0));
+  EXPECT_EQ(priorities, (std::vector{7, 7, 3, 0, 7}));
+  std::filesystem::remove(file);
+}
+
+// A shell and a wrapper may both pass on one Ctrl-C. A user who repeats it takes longer.
+TEST(ServeTest, ASignalThatComesTwiceAtOnceCountsOnce) {
+  const load::Scenario s = quick();
+  const ServiceSettings settings;
+  ModelClock clock(1);
+  Service service(s, settings, clock);
+  const ModelClock::Time first = std::chrono::steady_clock::now();
+  service.note_stop(first);
+  service.note_stop(first + std::chrono::milliseconds(199));
+  EXPECT_EQ(service.stops_wanted(), 1);
+  service.note_stop(first + std::chrono::milliseconds(400));
+  EXPECT_EQ(service.stops_wanted(), 2);
+}
+
+class ReplayTest : public ::testing::TestWithParam<PolicyCase> {};
+
 }
 
 // Requests of many lengths on two replicas, some of which leave early. Replaying what reached the schedulers must
@@ -302,6 +339,7 @@ TEST_P(ReplayTest, AServedRunIsReproducedFromItsEvents) {
   load::Scenario s = sim::testing::random_scenario(GetParam(), 3);
   s.engine = sim::testing::constant_engine(2e-3, 1e-3);
   s.kv = {.blocks = 48, .block_tokens = 16, .prefix_caching = true};
+  if (s.policy.policy == sched::PolicyKind::vllm_v1) s.policy.order = sched::Order::priority;
   s.policy.model_max_len = 256;
   s.replicas = 2;
   s.life.reset();
@@ -317,6 +355,7 @@ TEST_P(ReplayTest, AServedRunIsReproducedFromItsEvents) {
     clients.emplace_back([i, port = server.port] {
       std::mt19937 random(i);
       const json body = {{"prompt", std::string(1 + random() % 400, static_cast<char>('a' + i % 3))},
+                         {"priority", i % 4},
                          {"max_tokens", 1 + random() % 60},
                          {"ignore_eos", true},
                          {"stream", i % 2 == 0}};
