@@ -137,7 +137,8 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
   std::string in_, out_, stream_header_;
   std::size_t sent_ = 0;     // bytes of out_
   std::size_t counted_ = 0;  // bytes of the body that are included in the server's `bodies`
-  Time deadline_ = Time::max(), received_{};
+  Time deadline_ = Time::max();
+  Time begun_{}, received_{};  // when the server became ready for the request, and read its last bytes
   std::list<Connection*>::iterator waits_;
   bool is_waiting_ = false, header_read_ = false, keep_alive_ = false, chunked_ = false, head_ = false;
   bool complete_ = false;  // the whole answer is in out_, though it may not be sent yet
@@ -169,7 +170,8 @@ void HttpServer::Connection::begin_request() {
   id_ = 0;
   header_read_ = complete_ = false;
   reader_.emplace(server_.limits);
-  deadline_ = Clock::now() + (in_.empty() ? server_.limits.idle_time : server_.limits.header_time);
+  begun_ = Clock::now();
+  deadline_ = begun_ + (in_.empty() ? server_.limits.idle_time : server_.limits.header_time);
   set_waiting(true);
 }
 
@@ -237,6 +239,8 @@ void HttpServer::Connection::deliver() {
   chunked_ = reader_->knows_chunks();
   ServerRequest request = reader_->take();
   reader_.reset();
+  // The bytes of a pipelined request may have been read long before its turn came.
+  request.received = std::max(received_, begun_);
   server_.bodies -= std::exchange(counted_, 0);
   set_waiting(false);
   phase_ = Phase::answering;

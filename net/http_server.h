@@ -32,7 +32,7 @@ struct HttpLimits {
 struct ServerRequest {
   std::string method, path;  // the path as sent, without its query
   std::string authorization, body;
-  std::chrono::steady_clock::time_point received{};  // when its last bytes were read
+  std::chrono::steady_clock::time_point received{};  // when its last bytes were read, or its turn came
 };
 
 /// An answer for the server to send.

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -26,9 +27,12 @@ class Echo final : public HttpHandler {
  public:
   HttpServer* server = nullptr;
   std::atomic<int> left{0}, requests{0};
+  std::vector<HttpServer::Time> received, asked;  // of each request: its time, and when request() was called
 
   void request(ExchangeId id, ServerRequest&& request) override {
     ++requests;
+    received.push_back(request.received);
+    asked.push_back(std::chrono::steady_clock::now());
     if (request.path == "/never") return;
     if (request.path != "/stream")
       return server->answer(
@@ -86,6 +90,18 @@ TEST_F(HttpServerTest, KeepsAConnectionOpenAndAnswersPipelinedRequestsInOrder) {
   EXPECT_LT(all.find("GET /1 "), all.find("GET /2 "));
   EXPECT_LT(all.find("GET /2 "), all.find("GET /3 "));
   EXPECT_NE(all.find("GET /3 "), std::string::npos);
+}
+
+// All three requests are read at once, but a server sees the second only after it has answered the first.
+TEST_F(HttpServerTest, APipelinedRequestComesWhenItsTurnComes) {
+  start();
+  talk(port_, "GET /1 HTTP/1.1\r\nHost: t\r\n\r\nGET /2 HTTP/1.1\r\nHost: t\r\n\r\n" + get("/3"));
+  join();
+  ASSERT_EQ(echo_.received.size(), 3U);
+  for (std::size_t i = 1; i < 3; ++i) {
+    EXPECT_GE(echo_.received[i], echo_.asked[i - 1]);
+    EXPECT_LE(echo_.received[i], echo_.asked[i]);
+  }
 }
 
 TEST_F(HttpServerTest, StreamsInChunksAndToOldClientsUntilTheEnd) {
