@@ -19,7 +19,9 @@ Nanos Arrivals::time_of_arrival(Nanos now) {
     expected_ = std::numeric_limits<std::int64_t>::max();
   }
   --expected_;
-  closes_ = std::min(now + gap_, instant_ + longest_);
+  // A request that was received before told() must not close the instant earlier.
+  const Nanos closes = std::min(now + gap_, instant_ + longest_);
+  closes_ = belongs ? std::max(closes_, closes) : closes;
   return std::min(now, instant_ + load::kApart * belonging_++);
 }
 
@@ -94,9 +96,9 @@ std::optional<load::Attempt> Arrivals::send(Nanos now) {
   attempt.request.max_new = request.call.cap;
   attempt.request.sent = request.sent;
   attempt.request.session = request.call.session;
+  attempt.request.priority = request.call.priority;
   attempt.request.prefix_hashes = request.call.hashes;
   attempt.request.hash_block_tokens = request.call.hash_tokens;
-  attempt.request.priority = request.call.priority;
   return attempt;
 }
 
