@@ -402,6 +402,12 @@ void Service::gone(net::ExchangeId id) {
   }
   answers_.erase(found);
 }
+void Service::note_stop(std::chrono::steady_clock::time_point now) {
+  constexpr std::chrono::milliseconds kRepeated{200};
+  if (stops_wanted_ == 0 || now - last_stop_ >= kRepeated) ++stops_wanted_;
+  last_stop_ = now;
+}
+
 
 void Service::cut_all() {
   std::vector<net::ExchangeId> open(reading_.begin(), reading_.end());

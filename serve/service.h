@@ -3,6 +3,7 @@
 // stream whose client reads slowly gets several tokens in one event, so that no text has to be buffered.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -52,6 +53,9 @@ class Service final : public net::HttpHandler, public CallListener {
   [[nodiscard]] std::size_t open() const { return answers_.size() + reading_.size(); }
   /// How many signals to stop have come.
   [[nodiscard]] int stops_wanted() const { return stops_wanted_; }
+  /// A signal to stop has come at `now`. One that follows another within 200 ms repeats it: a shell and a wrapper both
+  /// pass on the same Ctrl-C.
+  void note_stop(std::chrono::steady_clock::time_point now);
   [[nodiscard]] std::int64_t completed() const { return completed_; }
   [[nodiscard]] std::int64_t refused() const { return refused_; }
   [[nodiscard]] std::int64_t left() const { return left_; }
@@ -62,7 +66,7 @@ class Service final : public net::HttpHandler, public CallListener {
   void writable(net::ExchangeId id) override;
   void gone(net::ExchangeId id) override;
   std::string error_body(int status, std::string_view text) override;
-  void stop_requested() override { ++stops_wanted_; }
+  void stop_requested() override { note_stop(std::chrono::steady_clock::now()); }
 
   // ---- CallListener -----------------------------------------------------------------------------------------
   void produced(ClientId client, sched::Tok generated, Nanos now) override;
@@ -124,6 +128,7 @@ class Service final : public net::HttpHandler, public CallListener {
   std::int64_t completed_ = 0, refused_ = 0, left_ = 0, output_tokens_ = 0;
   bool draining_ = false;
   int stops_wanted_ = 0;
+  std::chrono::steady_clock::time_point last_stop_{};
 };
 
 }  // namespace plimsoll::serve
