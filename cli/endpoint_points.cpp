@@ -249,7 +249,12 @@ void EndpointPoints::keep(std::size_t index, const endpoints::EndpointPoint& poi
   states_.clear();
   if (!figures.states.empty()) states_ = endpoints::states_csv(figures);
   if (point.run.stopped) return;
-  if (endpoints::are_short(figures)) short_lengths_[index] = point.run.metrics.output_tokens_mean;
+  if (endpoints::are_short(figures)) {
+    auto came = std::make_shared<traces::Trace>();
+    for (const auto& [input, output] : figures.lengths)
+      came->records.push_back({.input_tokens = input, .output_tokens = output});
+    short_lengths_[index] = std::move(came);
+  }
   std::string kinds;
   for (const std::string& warning : endpoints::warnings(point)) {
     const std::string where = study_.point_count() > 1 ? fmt::format("point {}: ", index) : "";
@@ -284,9 +289,9 @@ void EndpointPoints::keep_rows(const std::string& earlier_csv) {
   }
 }
 
-std::optional<double> EndpointPoints::short_length(std::size_t index) const {
+std::shared_ptr<const traces::Trace> EndpointPoints::short_lengths(std::size_t index) const {
   const auto found = short_lengths_.find(index);
-  return found == short_lengths_.end() ? std::optional<double>() : found->second;
+  return found == short_lengths_.end() ? nullptr : found->second;
 }
 
 study::Overrides EndpointPoints::adopted() const {

@@ -41,8 +41,9 @@ class EndpointPoints {
   [[nodiscard]] std::string figures_csv() const;
   /// Keeps the rows of an earlier endpoint.csv for points that are not measured again.
   void keep_rows(const std::string& earlier_csv);
-  /// Returns the mean length of a point's answers if this run measured it and more than one in a hundred ended early.
-  [[nodiscard]] std::optional<double> short_length(std::size_t index) const;
+  /// Returns the lengths of a point's answers, as a trace without arrivals, if this run measured it and more than one
+  /// in a hundred ended early; else null.
+  [[nodiscard]] std::shared_ptr<const traces::Trace> short_lengths(std::size_t index) const;
   /// Returns the server's KV pool as keys of a study; empty if the server does not report it.
   [[nodiscard]] study::Overrides adopted() const;
   /// Returns everything besides the study on which a stored result depends.
@@ -62,8 +63,8 @@ class EndpointPoints {
   std::unique_ptr<endpoints::Server> server_;
   endpoints::Prompts prompts_;  // what is known of the server's tokenizer
   std::string failure_, states_;
-  std::map<std::size_t, std::string> rows_;      // rows of endpoint.csv, by point
-  std::map<std::size_t, double> short_lengths_;  // by point
+  std::map<std::size_t, std::string> rows_;                                    // rows of endpoint.csv, by point
+  std::map<std::size_t, std::shared_ptr<const traces::Trace>> short_lengths_;  // by point
 };
 
 /// Measures all points of a study one after another, and writes the files of each. `fits` is asked before each point

@@ -161,18 +161,21 @@ std::optional<study::Study> adopt(const Parsed& parsed, const EndpointPoints& po
   return study;
 }
 
-// Predicts all points. If answers ended early, the point is predicted with their mean length.
+// Predicts all points. If answers ended early, the lengths of a point are drawn from those that came.
 std::vector<study::PointResult> predict(const study::Study& study, const Parsed& parsed, const EndpointPoints& points,
                                         Console& console) {
   std::vector<study::PointResult> predicted = study::run_study(study, {.jobs = parsed.common.jobs}).points;
   for (study::PointResult& point : predicted) {
-    const std::optional<double> came = points.short_length(point.index);
-    if (!came || !std::holds_alternative<load::IndependentLengths>(study.point(point.index).workload.lengths)) continue;
-    Parsed changed = parsed;
-    changed.common.set.emplace_back("workload.lengths.output", fmt::format("{:.0f}", std::max(1.0, *came)));
-    point = study::simulate_point(study::resolve_point(load_study(changed, console), point.index)).result;
-    console.note(
-        fmt::format("point {}: predicted with {:.0f} output tokens, as long as the answers were", point.index, *came));
+    const std::shared_ptr<const traces::Trace> came = points.short_lengths(point.index);
+    study::PointSpec spec = study.point(point.index);
+    if (!came || !std::holds_alternative<load::IndependentLengths>(spec.workload.lengths)) continue;
+    spec.workload.lengths = load::TracePairs{came};
+    if (auto* const closed = std::get_if<load::ClosedLoop>(&spec.workload.load)) closed->drift = 0;
+    study::PointResult again = study::simulate_point(std::move(spec)).result;
+    again.index = point.index;
+    again.swept = point.swept;
+    point = std::move(again);
+    console.note(fmt::format("point {}: predicted with lengths drawn from those of the answers", point.index));
   }
   return predicted;
 }

@@ -222,6 +222,8 @@ void EndpointRun::note(const Attempt& attempt, const AnswerResult& result) {
   ++figures_.counts.at(static_cast<std::size_t>(result.count));
   figures_.written_to_first.add(seconds(time_of(result.first_token) - time_of(result.sent)), 1);
   if (result.tokens < attempt.asked) ++figures_.early_ends;
+  if (figures_.lengths.size() < EndpointFigures::kMostLengths)
+    figures_.lengths.push_back({attempt.record.input, result.tokens});
   if (result.prompt_tokens)
     figures_.prompt_error = std::max(figures_.prompt_error, prompt_error(*result.prompt_tokens, attempt.record.input));
   if (result.cached_tokens) {

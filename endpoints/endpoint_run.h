@@ -30,6 +30,11 @@ struct EndpointFigures {
   std::int64_t refused = 0;                             // attempts with 400 or 422
   std::map<std::string, std::int64_t> failures;         // attempts by the class of their failure
   std::string first_complaint;                          // the server's first error, redacted
+  struct Lengths {
+    sched::Tok input = 0, output = 0;
+  };
+  static constexpr std::size_t kMostLengths = 16'384;
+  std::vector<Lengths> lengths;  // of completed answers, at most kMostLengths
   struct Row {
     double time = 0;
     ServerState state;

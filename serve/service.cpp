@@ -185,7 +185,6 @@ NewCall Service::call_of(ApiRequest& request) {
     call.output = call.cap = request.max_tokens;
     return call;
   }
-  const std::optional<load::RequestBody> drawn = lengths_.next_body();
   call.output = std::max(drawn->output_tokens, request.min_tokens);
   if (request.max_tokens > 0) {
     call.cap = request.max_tokens;
@@ -402,12 +401,12 @@ void Service::gone(net::ExchangeId id) {
   }
   answers_.erase(found);
 }
+
 void Service::note_stop(std::chrono::steady_clock::time_point now) {
   constexpr std::chrono::milliseconds kRepeated{200};
   if (stops_wanted_ == 0 || now - last_stop_ >= kRepeated) ++stops_wanted_;
   last_stop_ = now;
 }
-
 
 void Service::cut_all() {
   std::vector<net::ExchangeId> open(reading_.begin(), reading_.end());
