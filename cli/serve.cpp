@@ -144,7 +144,10 @@ void report(const serve::ServeSummary& done, Console& console) {
   const std::string late = fmt::format("{} steps, late by {:.3f} ms (median), {:.3f} ms (p99)", done.steps,
                                        1e3 * done.late_p50, 1e3 * done.late_p99);
   if (done.is_late)
-    console.warn(late + ": too late for the model's timing. A quieter machine, fewer requests or a lower --speed help");
+    console.warn(late +
+                 fmt::format("; {} of them more than 1 ms and 2 % of the step: too late for the model's timing. A "
+                             "quieter machine, fewer requests or a lower --speed help",
+                             done.late_steps));
   else
     console.note(late);
 }

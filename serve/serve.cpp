@@ -160,6 +160,7 @@ class Served {
             .cut = cut_,
             .seconds = elapsed.count(),
             .steps = lateness_.all().count(),
+            .late_steps = lateness_.late_steps(),
             .late_p50 = lateness_.all().quantile(0.5),
             .late_p99 = lateness_.all().quantile(0.99),
             .is_late = lateness_.is_flagged()};

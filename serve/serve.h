@@ -35,7 +35,7 @@ struct ServeSettings {
 struct ServeSummary {
   std::int64_t completed = 0, refused = 0, left = 0, output_tokens = 0, cut = 0;
   double seconds = 0;  // real time
-  std::int64_t steps = 0;
+  std::int64_t steps = 0, late_steps = 0;
   double late_p50 = 0, late_p99 = 0;  // in seconds of real time
   bool is_late = false;               // Lateness::is_flagged
 };

@@ -37,6 +37,8 @@ class Lateness {
   [[nodiscard]] const net::BucketCounts& counts() const { return counts_; }
   /// Returns whether more than 1 % of the steps were late by more than 1 ms and by more than 2 % of their length.
   [[nodiscard]] bool is_flagged() const { return late_ * 100 > all_.count(); }
+  /// Returns how many steps that were.
+  [[nodiscard]] std::int64_t late_steps() const { return late_; }
   [[nodiscard]] const sched::LogHistogram& all() const { return all_; }
 
  private:
