@@ -177,7 +177,7 @@ EndpointPoints::EndpointPoints(const study::Study& study, const Parsed& parsed, 
       console_(console),
       nonce_(read_nonce(parsed)),
       vocabulary_(whole_option(parsed, "vocab", 16, 1 << 24, 0)),
-      server_(std::make_unique<endpoints::Server>(read_settings(parsed, console))),
+      server_(std::make_unique<endpoints::Server>(settings_for(study, read_settings(parsed, console)))),
       prompts_(nonce_, 0) {
   check();
   server_->learn_words(prompts_);

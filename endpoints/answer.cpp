@@ -120,7 +120,7 @@ bool Answer::message(const net::StreamMessage& text) {
 // A cumulative count in every chunk is the best; else the ids of the chunk; else a chunk with content is a token. A
 // count that comes only with the end is the total, which corrects or confirms the others.
 void Answer::count(const Chunk& chunk) {
-  if (chunk.prompt_tokens) result_.prompt_tokens = chunk.prompt_tokens;
+  if (chunk.prompt_tokens.value_or(0) > 0) result_.prompt_tokens = chunk.prompt_tokens;  // 0: the server does not count
   if (chunk.cached_tokens) result_.cached_tokens = chunk.cached_tokens;
   const bool ends = chunk.finished || finished_;
   if (chunk.completion_tokens && (!ends || result_.count == TokenCount::usage_in_chunks)) {

@@ -82,7 +82,7 @@ std::string Prompts::text(const PromptSpec& spec) const {
   };
   for (std::int64_t i = 0; i < kMostWords * spec.input; ++i) {
     const double so_far = model_.tokens(static_cast<double>(i), static_cast<double>(out.size()));
-    const auto position = static_cast<sched::Tok>(std::max(0.0, so_far - model_.added()));
+    const auto position = static_cast<sched::Tok>(std::clamp(so_far - model_.added(), 0.0, 1.0 * spec.input));
     std::uint64_t within = 0;
     const std::uint64_t draw = mix(key(spec, position, within) + static_cast<std::uint64_t>(i));
     std::string_view word = kWords[draw % kWords.size()];

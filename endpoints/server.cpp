@@ -35,7 +35,8 @@ std::string text_of(const json& object, const char* field) {
 
 std::optional<std::int64_t> whole_of(const json& object, const char* field) {
   const auto found = object.find(field);
-  if (found == object.end() || !found->is_number_integer() || *found < 1) return {};
+  constexpr std::int64_t kMost = std::int64_t{1} << 40U;
+  if (found == object.end() || !found->is_number_integer() || *found < 1 || *found > kMost) return {};
   return found->get<std::int64_t>();
 }
 
@@ -47,12 +48,13 @@ std::string engine_of(const std::string& owner) {
   return owner == "plimsoll" ? "plimsoll serve" : "";
 }
 
-// Returns the last count of prompt tokens in a complete stream.
+// Returns the last count of prompt tokens in a complete stream. A server that states 0 does not count them.
 std::optional<std::int32_t> prompt_tokens(const std::string& stream) {
   std::optional<std::int32_t> tokens;
   net::SseReader reader;
   (void)reader.feed(stream, [&](const net::StreamMessage& message) {
-    if (const auto chunk = read_chunk(message.data); chunk && chunk->prompt_tokens) tokens = chunk->prompt_tokens;
+    const auto chunk = read_chunk(message.data);
+    if (chunk && chunk->prompt_tokens.value_or(0) > 0) tokens = chunk->prompt_tokens;
     return true;
   });
   return tokens;
@@ -86,10 +88,13 @@ constexpr std::array<StateName, 19> kStateNames{{
     {"trtllm_kv_cache_utilization", &ServerState::kv_use},
 }};
 
+// Returns a label that states a size. What no server can have counts as missing.
 std::optional<double> number_label(const net::PrometheusSample& sample, std::string_view name) {
+  constexpr double kMost = 1e12;
   const std::string* const text = sample.label(name);
   if (text == nullptr || text->empty() || text->find_first_not_of("0123456789") != std::string::npos) return {};
-  return std::strtod(text->c_str(), nullptr);
+  const double value = std::strtod(text->c_str(), nullptr);
+  return value >= 1 && value <= kMost ? std::optional(value) : std::nullopt;
 }
 
 }  // namespace
@@ -327,7 +332,7 @@ void Server::learn_words(Prompts& prompts) {
   const auto input = static_cast<sched::Tok>(std::min(kInput, std::max<std::int64_t>(1, most / 2)));
   for (std::uint64_t i = 0; i < kTries; ++i) {
     const auto tokens = learn(prompts, prompts.text({.serial = i, .input = input, .hashes = {}}));
-    if (!tokens || std::abs(*tokens - input) * 100 <= input) return;
+    if (!tokens || std::abs(std::int64_t{*tokens} - input) * 100 <= input) return;
   }
 }
 

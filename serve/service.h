@@ -51,7 +51,7 @@ class Service final : public net::HttpHandler, public CallListener {
   void cut_all();
   [[nodiscard]] bool is_idle() const { return open() == 0; }
   [[nodiscard]] std::size_t open() const { return answers_.size() + reading_.size(); }
-  /// How many signals to stop have come.
+  /// How many signals to stop have come, not counting repetitions.
   [[nodiscard]] int stops_wanted() const { return stops_wanted_; }
   /// A signal to stop has come at `now`. One that follows another within 200 ms repeats it: a shell and a wrapper both
   /// pass on the same Ctrl-C.

@@ -389,5 +389,36 @@ TEST(ServerState, ReadsWhatServersSayOfThemselves) {
   EXPECT_EQ(state.block_tokens, 16);
 }
 
+// Sizes that no server can have would overflow where they are multiplied.
+TEST(ServerState, IgnoresSizesThatNoServerCanHave) {
+  const auto blocks = [](const std::string& count) {
+    return read_server_state("vllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"" + count + "\"} 1\n")
+        .kv_blocks;
+  };
+  EXPECT_EQ(blocks("1"), 1);
+  EXPECT_EQ(blocks("1000000000000"), 1e12);
+  for (const char* const wrong : {"0", "1000000000001", "-1", "1e3", "None", ""})
+    EXPECT_EQ(blocks(wrong), std::nullopt) << wrong;
+  EXPECT_EQ(blocks(std::string(400, '9')), std::nullopt);
+}
+
+// A server that states 0 or 2^31 - 1 prompt tokens says nothing about texts: prompts keep a word for each token.
+TEST(Server, CountsOfPromptTokensThatCannotBeAreNotLearnt) {
+  for (const std::string stated : {"0", "2147483647", "1e300", "-5"}) {
+    OpenAiStub stub;
+    stub.refused_fields = {"token ids"};
+    stub.stated_prompt_tokens = stated;
+    Server server(settings(stub));
+    Prompts prompts(1, 1000);
+    server.learn_words(prompts);
+    if (stated == "0" || stated == "-5") {
+      EXPECT_FALSE(server.facts().counts_prompts) << stated;
+      EXPECT_FALSE(server.facts().features.usage) << stated;
+    }
+    const std::string text = prompts.text({.serial = 1, .input = 50, .hashes = {}});
+    EXPECT_LE(text.size(), 20U * 50 * 12);  // at most 20 words a token, of at most 11 letters and a space
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll::endpoints

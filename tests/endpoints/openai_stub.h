@@ -46,15 +46,17 @@ class OpenAiStub {
   std::string models = R"({"data":[{"id":"stub","owned_by":"vllm","max_model_len":4096}]})";
   std::vector<std::string> refused_fields = {};  // with 400
 
+  std::string stated_prompt_tokens;                // in the usage of probes, in place of the right number
   std::vector<std::string> refused_together = {};  // with 400 if a request has them all
 
-  /// Streams the tokens of a request, one event each, with usage if requested.
-  static void stream(net::CannedPeer& peer, const nlohmann::json& request) {
+  /// Streams the tokens of a request, one event each, with usage; `stated`: its prompt tokens, unless they are right.
+  static void stream(net::CannedPeer& peer, const nlohmann::json& request, const std::string& stated = {}) {
     const int tokens = request.value("max_tokens", 1);
     const auto prompt = request.at("prompt").is_array() ? request.at("prompt").size() : 4;
     std::string text = stream_head();
     for (int i = 1; i <= tokens; ++i) {
-      const std::string usage = fmt::format(R"("usage":{{"prompt_tokens":{},"completion_tokens":{}}})", prompt, i);
+      const std::string usage = fmt::format(R"("usage":{{"prompt_tokens":{},"completion_tokens":{}}})",
+                                            stated.empty() ? std::to_string(prompt) : stated, i);
       text += chunked(fmt::format("data: {{\"choices\":[{{\"text\":\"a\",\"finish_reason\":{}}}],{}}}\n\n",
                                   i == tokens ? "\"length\"" : "null", usage));
     }
@@ -94,7 +96,7 @@ class OpenAiStub {
       requests_.push_back(request);
     }
     if (probe || !answer_)
-      stream(peer, request);
+      stream(peer, request, stated_prompt_tokens);
     else
       answer_(peer, request);
   }

@@ -13,10 +13,10 @@
 
 #include "endpoints/chunk.h"
 #include "endpoints/redact.h"
+#include "endpoints/server.h"
 #include "model/error.h"
 #include "net/http_request_reader.h"
 #include "net/http_response.h"
-#include "net/prometheus_text.h"
 #include "net/sse.h"
 #include "net/url.h"
 #include "serve/api_request.h"
@@ -146,8 +146,9 @@ const std::map<std::string, Parser> kParsers{
      {{R"({"error":{"message":"the secret, what was sent"}})", R"({"detail":[1,2,3]})", "1, 2, 3, 4", "<html>"},
       feed_error}},
     {"prometheus",
-     {{"vllm:x{a=\"b\",c=\"\\\"\"} 1.5\n", "# HELP x\n", "x +Inf 17\n", "y{} NaN\r\n", "z 1e-400\n"},
-      [](const std::string& text, const Pieces&) { (void)net::parse_prometheus(text); }}},
+     {{"vllm:x{a=\"b\",c=\"\\\"\"} 1.5\n", "# HELP x\n", "x +Inf 17\n", "y{} NaN\r\n", "z 1e-400\n",
+       "vllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"99999\"} 1\n", "vllm:kv_cache_usage_perc 0.5\n"},
+      [](const std::string& text, const Pieces&) { (void)endpoints::read_server_state(text); }}},
     {"url",
      {{"http://host:80/path", "https://[::1]:443/", "http://127.0.0.1", "user:pass@", "/a/b/", "?q#f"}, feed_url}}};
 

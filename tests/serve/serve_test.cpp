@@ -288,12 +288,12 @@ TEST(ServeTest, EndsAfterOpenRequestsOrCutsThem) {
   EXPECT_EQ(server.stop().cut, 1);
 }
 
-class ReplayTest : public ::testing::TestWithParam<PolicyCase> {};
-
 std::string text_of(const std::filesystem::path& path) {
   std::ostringstream text;
   text << std::ifstream(path, std::ios::binary).rdbuf();
   return text.str();
+}
+
 // A priority that the client states counts, also 0; else one is drawn from the study's workload, here always 7.
 TEST(ServeTest, PrioritiesAreTheClientsOrTheStudys) {
   load::Scenario s = quick();
@@ -331,17 +331,15 @@ TEST(ServeTest, ASignalThatComesTwiceAtOnceCountsOnce) {
 
 class ReplayTest : public ::testing::TestWithParam<PolicyCase> {};
 
-}
-
 // Requests of many lengths on two replicas, some of which leave early. Replaying what reached the schedulers must
 // reproduce their decisions byte for byte.
 TEST_P(ReplayTest, AServedRunIsReproducedFromItsEvents) {
   load::Scenario s = sim::testing::random_scenario(GetParam(), 3);
   s.engine = sim::testing::constant_engine(2e-3, 1e-3);
   s.kv = {.blocks = 48, .block_tokens = 16, .prefix_caching = true};
-  if (s.policy.policy == sched::PolicyKind::vllm_v1) s.policy.order = sched::Order::priority;
   s.policy.model_max_len = 256;
   s.replicas = 2;
+  if (s.policy.policy == sched::PolicyKind::vllm_v1) s.policy.order = sched::Order::priority;
   s.life.reset();
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("plimsoll-serve-" + std::to_string(::getpid()));
@@ -355,9 +353,9 @@ TEST_P(ReplayTest, AServedRunIsReproducedFromItsEvents) {
     clients.emplace_back([i, port = server.port] {
       std::mt19937 random(i);
       const json body = {{"prompt", std::string(1 + random() % 400, static_cast<char>('a' + i % 3))},
-                         {"priority", i % 4},
                          {"max_tokens", 1 + random() % 60},
                          {"ignore_eos", true},
+                         {"priority", i % 4},
                          {"stream", i % 2 == 0}};
       PlainClient client(port);
       client.send(post("/v1/completions", body.dump()));
