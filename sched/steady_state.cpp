@@ -215,8 +215,12 @@ class Patience {
     std::array<bool, kInstants + 1> late{};
     const double length = run.load.last_sent_s - run.start_s;
     for (const Served& request : run.served) {
+      // After a time-out the first token comes later than the time-out. If it came sooner but the request took longer,
+      // an attempt was lost with its replica: such a latency tells nothing about waits.
+      const bool is_late = request.ttft > timeout_s_;
+      if (!is_late && request.latency > timeout_s_) continue;
       latencies_.push_back(of_mean_length(request));
-      if (!(request.ttft > timeout_s_) || !(length > 0)) continue;
+      if (!is_late || !(length > 0)) continue;
       const double sent = (request.end - request.latency - run.start_s) / length;
       late.at(static_cast<std::size_t>(std::clamp(sent, 0.0, 1.0) * static_cast<double>(kInstants))) = true;
     }

@@ -209,6 +209,21 @@ TEST(SteadyState, EpisodesOfTimeOutsThatPassAreNoCollapse) {
   }
 }
 
+// One request in a hundred loses its replica after 28 s and starts anew. It takes longer than the time-out, but no
+// attempt of it waited, and no load was added by clients that gave up.
+TEST(SteadyState, WhatIsLostWithAReplicaIsNoTimeOut) {
+  Ran lost = run({.servers = 8, .rho = 0.5, .requests = 20'000});
+  lost.load.timeout_s = 30;
+  lost.load.tries_again = true;
+  for (std::size_t i = 0; i < lost.served.size(); i += 100) {
+    lost.served[i].latency += 30;
+    lost.served[i].end += 30;
+  }
+  EXPECT_EQ(judge(lost).verdict, Steadiness::stable);
+  for (std::size_t i = 0; i < lost.served.size(); i += 100) lost.served[i].ttft += 30;
+  EXPECT_EQ(judge(lost).verdict, Steadiness::too_short) << "the same by time-outs, all the time";
+}
+
 TEST(SteadyState, AFleetThatScalesNeedsTimeToFollow) {
   Ran slow = run({.servers = 4, .rho = 0.5, .requests = 4000});  // 2000 s
   slow.load.settles_s = 900;
