@@ -66,6 +66,31 @@ Usage validate_usage() {
 }
 
 constexpr const char* kLeaveOut[] = {"leave-one-out", "leave-half-out", "leave-group-out"};
+constexpr const char* kLabels[] = {"model", "hardware", "engine"};
+
+bool is_given(const Parsed& parsed, const char* option) { return parsed.values.count(option) > 0; }
+
+// Returns the option that leaves runs out of the fits, without its dashes; empty: none. Two of them exclude each other.
+std::string leaving_option(const Parsed& parsed) {
+  std::string found;
+  for (const char* const option : kLeaveOut) {
+    if (!is_given(parsed, option)) continue;
+    if (!found.empty()) throw InputError(fmt::format("--{} and --{} exclude each other", found, option));
+    found = option;
+  }
+  return found;
+}
+
+// Throws for options that fit a table of serving runs, in a comparison of another kind.
+void refuse_options_of_runs(const Parsed& parsed, std::string_view comparison, bool takes_calibration) {
+  std::vector<const char*> options(std::begin(kLeaveOut), std::end(kLeaveOut));
+  options.insert(options.end(), std::begin(kLabels), std::end(kLabels));
+  options.push_back("study");
+  if (!takes_calibration) options.push_back("calibration");
+  for (const char* const option : options)
+    if (is_given(parsed, option))
+      throw InputError(fmt::format("--{} has no effect on {}: leave it out", option, comparison));
+}
 
 // Every figure is judged by itself: a good mean over all would hide a bad one.
 bool exceeds(const std::vector<validation::Comparison>& comparisons, double limit) {
@@ -100,7 +125,7 @@ validation::MeasuredTable read_table(const std::string& file) {
 
 // Reads the kind of group from --leave-group-out; nullopt: single configurations are left out.
 std::optional<model::Beyond> group_option(const Parsed& parsed) {
-  if (parsed.values.count("leave-group-out") == 0) return {};
+  if (!is_given(parsed, "leave-group-out")) return {};
   const std::string name = parsed.values["leave-group-out"].as<std::string>();
   std::vector<std::string_view> names;
   for (const model::Beyond kind : calibration::group_kinds()) {
@@ -190,7 +215,7 @@ void warn_of_rows_without_prediction(const std::vector<validation::Comparison>& 
   std::map<std::string, std::size_t> figures;
   for (const validation::Comparison& c : comparisons) {
     std::string hint;
-    for (const char* const option : {"model", "hardware", "engine"})
+    for (const char* const option : kLabels)
       if (c.reason.starts_with(option) && c.reason.ends_with("not stated"))
         hint = fmt::format("; --{} NAME states it", option);
     if (c.reason.ends_with("but not which")) hint = "; --study FILE names the study that was run";
@@ -207,7 +232,8 @@ std::vector<validation::Comparison> leave_out(const Tables& given, const Parsed&
                                               const std::shared_ptr<const configs::Catalogue>& catalogue,
                                               study::RunControl& control, Console& console, std::deque<Tables>& kept) {
   const std::optional<model::Beyond> kind = group_option(parsed);
-  const bool halves = parsed.values.count("leave-half-out") > 0;
+  const std::string option = leaving_option(parsed);
+  const bool halves = option == "leave-half-out";
   const calibration::ServingSettings settings{.jobs = parsed.common.jobs,
                                               .control = &control,
                                               .progress = [&](const std::string& text) { console.note(text); }};
@@ -236,8 +262,8 @@ std::vector<validation::Comparison> leave_out(const Tables& given, const Parsed&
     std::move(fit.comparisons.begin(), fit.comparisons.end(), std::back_inserter(all));
   }
   if (all.empty())
-    throw InputError(kind ? "--leave-group-out: no row of an engine whose runs are of several groups of that kind"
-                          : "--leave-one-out: no row of an engine that can be fitted");
+    throw InputError(fmt::format("--{}: no row of an engine {}", option,
+                                 kind ? "whose runs are of several groups of that kind" : "that can be fitted"));
   return all;
 }
 
@@ -295,11 +321,18 @@ int validate_kernels(const Parsed& parsed, Console& console, std::optional<doubl
 int run_validate(const Arguments& arguments, Console& console) {
   const auto parsed = parse_arguments(validate_usage(), arguments, console);
   if (!parsed) return kDone;
-  if (parsed->values.count("live") > 0) return validate_live_runs(*parsed, console);
-  if (names_endpoint(*parsed)) return validate_endpoint(*parsed, console);
+  if (is_given(*parsed, "live")) {
+    refuse_options_of_runs(*parsed, "--live, which measures a study on this machine", false);
+    return validate_live_runs(*parsed, console);
+  }
+  if (names_endpoint(*parsed)) {
+    refuse_options_of_runs(*parsed, "--endpoint, which measures a study on a server", false);
+    return validate_endpoint(*parsed, console);
+  }
   if (parsed->common.seed) console.note("--seed has no effect without --live");
   const std::optional<double> max_error = max_error_option(*parsed);
   if (!parsed->operand.empty() && parsed->operand != "jumpstart" && calibration::is_kernel_table(parsed->operand)) {
+    refuse_options_of_runs(*parsed, "a table of kernels", true);
     return validate_kernels(*parsed, console, max_error);
   }
   const bool jumpstart = parsed->operand.empty() || parsed->operand == "jumpstart";
@@ -312,13 +345,12 @@ int run_validate(const Arguments& arguments, Console& console) {
   const RunCommands commands(control, console.is_jsonl());
   const std::shared_ptr<const configs::Catalogue> catalogue = open_catalogue(*parsed);
   std::deque<Tables> kept;
-  const bool leaves_out = std::any_of(std::begin(kLeaveOut), std::end(kLeaveOut),
-                                      [&](const char* option) { return parsed->values.count(option) > 0; });
+  const bool leaves_out = !leaving_option(*parsed).empty();
   const std::string study_file = text_option(*parsed, "study");
   if (!study_file.empty() && (jumpstart || leaves_out))
     throw InputError("--study: belongs to the points.csv of a run, without an option that leaves runs out");
-  for (const char* const option : {"model", "hardware", "engine"})
-    if (!study_file.empty() && parsed->values.count(option) > 0)
+  for (const char* const option : kLabels)
+    if (!study_file.empty() && is_given(*parsed, option))
       throw InputError(fmt::format("--{}: --study states it already", option));
   const validation::CompareSettings settings{
       .jobs = parsed->common.jobs, .control = &control, .set = parsed->common.set};

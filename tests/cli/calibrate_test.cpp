@@ -139,6 +139,36 @@ TEST_F(CalibrateTest, ValidateNamesTheGroupsThatCanBeLeftOut) {
   EXPECT_THAT(outcome.output, HasSubstr("allowed: model, accelerator, tp, length, batch"));
 }
 
+TEST_F(CalibrateTest, ValidateLeavesOutInOneWay) {
+  for (const char* const two : {"--leave-one-out --leave-half-out", "--leave-half-out --leave-group-out tp",
+                                "--leave-one-out --leave-group-out tp"}) {
+    const Outcome outcome = run(std::string("validate jumpstart ") + two);
+    EXPECT_EQ(outcome.exit, 2) << two;
+    EXPECT_THAT(outcome.output, HasSubstr("exclude each other")) << two;
+  }
+  // A table whose engine has no fit: the message names the option that was given.
+  const std::string table = write("runs.csv", few_runs("my server", "some-box x 1"));
+  for (const std::string option : {"--leave-one-out", "--leave-half-out"})
+    EXPECT_THAT(run("validate " + table + " " + option).output, HasSubstr(option + ": no row of an engine"));
+}
+
+// What fits or labels a table of serving runs means nothing elsewhere, so it is refused there by name.
+TEST_F(CalibrateTest, ValidateRefusesOptionsOfOtherComparisons) {
+  const std::string study = write("tiny.yaml", kTinyStudy);
+  const std::string kernels = write("kernels.csv",
+                                    "framework,version,device,op_name,kernel_source,gemm_dtype,m,n,k,latency\n"
+                                    "V,1,NVIDIA H100 80GB HBM3,gemm,made,bfloat16,1,1024,4096,0.01\n");
+  for (const std::string& comparison :
+       {"--live " + study, study + " --endpoint http://127.0.0.1:1", std::string(kernels)})
+    for (const std::string option : {"--study", "--model", "--leave-half-out", "--leave-group-out"}) {
+      const Outcome outcome =
+          run("validate " + comparison + " " + option + (option == "--leave-half-out" ? "" : " llama-3.1-8b"));
+      EXPECT_EQ(outcome.exit, 2) << comparison;
+      EXPECT_THAT(outcome.output, HasSubstr(option + " has no effect on ")) << comparison;
+    }
+  EXPECT_THAT(run("validate --live " + study + " --calibration .").output, HasSubstr("--calibration has no effect"));
+}
+
 // The study is for a GPU that this machine does not have, so nothing is measured.
 TEST_F(CalibrateTest, LiveValidationIsOfThisMachine) {
   const Outcome other = run("validate --live " + write("tiny.yaml", kTinyStudy));
