@@ -77,4 +77,13 @@ double gap_scv(const LoadSpec& load) {
 
 bool is_closed_loop(const LoadSpec& load) { return kind_of(load).load_class == LoadClass::closed; }
 
+bool uses_own_rows(const WorkloadSpec& spec) {
+  const auto* replay = std::get_if<TraceReplay>(&spec.load);
+  const auto* pairs = std::get_if<TracePairs>(&spec.lengths);
+  if (replay == nullptr || pairs == nullptr) return false;
+  if (pairs->trace == nullptr || pairs->trace == replay->trace) return true;
+  // The same file may be read twice, once for the load and once for the lengths.
+  return replay->trace != nullptr && !pairs->trace->file.empty() && pairs->trace->file == replay->trace->file;
+}
+
 }  // namespace plimsoll::load

@@ -38,4 +38,7 @@ struct LoadKind {
 /// All names, in the order of LoadSpec.
 [[nodiscard]] std::span<const std::string_view> load_kind_names();
 
+/// Returns whether requests are the replayed rows in order: with their lengths, sessions, prefixes and priorities.
+[[nodiscard]] bool uses_own_rows(const WorkloadSpec& spec);
+
 }  // namespace plimsoll::load

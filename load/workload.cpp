@@ -10,6 +10,7 @@
 
 #include "load/arrivals.h"
 #include "load/lengths.h"
+#include "load/load_kind.h"
 #include "load/random.h"
 #include "model/error.h"
 
@@ -26,16 +27,6 @@ const IndependentLengths kOneToken{};
 const IndependentLengths& marginals(const LengthSpec& lengths) {
   const auto* both = std::get_if<IndependentLengths>(&lengths);
   return both != nullptr ? *both : kOneToken;
-}
-
-// Returns whether requests use the lengths of the replayed rows, in order.
-bool uses_own_rows(const WorkloadSpec& spec) {
-  const auto* replay = std::get_if<TraceReplay>(&spec.load);
-  const auto* pairs = std::get_if<TracePairs>(&spec.lengths);
-  if (replay == nullptr || pairs == nullptr) return false;
-  if (pairs->trace == nullptr || pairs->trace == replay->trace) return true;
-  // The same file may be read twice, once for the load and once for the lengths.
-  return replay->trace != nullptr && !pairs->trace->file.empty() && pairs->trace->file == replay->trace->file;
 }
 
 void check(const WorkloadSpec& spec) {

@@ -200,13 +200,26 @@ void read_prefix(const Section& section, PointSpec& spec) {
   spec.workload.prefix.tokens = to_int32(prefix.need("tokens", "512").as_integer(1, kMaxTokens));
 }
 
+// Returns the trace of the load or of the lengths whose rows have priorities; null: neither.
+const traces::Trace* trace_with_priorities(const load::WorkloadSpec& workload) {
+  const auto* const replay = std::get_if<load::TraceReplay>(&workload.load);
+  if (replay != nullptr && !replay->trace->priorities.empty()) return replay->trace.get();
+  const auto* const pairs = std::get_if<load::TracePairs>(&workload.lengths);
+  return pairs != nullptr && !pairs->trace->priorities.empty() ? pairs->trace.get() : nullptr;
+}
+
 // `{0: 0.9, 5: 0.1}`: a priority and its share of the requests.
 void read_priorities(const Section& section, PointSpec& spec) {
   const auto node = section.find("priorities");
-  const auto* const replay = std::get_if<load::TraceReplay>(&spec.workload.load);
-  const bool any = node || (replay != nullptr && !replay->trace->priorities.empty());
-  if (any && spec.policy.order != sched::Order::priority)
+  const traces::Trace* const trace = node ? nullptr : trace_with_priorities(spec.workload);
+  if ((node || trace != nullptr) && spec.policy.order != sched::Order::priority)
     spec.load_notes.emplace_back("priorities have no effect: state scheduler.scheduling: priority (policy vllm_v1)");
+  else if (trace != nullptr && !load::uses_own_rows(spec.workload))
+    spec.load_notes.push_back(
+        fmt::format("the priorities of {} are not used: only requests that are its rows, in order, have them (load: "
+                    "{{trace: FILE}} "
+                    "without other lengths); workload.priorities draws them by shares",
+                    trace->file));
   if (!node) return;
   if (!node->is_map() || node->items().empty())
     node->fail(fmt::format("found '{}', expected priorities and shares of the requests, such as {{0: 0.9, 5: 0.1}}",
