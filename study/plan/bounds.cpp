@@ -184,8 +184,9 @@ Bounded Bounds::problem(const Candidate& candidate, double load) {
     double least = floor.step;  // TPOT and ITL: one step
     if (bound.metric == sched::Slo::Metric::ttft) continue;
     if (bound.metric == sched::Slo::Metric::latency) least = lengths.output_min * floor.step;
-    const bool between_tokens = bound.metric == sched::Slo::Metric::tpot || bound.metric == sched::Slo::Metric::itl;
-    if (between_tokens && (lengths.output_min < 2 || sched::traits_of(spec.policy).returns_at_batch_end)) continue;
+    if (is_between_tokens(bound.metric) &&
+        (lengths.output_min < 2 || sched::traits_of(spec.policy).returns_at_batch_end))
+      continue;
     // Reported values are rounded: ITL to the bins of a histogram, the others to nanoseconds.
     const double rounded = bound.metric == sched::Slo::Metric::itl ? kItlRounding : kRounding;
     if (least <= bound.limit * (1 + rounded)) continue;

@@ -63,9 +63,7 @@ bool is_alone(const PointSpec& spec, const sched::PointMetrics& m) {
 // Returns whether more clients would only wait longer and miss no limit: most clients of a closed loop wait, and the
 // SLO limits only the time between tokens.
 bool only_waits(const PointSpec& spec, const sched::PointMetrics& m) {
-  const auto between_tokens = [](const sched::Slo::Bound& b) {
-    return b.metric == sched::Slo::Metric::tpot || b.metric == sched::Slo::Metric::itl;
-  };
+  const auto between_tokens = [](const sched::Slo::Bound& b) { return is_between_tokens(b.metric); };
   const bool no_other =
       std::all_of(spec.slo.bounds.begin(), spec.slo.bounds.end(), between_tokens) && !spec.slo.max_timeout_rate;
   return load::is_closed_loop(spec.workload.load) && no_other && m.queue_mean > m.in_system_mean / 2;

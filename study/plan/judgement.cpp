@@ -38,8 +38,7 @@ struct Found {
 };
 
 CheckKind kind_of(const SloFigure& figure) {
-  using enum sched::Slo::Metric;
-  return figure.metric == tpot || figure.metric == itl ? CheckKind::between_tokens : CheckKind::other;
+  return figure.metric && is_between_tokens(*figure.metric) ? CheckKind::between_tokens : CheckKind::other;
 }
 
 Found find_all(const PointSpec& spec, const sched::PointMetrics& m) {

@@ -61,6 +61,11 @@ struct SloVerdict {
   std::size_t runs = 0;
 };
 
+/// Returns whether a metric is the time between tokens.
+[[nodiscard]] constexpr bool is_between_tokens(sched::Slo::Metric metric) {
+  return metric == sched::Slo::Metric::tpot || metric == sched::Slo::Metric::itl;
+}
+
 /// Judges `runs`, replications of one trial, against the SLO and load of `spec`.
 [[nodiscard]] SloVerdict standing_of(const PointSpec& spec, std::span<const sched::PointMetrics* const> runs,
                                      double confidence);

@@ -16,6 +16,10 @@ namespace plimsoll::study::plan {
 namespace {
 
 constexpr double kSurelyMore = 1.02;  // of the best confirmed one: what fails there is not surely more
+// If the best confirmed one carries less than this share of what another does in short runs, that one is confirmed too:
+// long runs disproved what the others were measured by.
+constexpr double kDisproved = 0.95;
+constexpr int kMostRounds = 6;
 
 // The capacities of those that may carry most: one that fails just below another is left out, and dearer ones that do
 // not carry more than another are ties.
@@ -24,11 +28,12 @@ class Largest {
   Largest(const Question& question, Trials& trials, std::map<std::size_t, Capacity>& first, bool for_its_rent)
       : question_(question), trials_(trials), first_(first), for_its_rent_(for_its_rent) {}
 
-  // Those that cannot be told from the best by one confirming run each at a few loads, best first. `first` takes up
-  // what they find.
-  std::vector<std::size_t> narrowed() {
+  // Those that cannot be told from the best by one confirming run each at a few loads, best first, without those that
+  // are `known`. `first` takes up what they find.
+  std::vector<std::size_t> narrowed(const std::map<std::size_t, Capacity>& known = {}) {
     std::vector<std::size_t> order;
-    for (const auto& [candidate, capacity] : first_) order.push_back(candidate);
+    for (const auto& [candidate, capacity] : first_)
+      if (known.count(candidate) == 0) order.push_back(candidate);
     sort_by_worth(order);
     if (order.size() < 2 || first_[order.front()].is_open()) return order;
     const CapacityPlan plan{.confirms = true,
@@ -46,30 +51,15 @@ class Largest {
   }
 
   // A tie is for the cheaper one: the cheapest that is confirmed to carry as much for its share as any that is. One
-  // that long runs disprove is no measure for the others.
+  // that long runs disprove is no measure for the others, so those that it left behind get their turn.
   std::map<std::size_t, Capacity> confirmed() {
-    std::vector<std::size_t> alike = narrowed();
-    const auto rent = [this](std::size_t c) { return question_.candidates[c].rent; };
-    std::stable_sort(alike.begin(), alike.end(), [&](std::size_t a, std::size_t b) { return rent(a) < rent(b); });
     std::map<std::size_t, Capacity> out;
-    if (const auto rival = larger_rival(alike)) {
-      out[*rival] = confirm(*rival);
-      if (std::find(alike.begin(), alike.end(), *rival) == alike.end()) alike.push_back(*rival);
-      std::stable_sort(alike.begin(), alike.end(), [&](std::size_t a, std::size_t b) { return rent(a) < rent(b); });
-    }
-    std::optional<std::size_t> leader, lesser;
-    for (const std::size_t c : alike) {
-      if (lesser && rent(c) == rent(*lesser)) continue;  // that one carried most for this price
-      if (out.count(c) == 0) out[c] = confirm(c);
-      const auto is_less = [&](const auto& other) {
-        return proven(c, out.at(c)) < kSurelyLess * proven(other.first, other.second);
-      };
-      if (proven(c, out.at(c)) == 0) continue;
-      if (std::none_of(out.begin(), out.end(), is_less)) {
-        leader = c;
-        break;
-      }
-      lesser = c;
+    std::vector<std::size_t> alike;
+    std::optional<std::size_t> leader;
+    for (int round = 0; round < kMostRounds && may_lead(out); ++round) {
+      for (const std::size_t c : narrowed(out))
+        if (std::find(alike.begin(), alike.end(), c) == alike.end()) alike.push_back(c);
+      leader = confirm_cheapest(alike, out);
     }
     if (!leader) return out;
     for (const std::size_t c : alike) {
@@ -90,6 +80,43 @@ class Largest {
 
   [[nodiscard]] double proven(std::size_t c, const Capacity& capacity) const {
     return capacity.confirmed ? capacity.load.mean / share(c) : 0;
+  }
+
+  [[nodiscard]] double rent(std::size_t c) const { return question_.candidates[c].rent; }
+
+  // Returns whether any that is not confirmed may carry clearly more for its share than all that are.
+  [[nodiscard]] bool may_lead(const std::map<std::size_t, Capacity>& out) const {
+    double best = 0;
+    for (const auto& [candidate, capacity] : out) best = std::max(best, proven(candidate, capacity));
+    return std::any_of(first_.begin(), first_.end(), [&](const auto& other) {
+      return out.count(other.first) == 0 && (out.empty() || kDisproved * worth(other.first) > best);
+    });
+  }
+
+  // Sorts `alike` by price and confirms them in that order, until one carries as much for its share as any confirmed
+  // one. Returns that one.
+  std::optional<std::size_t> confirm_cheapest(std::vector<std::size_t>& alike, std::map<std::size_t, Capacity>& out) {
+    const auto by_rent = [this](std::size_t a, std::size_t b) { return rent(a) < rent(b); };
+    std::stable_sort(alike.begin(), alike.end(), by_rent);
+    if (const auto rival = larger_rival(alike)) {
+      if (out.count(*rival) == 0) out[*rival] = confirm(*rival);
+      if (std::find(alike.begin(), alike.end(), *rival) == alike.end()) alike.push_back(*rival);
+      std::stable_sort(alike.begin(), alike.end(), by_rent);
+    }
+    std::optional<std::size_t> lesser;
+    for (const std::size_t c : alike) {
+      // That one carried most for this price.
+      if (lesser && rent(c) == rent(*lesser) && out.count(c) == 0) continue;
+      if (out.count(c) == 0) out[c] = confirm(c);
+      const double mine = proven(c, out.at(c));
+      if (mine == 0) continue;
+      const bool is_less = std::any_of(out.begin(), out.end(), [&](const auto& other) {
+        return mine < kSurelyLess * proven(other.first, other.second);
+      });
+      if (!is_less) return c;
+      lesser = c;
+    }
+    return {};
   }
 
   // A part of a large fleet may carry less for its share than all of it does, which a small one does not show: the

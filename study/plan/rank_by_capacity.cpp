@@ -17,14 +17,24 @@ namespace plimsoll::study::plan {
 namespace {
 
 constexpr double kStillPossible = 0.93;  // a deployment is confirmed from this share of the best screened capacity on
+constexpr double kStillCheapest = 0.9;   // the same for the cost of a token: looks at parts of fleets differ by size
 constexpr std::size_t kMaxNarrowed = 64;
 
+// Output tokens/s at `load`, without the time in which the last requests of a run end: short runs of some deployments
+// end later than those of others.
+double tokens_per_s(const PointSpec& spec, double load, const sched::PointMetrics& run) {
+  const auto ended = static_cast<double>(run.requests_completed + run.requests_rejected + run.requests_timed_out);
+  if (!load::stationary_rate(spec.workload.load) || !(ended > 0)) return run.output_tokens_per_s;
+  return load * run.output_tokens_mean * static_cast<double>(run.requests_completed) / ended;
+}
+
 // USD per million output tokens at the largest load, with its relative interval. Infinite if there is no such load.
-Estimate cost_of_a_million(const Candidate& candidate, const Capacity& capacity) {
+Estimate cost_of_a_million(const PointSpec& spec, const Candidate& candidate, const Capacity& capacity) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (!capacity.at_passing || !(capacity.at_passing->output_tokens_per_s > 0) || !(capacity.load.mean > 0))
     return {kInfinity, 0, 1};
-  const double here = run_cost(candidate, *capacity.at_passing) / 3600 / capacity.at_passing->output_tokens_per_s * 1e6;
+  const double here = run_cost(candidate, *capacity.at_passing) / 3600 /
+                      tokens_per_s(spec, capacity.passing, *capacity.at_passing) * 1e6;
   const double mean = here * capacity.passing / capacity.load.mean;
   return {mean, mean * capacity.load.half_width / capacity.load.mean, capacity.load.values};
 }
@@ -49,7 +59,7 @@ void fill_entry(const Question& question, Answer& answer, std::size_t candidate,
   entry.standing.certain = entry.standing.meets && stage == Stage::confirmed && capacity.load.low() > 0;
   entry.objective = question.search.objective == Objective::capacity
                         ? capacity.load
-                        : cost_of_a_million(question.candidates[candidate], capacity);
+                        : cost_of_a_million(question.spec, question.candidates[candidate], capacity);
   // A single run may by chance be wrong about a load close to the limit.
   constexpr double kByChance = 1.05;
   if (!capacity.confirmed && capacity.failing) entry.capacity_at_most = kByChance * *capacity.failing;
@@ -100,8 +110,7 @@ std::map<std::size_t, Capacity> look_at_all(const Question& question, Trials& tr
   for (const std::size_t c : candidates) {
     const double load = answer.entries[c].capacity->load.mean;
     const double mine = answer.entries[c].objective.mean, best = answer.entries[candidates.front()].objective.mean;
-    const bool too_far =
-        is_minimised(question.search.objective) ? kStillPossible * mine > best : mine < kStillPossible * best;
+    const bool too_far = per_token ? kStillCheapest * mine > best : mine < kStillPossible * best;
     if (contenders.size() == kMaxNarrowed || load <= 0 || too_far) break;
     contenders.emplace(c, *answer.entries[c].capacity);
   }

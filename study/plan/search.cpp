@@ -389,21 +389,12 @@ class Search {
 
   // More replicas carry more, and each of them no less, because chance evens out over many. So only the largest fleet
   // of each family runs; for the cost per token, the largest among those with the cheapest replicas. There, smaller
-  // fleets of the best families follow, since among equal costs per token the cheaper one is preferred.
+  // fleets of the best families follow, since among equal costs per token the cheaper one is preferred. Gaps between
+  // tokens need not get shorter in larger fleets, so if they are limited the smallest of the cheapest runs too.
   void find_most_carried() {
     const bool per_token = question_.search.objective == Objective::cost_per_token;
     const std::map<std::size_t, Candidates> families = families_that_grow();
-    for (const auto& [family, members] : families) {
-      const std::size_t best = *std::max_element(members.begin(), members.end(), [&](std::size_t a, std::size_t b) {
-        return carries_for_less(b, a, per_token);
-      });
-      for (const std::size_t i : members) {
-        if (i != best)
-          leave_out(i, fmt::format("not simulated: {} the same with {} replicas",
-                                   per_token ? "a token costs no less than of" : "carries no more than",
-                                   question_.candidates[best].spec.deployment.replicas));
-      }
-    }
+    for (const auto& [family, members] : families) keep_extremes(members, per_token);
     if (per_token && std::any_of(families.begin(), families.end(), [](const auto& f) { return f.second.size() > 1; })) {
       // Ranks all members of the best families together; runs made before are remembered.
       const Candidates likely = likely_leaders(question_, trials_, answer_);
@@ -417,6 +408,32 @@ class Search {
     leaders_ = rank_by_capacity(question_, trials_, answer_);
   }
 
+  // Leaves out all members of a family but those that show what it carries.
+  void keep_extremes(const Candidates& members, bool per_token) {
+    const auto replicas = [this](std::size_t i) { return question_.candidates[i].spec.deployment.replicas; };
+    const std::size_t best = *std::min_element(members.begin(), members.end(), [&](std::size_t a, std::size_t b) {
+      return carries_for_less(a, b, per_token);
+    });
+    std::size_t small = best;
+    if (per_token && limits_gaps()) {
+      for (const std::size_t i : members)
+        if (replicas(i) < replicas(small) && costs_alike(i, best)) small = i;
+    }
+    const std::string why =
+        small != best
+            ? fmt::format("the same with {} and with {} replicas speaks for it", replicas(small), replicas(best))
+            : fmt::format("{} the same with {} replicas",
+                          per_token ? "a token costs no less than of" : "carries no more than", replicas(best));
+    for (const std::size_t i : members)
+      if (i != best && i != small) leave_out(i, "not simulated: " + why);
+  }
+
+  [[nodiscard]] bool limits_gaps() const {
+    const auto& bounds = question_.spec.slo.bounds;
+    return std::any_of(bounds.begin(), bounds.end(),
+                       [](const sched::Slo::Bound& b) { return b.metric == sched::Slo::Metric::itl; });
+  }
+
   [[nodiscard]] std::map<std::size_t, Candidates> families_that_grow() const {
     std::map<std::size_t, Candidates> families;
     for (std::size_t i = 0; i < answer_.entries.size(); ++i) {
@@ -424,6 +441,12 @@ class Search {
       if (answer_.entries[i].stage == Stage::waiting && more_replicas_help(c.spec)) families[c.family].push_back(i);
     }
     return families;
+  }
+
+  // Returns whether each replica of both costs the same.
+  [[nodiscard]] bool costs_alike(std::size_t a, std::size_t b) const {
+    const Candidate &c = question_.candidates[a], &d = question_.candidates[b];
+    return c.rent * d.spec.deployment.replicas == d.rent * c.spec.deployment.replicas;
   }
 
   [[nodiscard]] bool carries_for_less(std::size_t a, std::size_t b, bool per_token) const {
