@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sched/orca.h"
 
-#include "sched/rows.h"
-
 namespace plimsoll::sched {
 
 std::unique_ptr<Policy> make_orca(const PolicyConfig& config) { return std::make_unique<Orca>(config); }
@@ -30,10 +28,6 @@ std::optional<Reject> Orca::admit(const Request& request, const View& view) cons
   return {};
 }
 
-void Orca::on_cancel(ReqId id, const View&, Nanos) {
-  if (!remove_one(queue_, id)) remove_one(running_, id);
-}
-
 void Orca::on_steps_done(const StepsDone& done, const View& view, Nanos) {
   if (!done.finished.empty()) remove_finished(running_, view.requests);
 }
@@ -42,15 +36,15 @@ void Orca::decide(Nanos, const View& view, Decision& out) {
   const bool decodes = !running_.empty();
   const std::size_t old = running_.size();
   Blk free = view.kv.free();
-  while (!queue_.empty() && std::ssize(running_) < max_running_) {
-    const ReqId id = queue_.front();
+  while (!waiting_.empty() && std::ssize(running_) < max_running_) {
+    const ReqId id = waiting_.front();
     const std::int64_t tokens = reserved_tokens(view.requests[id], view.requests.reserve_tokens(id));
     const Blk blocks = view.kv.blocks_for(tokens);
     if (blocks > free) break;
     free -= blocks;
     out.kv.push_back({KvOp::Kind::reserve, id, tokens});
     running_.push_back(id);
-    queue_.pop_front();
+    waiting_.pop_front();
   }
   if (running_.empty()) return;
   Forward& forward = out.add_forward();
@@ -60,12 +54,7 @@ void Orca::decide(Nanos, const View& view, Decision& out) {
   if (!forward.prefill.empty()) return;
   // Everything is reserved. If the head of the queue does not fit or the batch is full, an arrival changes nothing.
   out.repeat = kForever;
-  out.arrival_breaks = queue_.empty() && std::ssize(running_) < max_running_;
-}
-
-void Orca::digest(std::string& out) const {
-  append_line(out, "queue", queue_);
-  append_line(out, "running", running_);
+  out.arrival_breaks = waiting_.empty() && std::ssize(running_) < max_running_;
 }
 
 }  // namespace plimsoll::sched

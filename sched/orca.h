@@ -7,24 +7,17 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
-#include <vector>
 
-#include "sched/policy.h"
+#include "sched/rows.h"
 
 namespace plimsoll::sched {
 
-class Orca final : public Policy {
+class Orca final : public QueuePolicy {
  public:
   explicit Orca(const PolicyConfig& config);
   [[nodiscard]] std::optional<Reject> admit(const Request& request, const View& view) const override;
-  void on_arrival(ReqId id, const View&, Nanos) override { queue_.push_back(id); }
-  void on_cancel(ReqId id, const View& view, Nanos now) override;
   void on_steps_done(const StepsDone& done, const View& view, Nanos now) override;
   void decide(Nanos now, const View& view, Decision& out) override;
-  [[nodiscard]] std::span<const ReqId> batch_order() const override { return running_; }
-  [[nodiscard]] std::int64_t queued() const override { return std::ssize(queue_); }
-  void digest(std::string& out) const override;
 
  private:
   [[nodiscard]] std::int64_t reserved_tokens(const Request& request, Tok reserve) const;
@@ -32,8 +25,6 @@ class Orca final : public Policy {
   PolicyConfig config_;
   Reserve reserve_;
   std::int64_t max_running_;
-  std::deque<ReqId> queue_;
-  std::vector<ReqId> running_;
 };
 
 }  // namespace plimsoll::sched

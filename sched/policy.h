@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 
 #include "sched/decision.h"
 #include "sched/kv_ledger.h"
@@ -51,8 +50,6 @@ class Policy {
   [[nodiscard]] virtual std::span<const ReqId> batch_order() const = 0;
   /// Returns the number of waiting requests, without swapped-out ones.
   [[nodiscard]] virtual std::int64_t queued() const = 0;
-  /// Writes a canonical dump of the state, for conformance tests and replay.
-  virtual void digest(std::string& out) const = 0;
 };
 
 /// Makes the policy of config.policy. Throws InputError for a combination that the product refuses at start-up.

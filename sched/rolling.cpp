@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sched/rolling.h"
 
-#include <fmt/format.h>
-
 #include "sched/rows.h"
 
 namespace plimsoll::sched {
@@ -177,12 +175,6 @@ void Rolling::repeat(const View& view, Decision& out) const {
   out.repeat = contiguous_ ? kForever : view.kv.group_steps(view.kv.free()) - 1;
   if (fresh_ > 0) out.repeat = std::min(out.repeat, waiting_steps_ - 1 - counter_);
   out.arrival_breaks = held_ == kNoRequest;
-}
-
-void Rolling::digest(std::string& out) const {
-  append_line(out, "active", active_);
-  append_line(out, "queue", queue_);
-  out += fmt::format("fresh {} held {} until {} counter {}", fresh_, held_, held_until_, counter_);
 }
 
 }  // namespace plimsoll::sched

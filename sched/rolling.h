@@ -32,7 +32,6 @@ class Rolling final : public Policy {
   [[nodiscard]] std::int64_t queued() const override {
     return std::ssize(queue_) + (held_ == kNoRequest ? 0 : 1) + fresh_;
   }
-  void digest(std::string& out) const override;
 
  private:
   [[nodiscard]] Blk slot_blocks(ReqId id, const View& view) const;

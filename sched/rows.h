@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the policies before vLLM: the rows of a batch, the contiguous slots that they may occupy, and the queue.
+// Shared by policies: the queue and the rows of a batch, and the contiguous slots that rows may occupy.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <optional>
-#include <string>
+#include <span>
 #include <vector>
 
 #include "sched/policy.h"
 
 namespace plimsoll::sched {
 
-/// Removes the rows that have produced their last token. None of these policies preempts, so a row that has produced a
-/// token and is not in the decode group has finished.
+/// Removes the rows that have produced their last token, for policies that never preempt: there, a row that has
+/// produced a token and is not in the decode group has finished.
 inline void remove_finished(std::vector<ReqId>& rows, const RequestTable& requests) {
   std::erase_if(rows, [&](ReqId id) { return requests.generated(id) > 0 && !requests.decoding(id); });
 }
@@ -44,13 +44,22 @@ inline std::optional<Reject> refuse_slot(const PolicyConfig& config, const Reque
   return {};
 }
 
-/// Appends "name[1 2 3] " for digests.
-template <class Line>
-void append_line(std::string& out, const char* name, const Line& line) {
-  out += name;
-  out += '[';
-  for (const ReqId id : line) out += std::to_string(id) + ' ';
-  out += "] ";
-}
+/// What the policies of most products have in common: a queue, and the running requests in batch order.
+class QueuePolicy : public Policy {
+ public:
+  void on_arrival(ReqId id, const View&, Nanos) override { waiting_.push_back(id); }
+  void on_cancel(ReqId id, const View&, Nanos) override {
+    if (!remove_one(waiting_, id)) remove_one(running_, id);
+  }
+  void on_steps_done(const StepsDone& done, const View&, Nanos) override {
+    for (const ReqId id : done.finished) remove_one(running_, id);
+  }
+  [[nodiscard]] std::span<const ReqId> batch_order() const final { return running_; }
+  [[nodiscard]] std::int64_t queued() const final { return std::ssize(waiting_); }
+
+ protected:
+  std::deque<ReqId> waiting_;
+  std::vector<ReqId> running_;
+};
 
 }  // namespace plimsoll::sched

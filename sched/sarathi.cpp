@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "sched/rows.h"
-
 namespace plimsoll::sched {
 
 namespace {
@@ -22,14 +20,6 @@ Sarathi::Sarathi(const PolicyConfig& config)
 std::optional<Reject> Sarathi::admit(const Request& request, const View&) const {
   if (max_len_ > 0 && most_tokens(request) > max_len_) return Reject{kNoRequest, 400, "max_model_len"};
   return {};
-}
-
-void Sarathi::on_cancel(ReqId id, const View&, Nanos) {
-  if (!remove_one(waiting_, id)) remove_one(running_, id);
-}
-
-void Sarathi::on_steps_done(const StepsDone& done, const View&, Nanos) {
-  for (const ReqId id : done.finished) remove_one(running_, id);
 }
 
 void Sarathi::decide(Nanos now, const View& view, Decision& out) {
@@ -114,11 +104,6 @@ void Sarathi::schedule_waiting(const View& view, Step& step, Decision& out, Forw
     running_.insert(place, id);
     waiting_.pop_front();
   }
-}
-
-void Sarathi::digest(std::string& out) const {
-  append_line(out, "waiting", waiting_);
-  append_line(out, "running", running_);
 }
 
 }  // namespace plimsoll::sched

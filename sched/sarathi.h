@@ -5,24 +5,17 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
-#include <vector>
 
-#include "sched/policy.h"
+#include "sched/rows.h"
 
 namespace plimsoll::sched {
 
-class Sarathi final : public Policy {
+// running_ is in order of arrival.
+class Sarathi final : public QueuePolicy {
  public:
   explicit Sarathi(const PolicyConfig& config);
   [[nodiscard]] std::optional<Reject> admit(const Request& request, const View& view) const override;
-  void on_arrival(ReqId id, const View&, Nanos) override { waiting_.push_back(id); }
-  void on_cancel(ReqId id, const View& view, Nanos now) override;
-  void on_steps_done(const StepsDone& done, const View& view, Nanos now) override;
   void decide(Nanos now, const View& view, Decision& out) override;
-  [[nodiscard]] std::span<const ReqId> batch_order() const override { return running_; }
-  [[nodiscard]] std::int64_t queued() const override { return std::ssize(waiting_); }
-  void digest(std::string& out) const override;
 
  private:
   struct Step {
@@ -38,8 +31,6 @@ class Sarathi final : public Policy {
   std::int64_t max_running_, chunk_;
   double watermark_;
   Tok max_len_;
-  std::deque<ReqId> waiting_;
-  std::vector<ReqId> running_;  // in order of arrival
 };
 
 }  // namespace plimsoll::sched

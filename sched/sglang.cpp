@@ -296,10 +296,4 @@ void SgLang::retract(const View& view, Decision& out) {
   decode_steps_ = 0;
 }
 
-void SgLang::digest(std::string& out) const {
-  append_line(out, "waiting", waiting_);
-  append_line(out, "running", running_);
-  out += "ratio " + std::to_string(ratio()) + (full_ ? " full " : " ");
-}
-
 }  // namespace plimsoll::sched

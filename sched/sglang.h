@@ -24,7 +24,6 @@ class SgLang final : public Policy {
   void decide(Nanos now, const View& view, Decision& out) override;
   [[nodiscard]] std::span<const ReqId> batch_order() const override { return running_; }
   [[nodiscard]] std::int64_t queued() const override { return std::ssize(waiting_); }
-  void digest(std::string& out) const override;
   /// Returns the share of the running requests' remaining caps that is set aside for them.
   [[nodiscard]] double ratio() const;
 

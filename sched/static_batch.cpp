@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sched/static_batch.h"
 
-#include <fmt/format.h>
-
 #include "sched/rows.h"
 
 namespace plimsoll::sched {
@@ -128,14 +126,6 @@ void StaticBatch::on_steps_done(const StepsDone& done, const View& view, Nanos n
   }
   rows_.clear();
   if (start_ == Start::worker_delay) gather(view, now);
-}
-
-void StaticBatch::digest(std::string& out) const {
-  append_line(out, "queue", queue_);
-  append_line(out, "gathered", gathered_);
-  append_line(out, "rows", rows_);
-  append_line(out, "dead", dead_);
-  out += fmt::format("closed {} deadline {} steps {}", closed_, gathered_.empty() ? kNever : deadline_, steps_);
 }
 
 }  // namespace plimsoll::sched

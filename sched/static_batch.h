@@ -32,7 +32,6 @@ class StaticBatch final : public Policy {
   [[nodiscard]] std::int64_t queued() const override {
     return static_cast<std::int64_t>(queue_.size() + gathered_.size());
   }
-  void digest(std::string& out) const override;
 
  private:
   /// When the waiting requests become a batch.

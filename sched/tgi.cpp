@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "model/error.h"
-#include "sched/rows.h"
 #include "sched/tgi_chunked.h"
 
 namespace plimsoll::sched {
@@ -66,10 +65,6 @@ std::optional<Reject> Tgi::admit(const Request& request, const View& view) const
   return {};
 }
 
-void Tgi::on_cancel(ReqId id, const View&, Nanos) {
-  if (!remove_one(queue_, id)) remove_one(running_, id);
-}
-
 void Tgi::on_steps_done(const StepsDone& done, const View& view, Nanos) {
   waiting_tokens_ = prefilled_ ? 1 : waiting_tokens_ + done.steps;
   if (!done.finished.empty()) remove_finished(running_, view.requests);
@@ -99,7 +94,7 @@ Tgi::Offer Tgi::offer(const View& view) const {
   const std::int64_t budget = std::max<std::int64_t>(total_budget(kv) - kv.in_use() * kv.block_tokens(), 0);
   std::int64_t prompts = 0, caps = 0;
   Blk blocks = 0;
-  for (const ReqId id : queue_) {
+  for (const ReqId id : waiting_) {
     if (offer.requests == most) break;
     const Request& request = view.requests[id];
     prompts += round_up(request.prompt, kv);
@@ -137,12 +132,12 @@ void Tgi::prefill(std::int64_t requests, const View& view, Decision& out) {
   prefilled_ = true;
   Forward& forward = out.add_forward();
   for (; requests > 0; --requests) {
-    const ReqId id = queue_.front();
+    const ReqId id = waiting_.front();
     const Request& request = view.requests[id];
     out.kv.push_back({KvOp::Kind::reserve, id, most_tokens(request) - 1});
     forward.prefill.push_back({id, request.prompt, 0, true});
     running_.push_back(id);
-    queue_.pop_front();
+    waiting_.pop_front();
   }
 }
 
@@ -152,12 +147,6 @@ void Tgi::decode(const Offer& offer, Decision& out) const {
   out.add_forward().decodes = Decodes::group;
   out.repeat = offer.requests > 0 ? force_after_ - 1 - waiting_tokens_ : kForever;
   out.arrival_breaks = offer.stop == Stop::queue_end;
-}
-
-void Tgi::digest(std::string& out) const {
-  append_line(out, "queue", queue_);
-  append_line(out, "running", running_);
-  out += fmt::format("waiting_tokens {} decode_follows {}", waiting_tokens_, decode_follows_);
 }
 
 }  // namespace plimsoll::sched

@@ -9,24 +9,17 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
-#include <vector>
 
-#include "sched/policy.h"
+#include "sched/rows.h"
 
 namespace plimsoll::sched {
 
-class Tgi final : public Policy {
+class Tgi final : public QueuePolicy {
  public:
   explicit Tgi(const PolicyConfig& config);
   [[nodiscard]] std::optional<Reject> admit(const Request& request, const View& view) const override;
-  void on_arrival(ReqId id, const View&, Nanos) override { queue_.push_back(id); }
-  void on_cancel(ReqId id, const View& view, Nanos now) override;
   void on_steps_done(const StepsDone& done, const View& view, Nanos now) override;
   void decide(Nanos now, const View& view, Decision& out) override;
-  [[nodiscard]] std::span<const ReqId> batch_order() const override { return running_; }
-  [[nodiscard]] std::int64_t queued() const override { return std::ssize(queue_); }
-  void digest(std::string& out) const override;
 
  private:
   /// How many waiting requests fit the budgets, and what ended the list.
@@ -45,9 +38,7 @@ class Tgi final : public Policy {
 
   PolicyConfig config_;
   std::int64_t prefill_budget_, force_after_;
-  float served_ratio_;  // the router computes with 32-bit floats
-  std::deque<ReqId> queue_;
-  std::vector<ReqId> running_;
+  float served_ratio_;               // the router computes with 32-bit floats
   std::int64_t waiting_tokens_ = 1;  // decodes since the last prefill, plus one
   bool decode_follows_ = false;      // one decode follows a prefill beside a running batch, whatever waits
   bool prefilled_ = false;           // the step in flight is a prefill

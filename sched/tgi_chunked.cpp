@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sched/tgi_chunked.h"
 
-#include <fmt/format.h>
-
 #include "sched/kv_preview.h"
-#include "sched/rows.h"
 
 namespace plimsoll::sched {
 
@@ -26,9 +23,8 @@ std::optional<Reject> TgiChunked::admit(const Request& request, const View& view
   return {};
 }
 
-void TgiChunked::on_cancel(ReqId id, const View&, Nanos) {
-  if (remove_one(queue_, id)) return;
-  remove_one(running_, id);
+void TgiChunked::on_cancel(ReqId id, const View& view, Nanos now) {
+  QueuePolicy::on_cancel(id, view, now);
   remove_one(partial_, id);
 }
 
@@ -57,8 +53,8 @@ void TgiChunked::admit_waiting(std::int64_t budget, const View& view, Decision& 
   std::int64_t left = kv.blocks_for(std::max<std::int64_t>(budget, 0)) * kv.block_tokens();  // rounded as in the router
   Blk available = usable_blocks(kv) - kv.in_use();
   KvPreview preview(kv);
-  while (!queue_.empty() && left > 0 && std::ssize(running_) < max_running_) {
-    const ReqId id = queue_.front();
+  while (!waiting_.empty() && left > 0 && std::ssize(running_) < max_running_) {
+    const ReqId id = waiting_.front();
     const Request& request = view.requests[id];
     const PrefixHit hit = preview.prefix_hit(id, request.prompt - 1);
     const std::int64_t held = most_tokens(request) - 1;
@@ -76,12 +72,12 @@ void TgiChunked::admit_waiting(std::int64_t budget, const View& view, Decision& 
     forward.prefill.push_back({id, static_cast<Tok>(chunk), hit.tokens, chunk == rest});
     running_.push_back(id);
     partial_.push_back(id);
-    queue_.pop_front();
+    waiting_.pop_front();
   }
 }
 
 void TgiChunked::decide(Nanos, const View& view, Decision& out) {
-  if (running_.empty() && queue_.empty()) return;
+  if (running_.empty() && waiting_.empty()) return;
   const std::int64_t before = std::ssize(running_), decodes = before - std::ssize(partial_);
   Forward& forward = out.add_forward();
   const std::int64_t chunked = add_chunks(view, forward);
@@ -93,14 +89,7 @@ void TgiChunked::decide(Nanos, const View& view, Decision& out) {
   if (!forward.prefill.empty() || !admits) return;
   // Only a finished request makes room for a head that does not fit.
   out.repeat = kForever;
-  out.arrival_breaks = queue_.empty() && room > 0 && before < max_running_;
-}
-
-void TgiChunked::digest(std::string& out) const {
-  append_line(out, "queue", queue_);
-  append_line(out, "running", running_);
-  append_line(out, "partial", partial_);
-  out += fmt::format("step_follows {}", step_follows_);
+  out.arrival_breaks = waiting_.empty() && room > 0 && before < max_running_;
 }
 
 }  // namespace plimsoll::sched

@@ -6,24 +6,19 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <vector>
 
-#include "sched/policy.h"
+#include "sched/rows.h"
 
 namespace plimsoll::sched {
 
-class TgiChunked final : public Policy {
+class TgiChunked final : public QueuePolicy {
  public:
   explicit TgiChunked(const PolicyConfig& config);
   [[nodiscard]] std::optional<Reject> admit(const Request& request, const View& view) const override;
-  void on_arrival(ReqId id, const View&, Nanos) override { queue_.push_back(id); }
   void on_cancel(ReqId id, const View& view, Nanos now) override;
   void on_steps_done(const StepsDone& done, const View& view, Nanos now) override;
   void decide(Nanos now, const View& view, Decision& out) override;
-  [[nodiscard]] std::span<const ReqId> batch_order() const override { return running_; }
-  [[nodiscard]] std::int64_t queued() const override { return std::ssize(queue_); }
-  void digest(std::string& out) const override;
 
  private:
   [[nodiscard]] Blk usable_blocks(const KvLedger& kv) const;
@@ -32,8 +27,6 @@ class TgiChunked final : public Policy {
 
   PolicyConfig config_;
   std::int64_t budget_, max_running_;
-  std::deque<ReqId> queue_;
-  std::vector<ReqId> running_;
   std::vector<ReqId> partial_;  // running requests whose prompt is not complete
   bool step_follows_ = false;   // set after newcomers joined a running batch
 };

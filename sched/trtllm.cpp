@@ -106,15 +106,24 @@ void TrtLlm::no_evict(const View& view, Capacity& result) const {
   result.all = std::ssize(started_) + result.admitted < max_running_;
 }
 
+// The walk of utilization() over the requests.
+struct TrtLlm::Walk {
+  const View& view;
+  Decision& out;
+  Capacity& result;
+  Blk left;                              // blocks that nothing has taken yet
+  std::size_t started = 0, pending = 0;  // how many of each may run
+};
+
 // Selects every request that fits this step, in order of arrival. If one does not fit, the last started request behind
 // it is paused, or the request itself. The walk ends at the first pause.
 void TrtLlm::utilization(const View& view, Decision& out, Capacity& result) {
-  Blk left = started_.empty() ? view.kv.total() : view.kv.free();
-  std::size_t i = 0, j = 0;  // number of started and of pending requests that may run
+  Walk walk{.view = view, .out = out, .result = result, .left = started_.empty() ? view.kv.total() : view.kv.free()};
+  std::size_t &i = walk.started, &j = walk.pending;
   result.in_order = started_.empty() || pending_.empty() || earlier(started_.back(), pending_.front());
   const Blk growth = view.kv.group_growth(1);
-  if (result.in_order && result.members == std::ssize(started_) && growth <= left) {
-    left -= growth;
+  if (result.in_order && result.members == std::ssize(started_) && growth <= walk.left) {
+    walk.left -= growth;
     i = started_.size();  // all decode: the common case, O(1)
   }
   // Arrivals after the request that was paused are not looked at: they would overtake it.
@@ -131,7 +140,7 @@ void TrtLlm::utilization(const View& view, Decision& out, Capacity& result) {
     const ReqId id = next_started ? started_[i] : pending_[j];
     const std::int64_t tokens = view.requests.decoding(id) ? view.requests.computed(id) + 1 : view.requests.length(id);
     const Blk need = view.kv.need(id, tokens);
-    const bool room = make_room(id, need, left, i, view, out, result);
+    const bool room = make_room(id, need, walk);
     // Requests behind a paused one wait: they do not overtake it.
     if (!out.preempted.empty()) end = arrival_[out.preempted.back()];
     if (next_started && i >= started_.size()) {  // it was removed itself; if it was refused, the pool is empty now
@@ -139,20 +148,21 @@ void TrtLlm::utilization(const View& view, Decision& out, Capacity& result) {
       continue;
     }
     if (!room) break;
-    left -= need;
+    walk.left -= need;
     ++(next_started ? i : j);
   }
   result.admitted = static_cast<std::int64_t>(j);
 }
 
-// Pauses started requests, the last one first, until `need` blocks are free; those before `scheduled` may already run.
-bool TrtLlm::make_room(ReqId id, Blk need, Blk& left, std::size_t scheduled, const View& view, Decision& out,
-                       Capacity& result) {
-  while (need > left) {
-    if (scheduled >= started_.size()) return false;
+// Pauses started requests, the last one first, until `need` blocks are free; those that the walk has passed may run.
+bool TrtLlm::make_room(ReqId id, Blk need, Walk& walk) {
+  const View& view = walk.view;
+  Decision& out = walk.out;
+  while (need > walk.left) {
+    if (walk.started >= started_.size()) return false;
     const ReqId last = started_.back();
-    left += view.kv.held(last);
-    result.members -= view.requests.decoding(last) ? 1 : 0;
+    walk.left += view.kv.held(last);
+    walk.result.members -= view.requests.decoding(last) ? 1 : 0;
     leave(last, view);
     if (last == id && started_.empty() && need + view.kv.held(id) > view.kv.total()) {
       out.rejects.push_back({last, 500, "kv_capacity"});  // alone, and too large for the pool: it would never end
@@ -206,11 +216,6 @@ void TrtLlm::start(const Forward& forward, const View& view) {
     started_.insert(std::upper_bound(started_.begin(), started_.end(), segment.id, order), segment.id);
     set_aside_ += lifetime_blocks(segment.id, view);
   }
-}
-
-void TrtLlm::digest(std::string& out) const {
-  append_line(out, "pending", pending_);
-  append_line(out, "started", started_);
 }
 
 }  // namespace plimsoll::sched

@@ -24,7 +24,6 @@ class TrtLlm final : public Policy {
   void decide(Nanos now, const View& view, Decision& out) override;
   [[nodiscard]] std::span<const ReqId> batch_order() const override { return started_; }
   [[nodiscard]] std::int64_t queued() const override { return std::ssize(pending_); }
-  void digest(std::string& out) const override;
 
  private:
   // Result of the capacity stage.
@@ -37,8 +36,8 @@ class TrtLlm final : public Policy {
   [[nodiscard]] Capacity capacity(const View& view, Decision& out);
   void no_evict(const View& view, Capacity& result) const;
   void utilization(const View& view, Decision& out, Capacity& result);
-  [[nodiscard]] bool make_room(ReqId id, Blk need, Blk& left, std::size_t scheduled, const View& view, Decision& out,
-                               Capacity& result);
+  struct Walk;
+  [[nodiscard]] bool make_room(ReqId id, Blk need, Walk& walk);
   /// Returns the tokens of the budget that are left.
   std::int64_t micro_batch(const View& view, const Capacity& capacity, Decision& out, Forward& forward) const;
   [[nodiscard]] Tok chunk(Tok left, std::int64_t room, const View& view) const;

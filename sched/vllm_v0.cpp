@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sched/rows.h"
-
 namespace plimsoll::sched {
 
 namespace {
@@ -31,15 +29,15 @@ std::optional<Reject> VllmV0::admit(const Request& request, const View&) const {
   return {};
 }
 
-void VllmV0::on_cancel(ReqId id, const View&, Nanos) {
-  if (!remove_one(waiting_, id) && !remove_one(running_, id)) remove_one(swapped_, id);
+void VllmV0::on_cancel(ReqId id, const View& view, Nanos now) {
+  if (!remove_one(swapped_, id)) QueuePolicy::on_cancel(id, view, now);
 }
 
-void VllmV0::on_steps_done(const StepsDone& done, const View&, Nanos now) {
+void VllmV0::on_steps_done(const StepsDone& done, const View& view, Nanos now) {
   // The delay factor waits a multiple of the time that the last step with prompts took.
   if (prompt_started_ >= 0) prompt_latency_ = now - prompt_started_;
   prompt_started_ = -1;
-  for (const ReqId id : done.finished) remove_one(running_, id);
+  QueuePolicy::on_steps_done(done, view, now);
 }
 
 // A reserve that admissions must leave free, so that the running requests are not preempted in the next steps.
@@ -48,20 +46,23 @@ Blk VllmV0::watermark(const View& view) const {
 }
 
 void VllmV0::decide(Nanos now, const View& view, Decision& out) {
-  Step step;
-  step.budget = budget_;
-  step.free = view.kv.free();
-  step.members = view.requests.group_size();
   Forward& forward = out.add_forward();
+  Step step{.now = now,
+            .view = view,
+            .out = out,
+            .forward = forward,
+            .budget = budget_,
+            .free = view.kv.free(),
+            .members = view.requests.group_size()};
   if (variant_ == PolicyVariant::standard) {
-    decide_default(now, view, step, out, forward);
+    decide_default(step);
   } else {
-    schedule_running(view, step, out, forward);
-    if (!step.preempted) swap_in(view, step, out, forward);
+    schedule_running(step);
+    if (!step.preempted) swap_in(step);
     // 0.1 admits no request while any is swapped out, nor in a step that preempts. With chunked prefill, preempted
     // requests join the queue only when the step is complete.
     const bool admits = variant_ == PolicyVariant::vllm_chunked || (swapped_.empty() && !step.preempted);
-    if (admits) schedule_waiting(now, view, step, out, forward);
+    if (admits) schedule_waiting(step);
   }
   for (const ReqId id : step.requeued) waiting_.push_front(id);
   // If all remaining members decode, the step is one of the whole group, which costs O(1).
@@ -82,62 +83,65 @@ void VllmV0::decide(Nanos now, const View& view, Decision& out) {
 }
 
 // Schedules only prefills if there are any, else decodes.
-void VllmV0::decide_default(Nanos now, const View& view, Step& step, Decision& out, Forward& forward) {
-  if (swapped_.empty()) schedule_waiting(now, view, step, out, forward);
-  if (!forward.prefill.empty()) return;
-  schedule_running(view, step, out, forward);
-  if (!step.preempted) swap_in(view, step, out, forward);
+void VllmV0::decide_default(Step& step) {
+  if (swapped_.empty()) schedule_waiting(step);
+  if (!step.forward.prefill.empty()) return;
+  schedule_running(step);
+  if (!step.preempted) swap_in(step);
 }
 
-void VllmV0::schedule_running(const View& view, Step& step, Decision& out, Forward& forward) {
+void VllmV0::schedule_running(Step& step) {
   const bool limited = variant_ == PolicyVariant::vllm_chunked;  // the other variants decode regardless of the budget
-  const Blk growth = view.kv.group_growth(1);
+  const Blk growth = step.view.kv.group_growth(1);
   const bool all_decode = step.members == std::ssize(running_) && (!limited || step.members <= step.budget);
   if (all_decode && growth + 1 <= step.free) {
     // Even the last request finds a free block: all decode, in O(1) whatever the batch size.
     step.budget -= step.members;
     step.free -= growth;
-    if (step.members > 0) forward.decodes = Decodes::group;
+    if (step.members > 0) step.forward.decodes = Decodes::group;
     return;
   }
   // The pool is nearly empty or a prompt is unfinished: requests are looked at one by one, oldest first.
   for (std::size_t i = 0; i < running_.size(); ++i) {
     if (limited && step.budget <= 0) break;
-    if (!schedule_one(running_[i], view, step, out, forward)) break;
+    if (!schedule_one(running_[i], step)) break;
   }
 }
 
 // Returns false if the request itself was the last one left and was preempted or refused.
-bool VllmV0::schedule_one(ReqId id, const View& view, Step& step, Decision& out, Forward& forward) {
+bool VllmV0::schedule_one(ReqId id, Step& step) {
+  const View& view = step.view;
   while (step.free < 1) {
     const ReqId last = running_.back();
     running_.pop_back();
     if (running_.empty() && !view.requests.decoding(last)) {
       // It runs alone, and its unfinished prompt fills the pool: the next chunk needs a free block that will never
       // come.
-      out.rejects.push_back({last, 500, "kv_capacity"});
+      step.out.rejects.push_back({last, 500, "kv_capacity"});
       step.free += view.kv.held(last);
       step.preempted = true;
       return false;
     }
-    preempt(last, view, step, out);
+    preempt(last, step);
     if (last == id) return false;
   }
   if (view.requests.decoding(id)) {
     step.free -= view.kv.need(id, view.requests.computed(id) + 1);
     --step.budget;
-    forward.listed.push_back(id);
+    step.forward.listed.push_back(id);
     return true;
   }
   const Tok computed = view.requests.computed(id), length = view.requests.length(id);
   const auto tokens = static_cast<Tok>(std::min<std::int64_t>(length - computed, step.budget));
   step.budget -= tokens;
-  forward.prefill.push_back({id, tokens, computed, computed + tokens == length});
+  step.forward.prefill.push_back({id, tokens, computed, computed + tokens == length});
   return true;
 }
 
 // The last request of the list goes first: it was admitted last.
-void VllmV0::preempt(ReqId id, const View& view, Step& step, Decision& out) {
+void VllmV0::preempt(ReqId id, Step& step) {
+  const View& view = step.view;
+  Decision& out = step.out;
   step.preempted = true;
   step.members -= view.requests.decoding(id) ? 1 : 0;
   const Blk held = view.kv.held(id);
@@ -168,7 +172,10 @@ void VllmV0::preempt(ReqId id, const View& view, Step& step, Decision& out) {
 }
 
 // Swapped-out requests return strictly before new ones, and only if one more block stays free for each.
-void VllmV0::swap_in(const View& view, Step& step, Decision& out, Forward& forward) {
+void VllmV0::swap_in(Step& step) {
+  const View& view = step.view;
+  Decision& out = step.out;
+  Forward& forward = step.forward;
   while (!swapped_.empty()) {
     const ReqId id = swapped_.front();
     const Blk blocks = view.kv.swapped(id);
@@ -196,13 +203,15 @@ void VllmV0::swap_in(const View& view, Step& step, Decision& out, Forward& forwa
   }
 }
 
-void VllmV0::schedule_waiting(Nanos now, const View& view, Step& step, Decision& out, Forward& forward) {
+void VllmV0::schedule_waiting(Step& step) {
+  const View& view = step.view;
+  Decision& out = step.out;
   const bool chunked = variant_ == PolicyVariant::vllm_chunked;
   std::int64_t limit = chunked ? kForever : budget_;
   if (max_len_ > 0) limit = std::min<std::int64_t>(limit, max_len_);
   const bool delays = variant_ == PolicyVariant::standard && !running_.empty();
   while (!waiting_.empty()) {
-    if (delays && now < delay_ends(view)) return;  // checked again for each request
+    if (delays && step.now < delay_ends(view)) return;  // checked again for each request
     const ReqId id = waiting_.front();
     const Tok length = view.requests.length(id);
     const Blk need = view.kv.blocks_for(length);
@@ -218,7 +227,7 @@ void VllmV0::schedule_waiting(Nanos now, const View& view, Step& step, Decision&
     step.free -= need;
     step.budget -= tokens;
     out.kv.push_back({KvOp::Kind::grow, id, length});
-    forward.prefill.push_back({id, tokens, 0, tokens == length});
+    step.forward.prefill.push_back({id, tokens, 0, tokens == length});
     running_.push_back(id);
     waiting_.pop_front();
   }
@@ -238,12 +247,6 @@ void VllmV0::set_repeat(Nanos now, const View& view, Decision& out) const {
   out.repeat = std::max<std::int64_t>(0, view.kv.group_steps(view.kv.free() - 1) - 1);
   out.arrival_breaks = waiting_.empty() && (swapped_.empty() || variant_ == PolicyVariant::vllm_chunked);
   if (variant_ == PolicyVariant::standard && swapped_.empty() && now < delay_ends(view)) out.wake_at = delay_ends(view);
-}
-
-void VllmV0::digest(std::string& out) const {
-  append_line(out, "waiting", waiting_);
-  append_line(out, "swapped", swapped_);
-  append_line(out, "running", running_);
 }
 
 }  // namespace plimsoll::sched

@@ -9,37 +9,37 @@
 #include <deque>
 #include <vector>
 
-#include "sched/policy.h"
+#include "sched/rows.h"
 
 namespace plimsoll::sched {
 
-class VllmV0 final : public Policy {
+class VllmV0 final : public QueuePolicy {
  public:
   explicit VllmV0(const PolicyConfig& config);
   [[nodiscard]] std::optional<Reject> admit(const Request& request, const View& view) const override;
-  void on_arrival(ReqId id, const View&, Nanos) override { waiting_.push_back(id); }
   void on_cancel(ReqId id, const View& view, Nanos now) override;
   void on_steps_done(const StepsDone& done, const View& view, Nanos now) override;
   void decide(Nanos now, const View& view, Decision& out) override;
-  [[nodiscard]] std::span<const ReqId> batch_order() const override { return running_; }
-  [[nodiscard]] std::int64_t queued() const override { return std::ssize(waiting_); }
-  void digest(std::string& out) const override;
 
  private:
-  // What is left to give out while a step is put together.
+  // A step while it is put together, and what is left to give out.
   struct Step {
-    std::int64_t budget = 0;  // tokens
-    Blk free = 0;
+    Nanos now;
+    const View& view;
+    Decision& out;
+    Forward& forward;
+    std::int64_t budget;  // tokens
+    Blk free;
+    std::int64_t members;  // members of the decode group that stay in the step
     bool preempted = false;
-    std::int64_t members = 0;     // members of the decode group that stay in the step
-    std::vector<ReqId> requeued;  // preempted by recompute, latest first
+    std::vector<ReqId> requeued = {};  // preempted by recompute, latest first
   };
-  void decide_default(Nanos now, const View& view, Step& step, Decision& out, Forward& forward);
-  void schedule_running(const View& view, Step& step, Decision& out, Forward& forward);
-  [[nodiscard]] bool schedule_one(ReqId id, const View& view, Step& step, Decision& out, Forward& forward);
-  void preempt(ReqId id, const View& view, Step& step, Decision& out);
-  void swap_in(const View& view, Step& step, Decision& out, Forward& forward);
-  void schedule_waiting(Nanos now, const View& view, Step& step, Decision& out, Forward& forward);
+  void decide_default(Step& step);
+  void schedule_running(Step& step);
+  [[nodiscard]] bool schedule_one(ReqId id, Step& step);
+  void preempt(ReqId id, Step& step);
+  void swap_in(Step& step);
+  void schedule_waiting(Step& step);
   [[nodiscard]] Nanos delay_ends(const View& view) const;
   void set_repeat(Nanos now, const View& view, Decision& out) const;
   [[nodiscard]] Blk watermark(const View& view) const;
@@ -50,8 +50,7 @@ class VllmV0 final : public Policy {
   bool swaps_;
   Blk swap_blocks_;
   Tok max_len_;
-  std::deque<ReqId> waiting_, swapped_;
-  std::vector<ReqId> running_;
+  std::deque<ReqId> swapped_;
   Nanos prompt_started_ = -1, prompt_latency_ = 0;  // start and duration of the last prefill step
 };
 

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "sched/rows.h"
-
 namespace plimsoll::sched {
 
 std::unique_ptr<Policy> make_vllm_v1(const PolicyConfig& config) { return std::make_unique<VllmV1>(config); }
@@ -28,10 +26,6 @@ std::optional<Reject> VllmV1::admit(const Request& request, const View&) const {
     return Reject{kNoRequest, 400, "max_model_len"};
   if (!chunked_ && request.prompt > budget_) return Reject{kNoRequest, 400, "max_num_batched_tokens"};
   return {};
-}
-
-void VllmV1::on_cancel(ReqId id, const View&, Nanos) {
-  if (!remove_one(waiting_, id)) remove_one(running_, id);
 }
 
 // A request that was preempted while its last token was being computed has returned to the queue.
@@ -260,11 +254,6 @@ void VllmV1::set_repeat(const View& view, const Step& step, Decision& out) const
   if (!may_pass || by_priority_ || waiting_.size() < 2)
     out.repeat = std::max<std::int64_t>(0, view.kv.group_steps(view.kv.free()) - 1);
   out.arrival_breaks = (waiting_.empty() || may_pass) && step.budget > 0 && std::ssize(running_) < max_running_;
-}
-
-void VllmV1::digest(std::string& out) const {
-  append_line(out, "waiting", waiting_);
-  append_line(out, "running", running_);
 }
 
 }  // namespace plimsoll::sched

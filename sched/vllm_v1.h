@@ -6,25 +6,20 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 #include "sched/kv_preview.h"
-#include "sched/policy.h"
+#include "sched/rows.h"
 
 namespace plimsoll::sched {
 
-class VllmV1 final : public Policy {
+class VllmV1 final : public QueuePolicy {
  public:
   explicit VllmV1(const PolicyConfig& config);
   [[nodiscard]] std::optional<Reject> admit(const Request& request, const View& view) const override;
   void on_arrival(ReqId id, const View& view, Nanos) override { enqueue(id, view); }
-  void on_cancel(ReqId id, const View& view, Nanos now) override;
   void on_steps_done(const StepsDone& done, const View& view, Nanos now) override;
   void decide(Nanos now, const View& view, Decision& out) override;
-  [[nodiscard]] std::span<const ReqId> batch_order() const override { return running_; }
-  [[nodiscard]] std::int64_t queued() const override { return std::ssize(waiting_); }
-  void digest(std::string& out) const override;
 
  private:
   // What is left to give out while a step is put together.
@@ -61,8 +56,6 @@ class VllmV1 final : public Policy {
   bool chunked_, full_sequence_, by_priority_, loses_rows_;
   std::int32_t version_;
   Tok max_len_;
-  std::deque<ReqId> waiting_;
-  std::vector<ReqId> running_;
   std::vector<Given> given_;    // for the step that is being put together
   std::vector<ReqId> skipped_;  // skipped by the admissions of this step
 };
