@@ -51,7 +51,7 @@ TEST(FrontDoor, LogsARefusalWithTheNextStepOfALeap) {
   const std::vector<TimedRequest> requests{{.name = "a", .output = 6, .cap = 6},
                                            {.name = "b", .prompt = 10, .cap = 3, .at = 2 * kMs + 1}};
   for (const Mode mode : {Mode::steps, Mode::leaps})
-    EXPECT_EQ(run_timed(policy, ample(), requests, kMs, mode).log,
+    EXPECT_EQ(run_timed(policy, ample(), requests, {kMs, mode}).log,
               "1: P[a:1]\n2: D[a]\n3: D[a]\n4: D[a] rejected(b 422)\n5: D[a]\n6: D[a]\n");
 }
 

@@ -65,6 +65,17 @@ inline std::vector<Draw> draw_requests(Tok longest = 24) {
   return draws;
 }
 
+/// Outputs are long, so that the pool runs out of blocks.
+inline std::vector<Draw> draw_long() {
+  std::vector<Draw> draws = draw_requests();
+  for (Draw& d : draws) {
+    const Tok more = *rc::gen::inRange<Tok>(0, 50);
+    d.output += more;
+    d.cap += more;
+  }
+  return draws;
+}
+
 inline std::string name_of(std::size_t i) { return "q" + std::to_string(i); }
 
 inline std::string script_of(const std::vector<Draw>& draws) {
@@ -82,6 +93,15 @@ inline void check_tokens(const std::vector<FinishedAttempt>& ended) {
     RC_ASSERT(e.generated <= e.output);
     RC_ASSERT(e.end >= e.arrived);
   }
+}
+
+/// Runs the script step by step and in leaps, which must decide the same. Returns the run in steps.
+inline ScriptRun check_script(const PolicyConfig& policy, const KvConfig& kv, const std::vector<Draw>& draws) {
+  const std::string script = script_of(draws);
+  ScriptRun run = run_script(policy, kv, script);
+  check_tokens(run.ended);
+  RC_ASSERT(run.log == run_script(policy, kv, script, true).log);
+  return run;
 }
 
 /// Returns when and how each request left, by serial.
@@ -103,9 +123,9 @@ inline void check_leaps(const PolicyConfig& policy, const KvConfig& kv) {
     requests.push_back({name_of(requests.size()), d.prompt, d.output, d.cap, at,
                         cancels ? at + *rc::gen::inRange<Nanos>(0, 40) * kMs / 2 : kNever});
   }
-  const TimedRun stepwise = run_timed(policy, kv, requests, kMs, Mode::steps);
+  const TimedRun stepwise = run_timed(policy, kv, requests, {kMs, Mode::steps});
   for (const Mode mode : {Mode::leaps, Mode::silent_leaps}) {
-    const TimedRun leaping = run_timed(policy, kv, requests, kMs, mode);
+    const TimedRun leaping = run_timed(policy, kv, requests, {kMs, mode});
     if (mode == Mode::leaps) RC_ASSERT(stepwise.log == leaping.log);
     RC_ASSERT(leaping.decisions <= stepwise.decisions);
     RC_ASSERT(stepwise.launches == leaping.launches);

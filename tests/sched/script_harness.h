@@ -115,8 +115,9 @@ class ScriptRunner {
 
 /// With `leap`, takes whole plans instead of single steps; the log must not differ.
 inline ScriptRun run_script(const PolicyConfig& policy, const KvConfig& kv, const std::string& script,
-                            bool leap = false, std::int64_t most_steps = 100000) {
-  return ScriptRunner(policy, kv, script).run(leap, most_steps);
+                            bool leap = false) {
+  constexpr std::int64_t kMostSteps = 100000;
+  return ScriptRunner(policy, kv, script).run(leap, kMostSteps);
 }
 
 /// Returns a pool that is large enough, for scenarios that do not state one.

@@ -19,6 +19,12 @@ enum class Mode : std::uint8_t { steps, leaps, silent_leaps };
 
 inline constexpr Nanos kMs = 1'000'000;
 
+/// How long every step takes, and how the replica gets over them.
+struct Pace {
+  Nanos step = kMs;
+  Mode mode = Mode::steps;
+};
+
 struct TimedRequest {
   std::string name;
   Tok prompt = 1, output = 1, cap = 1;
@@ -35,11 +41,11 @@ struct TimedRun {
 
 class TimedDriver {
  public:
-  TimedDriver(const PolicyConfig& policy, const KvConfig& kv, std::vector<TimedRequest> requests, Nanos step, Mode mode)
-      : replica_({.policy = policy, .kv = kv, .window = 0, .keep_log = mode != Mode::silent_leaps}),
+  TimedDriver(const PolicyConfig& policy, const KvConfig& kv, std::vector<TimedRequest> requests, const Pace& pace)
+      : replica_({.policy = policy, .kv = kv, .window = 0, .keep_log = pace.mode != Mode::silent_leaps}),
         requests_(std::move(requests)),
-        step_(step),
-        leap_(mode != Mode::steps),
+        step_(pace.step),
+        leap_(pace.mode != Mode::steps),
         ids_(requests_.size(), kNoRequest) {
     for (std::size_t i = 0; i < requests_.size(); ++i) {
       cancels_.push_back({requests_[i].cancel_at, i});
@@ -140,8 +146,8 @@ class TimedDriver {
 };
 
 inline TimedRun run_timed(const PolicyConfig& policy, const KvConfig& kv, const std::vector<TimedRequest>& requests,
-                          Nanos step, Mode mode) {
-  return TimedDriver(policy, kv, requests, step, mode).run();
+                          const Pace& pace) {
+  return TimedDriver(policy, kv, requests, pace).run();
 }
 
 }  // namespace plimsoll::sched::testing

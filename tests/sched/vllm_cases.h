@@ -184,9 +184,7 @@ class VllmCaseRun {
       if (line.substr(0, colon) == "end") break;
       const std::int64_t tick = std::stoll(line.substr(0, colon));
       std::string words = tick == last_tick + 1 ? "" : fmt::format("@{}", tick);
-      std::vector<int> decodes;
-      std::string prefills, preempted;
-      read_line(line.substr(colon + 1), decodes, prefills, preempted, context);
+      auto [decodes, prefills, preempted] = read_line(line.substr(colon + 1), context);
       const auto add = [&words](const std::string& word) { words += (words.empty() ? "" : " ") + word; };
       if (!prefills.empty()) add(prefills);
       std::sort(decodes.begin(), decodes.end());
@@ -214,9 +212,14 @@ class VllmCaseRun {
     return all;
   }
 
-  // A line looks like " P[A:6 B:5] D[C] !E,F".
-  void read_line(const std::string& line, std::vector<int>& decodes, std::string& prefills, std::string& preempted,
-                 std::size_t& context) {
+  struct Line {
+    std::vector<int> decodes;
+    std::string prefills, preempted;
+  };
+  // A line looks like " P[A:6 B:5] D[C] !E,F". `context`: number of prefill segments before it.
+  [[nodiscard]] Line read_line(const std::string& line, std::size_t& context) const {
+    Line read;
+    auto& [decodes, prefills, preempted] = read;
     std::istringstream in(line);
     bool in_prefills = false;
     for (std::string word; in >> word;) {
@@ -242,6 +245,7 @@ class VllmCaseRun {
       }
       prefills += fmt::format("{}p{}+{}", prefills.empty() ? "" : " ", word, begin);
     }
+    return read;
   }
 
   const VllmCase& case_;
