@@ -32,7 +32,6 @@ class Node {
   explicit Node(std::shared_ptr<const NodeData> data) : data_(std::move(data)) {}
 
   /// Returns the place in the file, for messages.
-  /// Returns the node's place in its file.
   [[nodiscard]] Where where() const;
   [[nodiscard]] bool is_map() const;
   [[nodiscard]] bool is_sequence() const;

@@ -37,8 +37,7 @@ void RankRunner::start(const ForwardInput& input) {
   lay_out(*run, block_tokens_, table_);
   in_flight_.push_back({table_.sampled.size(), input.all_logits});
   ++step_;
-  // False: the backend replays a graph that it captured for this shape, and the list need not be walked.
-  // False means that a graph was replayed, so there are no ops left to enqueue.
+  // False: the backend replays a graph that it captured for this shape, so there are no ops left to enqueue.
   if (!backend_->begin(table_)) return;
   const model::OpListInputs inputs{.shape = &architecture_.shape,
                                    .weight_dtype = weight_dtype_,

@@ -32,7 +32,6 @@ struct Rope {
   bool operator==(const Rope&) const = default;
 };
 
-/// What the executor must know of a family beyond the shape.
 /// A shape with the constants and variants needed to compute its results.
 struct Architecture {
   LlmShape shape;

@@ -273,8 +273,7 @@ ForwardCost& ForwardCost::operator=(ForwardCost&&) noexcept = default;
 TimeParts ForwardCost::forward(const ForwardWork& work) {
   if (total_tokens(work) == 0) return {};
   if (work.decode_rows > 0) note_decode(work.decode_rows, work.decode_context);
-  // A leap evaluates the curve too. A step on another path could differ in the last bit.
-  // A pure decode step uses the curve, so that a step and a leap cost exactly the same.
+  // A pure decode step uses the curve, as a leap does: on another path it could differ in the last bit.
   if (work.prefill.empty() && work.sampled == work.decode_rows) {
     return decode_curve(work.decode_rows).parts(work.decode_context, work.decode_context_windowed);
   }

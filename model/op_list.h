@@ -85,8 +85,7 @@ void for_each_op(const OpList& list, Visit&& visit) {
   for (const Op& op : list.after) visit(op);
 }
 
-/// What decides which ops a forward has, and their shapes on a rank.
-/// Everything besides the work of a step that determines its op list.
+/// Everything besides the work of a step that determines its op list, with the shapes on a rank.
 struct OpListInputs {
   const LlmShape* shape = nullptr;
   DType weight_dtype = DType::fp16, kv_dtype = DType::fp16;

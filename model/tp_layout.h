@@ -20,8 +20,7 @@ struct RankShape {
   std::int64_t shared_intermediate = 0;  // width of all shared experts together
   std::int64_t vocab_rows = 0;           // rows of embedding and LM head, padded to a multiple of 64 per rank if tp > 1
 };
-/// Returns the sizes of a rank's share. The degree must divide the shape (tp_problem() in memory_plan.h).
-/// Returns the sizes on one rank of `tp` ranks.
+/// Returns the sizes on one rank of `tp` ranks. `tp` must divide the shape (tp_problem() in memory_plan.h).
 [[nodiscard]] RankShape rank_shape(const LlmShape& shape, std::int32_t tp);
 
 /// A layer attends globally or in a window, and has a dense MLP or experts.

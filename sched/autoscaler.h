@@ -28,8 +28,8 @@ struct AutoscalingConfig {
   Nanos start_up = 0;  // time until a new replica serves: provisioning, image, loading, warm-up
 };
 
-/// Target tracking as AWS documents it: an alarm above and one below the target, with cooldowns.
-/// Decides the number of replicas from the data points of one fleet.
+/// Decides the number of replicas from the data points of one fleet. Target tracking as AWS documents it: an alarm
+/// above and one below the target, with cooldowns.
 class Autoscaler {
  public:
   Autoscaler(const AutoscalingConfig& config, std::int32_t initial);

@@ -23,7 +23,6 @@ struct Segment {
 enum class Decodes : std::uint8_t { none, group, listed };
 
 /// One forward pass of a step: prompts, and decodes of the group or of a list.
-/// One forward pass of a step: prefills, decodes, or both.
 struct Forward {
   std::vector<Segment> prefill;  // in batch order
   Decodes decodes = Decodes::none;
@@ -70,7 +69,6 @@ struct Reject {
   [[nodiscard]] bool is_for_length() const { return !waited && (http == 400 || http == 422 || http == 500); }
 };
 
-/// What the next step does. Storage is kept between decisions, so that deciding allocates nothing.
 /// What a policy decides at one moment. The object is reused, so that its vectors keep their storage.
 struct Decision {
   std::vector<KvOp> kv;

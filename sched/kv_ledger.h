@@ -91,11 +91,9 @@ class KvLedger {
   /// Returns all blocks of the request, including `early` blocks from take_early(). Its first `computed` tokens have
   /// content. If `returns` is true, the request itself may find its blocks again.
   void release(ReqId id, Tok computed, bool returns = true, Blk early = 0);
-  /// The blocks become free; as many are counted in host memory.
-  /// Moves the request's blocks to host memory and takes it out of the decode group.
+  /// Moves the request's blocks to host memory and takes it out of the decode group. The blocks become free.
   void swap_out(ReqId id);
-  /// Takes as many blocks again as were swapped out.
-  /// Brings the request's blocks back; aborts if too few are free.
+  /// Brings the request's blocks back, as many as were swapped out; aborts if too few are free.
   void swap_in(ReqId id);
   /// Forgets the request; call after release() when it has ended.
   void close(ReqId id);
@@ -105,10 +103,8 @@ class KvLedger {
   void join_group(ReqId id, Tok computed);
   /// Ends the implicit growth; the request keeps the blocks that it holds now.
   void leave_group(ReqId id);
-  /// Every member takes the blocks of `steps` more tokens. They must be free: see group_steps().
-  /// Advances all members by `steps` tokens; aborts if too few blocks are free.
+  /// Advances all members by `steps` tokens; aborts if too few blocks are free (see group_steps()).
   void advance_group(std::int64_t steps);
-  /// One member decodes alone, as one of a list.
   /// Advances one member by one token while the others stay as they are.
   void advance_member(ReqId id);
 

@@ -112,8 +112,7 @@ struct PolicyInfo {
 
 /// Returns the variant in effect: `chunked` selects one if the settings state none.
 [[nodiscard]] PolicyVariant variant_of(const PolicyConfig& config);
-/// Asked by all that must know how a policy behaves; nothing else compares kinds.
-/// Returns how the policy behaves under these settings.
+/// Returns how the policy behaves under these settings. Nothing else compares kinds.
 [[nodiscard]] Traits traits_of(const PolicyConfig& config);
 /// Returns the limits in effect. `longest`: tokens of the longest sequence, if known; 0: max_len() of the settings.
 [[nodiscard]] Limits resolve_limits(const PolicyConfig& config, std::int64_t longest = 0);

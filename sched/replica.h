@@ -84,8 +84,7 @@ class Replica {
   /// Drops a request whose client is gone. Call between steps. With Traits::decides_ahead a row of the step that is
   /// already decided leaves when that step completes. A row of a static batch cannot leave: it runs to its end.
   void cancel(ReqId id, Outcome outcome, Nanos now);
-  /// Whether this attempt is still there; handles come again, serials do not.
-  /// Returns whether the handle still belongs to the request with this serial.
+  /// Returns whether the handle still belongs to the request with this serial; handles are reused, serials are not.
   [[nodiscard]] bool is_live(ReqId id, std::uint64_t serial) const;
   /// Marks a request whose client gave up while the engine keeps working: it will end as timed_out.
   void abandon(ReqId id);

@@ -70,10 +70,8 @@ class RequestTable {
   void set_capped(std::int64_t requests) { capped_ = requests; }
   /// Adds one output token to a request outside the group.
   void emit(ReqId id) { ++slots_[id].generated; }
-  /// The request decodes with the group from the next step on.
-  /// Makes the request a member of the decode group. It must not be one yet.
+  /// Makes the request a member of the decode group from the next step on. It must not be one yet.
   void join_group(ReqId id);
-  /// Its counters are its own again.
   /// Ends the membership; the request keeps its current counters. It must be a member.
   void leave_group(ReqId id);
   /// Makes all members decode `steps` tokens.

@@ -15,8 +15,7 @@
 
 namespace plimsoll::sched {
 
-/// The names are in router.cpp, in this order.
-/// The routing rules (docs/policies.md).
+/// The routing rules (docs/policies.md). The names are in router.cpp, in this order.
 enum class RouterKind : std::uint8_t {
   round_robin,
   random,
@@ -45,8 +44,8 @@ struct RouteQuery {
   Nanos now = 0;
 };
 
-/// Chooses a replica for each request. Deterministic: random ones draw from a seeded stream.
-/// Chooses a replica for each request. A router may keep state; it is used by one thread.
+/// Chooses a replica for each request. Deterministic: random ones draw from a seeded stream. A router may keep state;
+/// it is used by one thread.
 class Router {
  public:
   virtual ~Router() = default;

@@ -151,8 +151,7 @@ Fault nanos_of(double value, double unit, Nanos& out) {
 Fault parse_time(std::string_view text, double unit, Nanos& out) {
   if (text.empty()) return {"bad-timestamp", "empty timestamp"};
   const char* end = text.data() + text.size();
-  // Nanoseconds since 1970 need 61 bits, more than a double holds exactly.
-  // Read nanoseconds as integers: a double holds them exactly only up to 2^53, which is 104 days.
+  // Read nanoseconds as integers: those since 1970 need 61 bits, more than a double holds exactly.
   if (unit == 1.0) {
     const auto [stop, error] = std::from_chars(text.data(), end, out);
     if (error == std::errc{} && stop == end) return out < 0 ? Fault{"negative", "negative arrival time"} : Fault{};

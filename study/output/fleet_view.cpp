@@ -49,9 +49,8 @@ std::vector<Part> parts_of(const std::vector<FleetRow>& rows, std::size_t count)
     parts[p].least_serving = -1;
   }
   std::size_t p = 0;
-  // A row holds until the next one. It is shared out over the parts that it reaches into, so that thousands of changes
-  // cost one pass.
-  // A row holds until the next one. Its time is divided among the parts that it overlaps.
+  // A row holds until the next one. Its time is divided among the parts that it overlaps, in one pass even for
+  // thousands of changes.
   for (std::size_t i = 0; i + 1 < rows.size(); ++i) {
     const double from = seconds(rows[i].time), to = seconds(rows[i + 1].time);
     while (p + 1 < count && parts[p].end_s <= from) ++p;

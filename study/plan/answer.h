@@ -34,7 +34,6 @@ struct Capacity {
 };
 
 /// What is known of one candidate, by its stage.
-/// The result of one candidate.
 struct Entry {
   Stage stage = Stage::waiting;
   std::string reason;                          // why it is excluded, bounded or outranked

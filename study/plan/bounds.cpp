@@ -156,8 +156,8 @@ Bounds::Floor Bounds::floor_of(const Candidate& candidate) {
   Floor floor{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
   std::vector<model::PrefillSpan> spans;
   const double window = s.shape->sliding_window > 0 ? std::min<double>(context, s.shape->sliding_window) : context;
-  // Every number of rows is looked at, since the step with the least time a row is not always the fullest.
-  // Finds the shortest step, and the shortest time per token, over all batch sizes.
+  // Finds the shortest step, and the shortest time per token, over all batch sizes: the step with the least time a row
+  // is not always the fullest.
   for (std::int64_t r = 1; r <= rows; ++r) {
     spans.push_back({1, 0});
     const auto sum = static_cast<double>(r);

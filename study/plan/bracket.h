@@ -16,8 +16,7 @@ struct BracketSpec {
   double least = 0;    // no smaller load is tested
 };
 
-/// A bisection over loads that may begin with a guess; each answer narrows it.
-/// One search for the largest load that passes.
+/// One search for the largest load that passes: a bisection that may begin with a guess; each answer narrows it.
 class Bracket {
  public:
   explicit Bracket(const BracketSpec& spec);

@@ -162,8 +162,8 @@ void Screening::scout(const std::vector<std::size_t>& members, const Level& leve
   }
   std::vector<Ladder> some;
   for (auto& [kind, guide] : guides) some.push_back(std::move(guide));
-  // First one ladder of each kind of machine: its result bounds the price at which the others need to look.
-  // Halve the replicas of one family per kind of hardware: this finds a first price that is low enough to prune by.
+  // First halve the replicas of one family per kind of hardware: this finds a first price that is low enough to prune
+  // by.
   probe(some, [](const Ladder& l) { return l.low < l.high ? (l.low + l.high) / 2 : l.rungs.size(); });
   const auto cheapest = [&](const std::vector<Ladder>& ladders) {
     double best = std::numeric_limits<double>::infinity();

@@ -28,8 +28,7 @@ struct PointLabels {
   [[nodiscard]] const load::LoadKind& load() const { return load::load_kind_named(load_kind); }
 };
 
-/// A point of a sweep with its labels and, unless it cannot exist, its metrics.
-/// One point with its labels and figures, or with the reason why it is impossible.
+/// A point of a sweep with its labels and its metrics, or with the reason why it is impossible.
 struct PointResult {
   std::size_t index = 0;    // index in the sweep, from 0
   std::vector<Cell> swept;  // one value per swept key
