@@ -21,5 +21,14 @@ TEST(ErrorSummary, OfNothingIsZero) {
   EXPECT_EQ(summarise_errors({}).p90, 0);
 }
 
+// Seven of eight bands hold 87.5 %, which rounds to the even 88; without bands there is nothing to say.
+TEST(ErrorSummary, CoverageIsTheShareOfBandsThatHold) {
+  ErrorSummary s;
+  EXPECT_EQ(s.coverage(), "");
+  s.banded = 8;
+  s.in_band = 7;
+  EXPECT_EQ(s.coverage(), "88 %");
+}
+
 }  // namespace
 }  // namespace plimsoll::validation
