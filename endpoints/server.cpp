@@ -40,10 +40,12 @@ std::optional<std::int64_t> whole_of(const json& object, const char* field) {
   return found->get<std::int64_t>();
 }
 
+constexpr const char* kLlamaCpp = "llama.cpp";
+
 std::string engine_of(const std::string& owner) {
   if (owner == "vllm") return "vLLM";
   if (owner == "sglang") return "SGLang";
-  if (owner == "llamacpp") return "llama.cpp";
+  if (owner == "llamacpp") return kLlamaCpp;
   if (owner == "tensorrt_llm") return "TensorRT-LLM";
   return owner == "plimsoll" ? "plimsoll serve" : "";
 }
@@ -129,6 +131,7 @@ Server::Server(ServerSettings settings) : settings_(std::move(settings)), client
   read_version();
   probe_features();
   read_metrics();
+  if (facts_.engine == kLlamaCpp) read_props();
 }
 
 // ---- requests ---------------------------------------------------------------------------------------------------
@@ -242,6 +245,21 @@ void Server::read_version() {
     const double value = speed->get<double>();
     if (value >= kLeastSpeed && value <= kMostSpeed) facts_.speed = value;
   }
+}
+
+// llama.cpp states its slots and the cells of each, and has no /version. With one pool for all slots, `n_ctx` is the
+// pool, and this is too much by a factor of the slots.
+void Server::read_props() {
+  const json props = parsed(get("/props", false));
+  if (!props.is_object()) return;
+  if (facts_.version.empty()) facts_.version = shown_text(text_of(props, "build_info"), settings_.secrets, {});
+  facts_.slots = whole_of(props, "total_slots");
+  const auto defaults = props.find("default_generation_settings");
+  if (!facts_.slots || defaults == props.end() || !defaults->is_object()) return;
+  const std::optional<std::int64_t> cells = whole_of(*defaults, "n_ctx");
+  if (!cells) return;
+  facts_.state.kv_blocks = static_cast<double>(*facts_.slots) * static_cast<double>(*cells);
+  facts_.state.block_tokens = 1;
 }
 
 void Server::read_metrics() {

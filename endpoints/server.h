@@ -38,6 +38,7 @@ struct ServerFacts {
   std::string shown_model;      // the same, redacted
   std::string engine, version;  // empty if not reported
   std::optional<std::int64_t> max_model_len;
+  std::optional<std::int64_t> slots;  // llama.cpp: requests that it serves at once
   Features features;
   std::vector<std::string> refused;  // features that the server rejected
   double speed = 1;                  // of a simulated deployment, whose seconds last 1/speed
@@ -74,6 +75,7 @@ class Server {
   void read_models(const net::HttpAnswer& models);
   void read_tgi(const net::HttpAnswer& info);
   void read_version();
+  void read_props();
   void read_metrics();
   void probe_features();
   [[nodiscard]] bool accepts(const Features& features);

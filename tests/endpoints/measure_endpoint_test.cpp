@@ -352,6 +352,20 @@ TEST(Server, SeveralModelsNeedAChoice) {
   EXPECT_EQ(Server(chosen).facts().model, "b");
 }
 
+// llama.cpp states how many requests it serves at once, and the context of each.
+TEST(Server, LlamaCppStatesItsSlots) {
+  OpenAiStub stub;
+  stub.models = R"({"data":[{"id":"m","owned_by":"llamacpp","meta":{"n_ctx":512}}]})";
+  stub.props = R"({"total_slots":8,"default_generation_settings":{"n_ctx":512}})";
+  const Server server(settings(stub));
+  EXPECT_EQ(server.facts().engine, "llama.cpp");
+  EXPECT_EQ(server.facts().slots, 8);
+  EXPECT_EQ(server.facts().state.kv_blocks, 8 * 512);
+  EXPECT_EQ(server.facts().state.block_tokens, 1);
+  stub.props = R"({"total_slots":"8"})";
+  EXPECT_FALSE(Server(settings(stub)).facts().slots);
+}
+
 TEST(Server, SaysWhatItIsAndWhatItAllows) {
   const OpenAiStub stub;
   const Server server(settings(stub));

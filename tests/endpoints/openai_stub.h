@@ -44,6 +44,7 @@ class OpenAiStub {
     return header_;
   }
   std::string models = R"({"data":[{"id":"stub","owned_by":"vllm","max_model_len":4096}]})";
+  std::string props;                             // of llama.cpp; empty: there are none
   std::vector<std::string> refused_fields = {};  // with 400
 
   std::string stated_prompt_tokens;                // in the usage of probes, in place of the right number
@@ -74,6 +75,8 @@ class OpenAiStub {
         peer.send(with_length(200, "application/json", models));
       } else if (text.starts_with("GET /version")) {
         peer.send(with_length(200, "application/json", R"({"version":"0.9"})"));
+      } else if (text.starts_with("GET /props") && !props.empty()) {
+        peer.send(with_length(200, "application/json", props));
       } else if (text.starts_with("POST /v1/completions")) {
         complete(peer, nlohmann::json::parse(text.substr(text.find("\r\n\r\n") + 4)));
       } else {
