@@ -96,6 +96,13 @@ std::vector<ServingNumber> numbers_of(const OwnEngine& engine, const model::Engi
   return numbers;
 }
 
+// What the server states of itself.
+void set_scheduler(const OwnEngine& engine, configs::Document& document) {
+  const Where where{"fitted " + engine.name, 0, 0};
+  if (engine.block_tokens) document.set("scheduler.block_size", std::to_string(*engine.block_tokens), where);
+  if (engine.max_running) document.set("scheduler.max_running", std::to_string(*engine.max_running), where);
+}
+
 // The profile as it is simulated while its values are fitted.
 configs::Document draft_of(const OwnEngine& engine, const configs::Catalogue& catalogue, bool has_hardware) {
   configs::Document draft = catalogue.document("engines", engine.like);
@@ -104,17 +111,11 @@ configs::Document draft_of(const OwnEngine& engine, const configs::Catalogue& ca
     if (draft.root().has(key)) draft.remove(key);
   if (!draft.root().has("calibrated_on")) draft.set("calibrated_on", "\"being fitted\"", where);
   if (!draft.root().has("calibrated")) draft.set("calibrated", "true", where);
-  if (engine.block_tokens) draft.set("scheduler.block_size", std::to_string(*engine.block_tokens), where);
+  set_scheduler(engine, draft);
   // They are factors on measured kernels, which fitted hardware does not have.
   if (has_hardware)
     for (const char* const key : {"kernels.compute_scale", "kernels.memory_scale"}) draft.set(key, "1", where);
   return draft;
-}
-
-std::string quoted(std::string text) {
-  for (char& c : text)
-    if (c == '"' || c == '\\' || static_cast<unsigned char>(c) < ' ') c = '\'';
-  return '"' + text + '"';
 }
 
 // First tokens of runs beyond the pool are not fitted.
@@ -156,20 +157,21 @@ std::string engine_text(const OwnEngine& engine, const OwnFit& fit, const std::s
                         const std::string& ranges) {
   const Where where{"fitted " + engine.name, 0, 0};
   const std::string file = "engines/" + engine.name;
-  configs::Document out =
-      configs::Document::from_text(fmt::format("name: {}\nlike: {}\n", quoted(engine.name), engine.like), where.file);
+  configs::Document out = configs::Document::from_text(
+      fmt::format("name: {}\nlike: {}\n", quoted_yaml(engine.name), engine.like), where.file);
   for (std::size_t i = 0; i < fit.model.numbers.size(); ++i)
     if (const ServingNumber& n = fit.model.numbers[i]; n.file == file)
       out.set(n.path, value_text(n, fit.fit.values[i]), where);
   if (!fit.accelerator.empty())
     for (const char* const key : {"kernels.compute_scale", "kernels.memory_scale"}) out.set(key, "1", where);
-  if (engine.block_tokens) out.set("scheduler.block_size", std::to_string(*engine.block_tokens), where);
+  set_scheduler(engine, out);
   if (!fit.form.drift) out.set("closed_loop_drift", kNoDrift, where);
+  if (fit.form.serial) out.set("host.overlap", "none", where);
   out.set("calibrated", "true", where);
-  out.set("calibrated_on", quoted(provenance), where);
+  out.set("calibrated_on", quoted_yaml(provenance), where);
   out.set("calibrated_for", ranges, where);
   out.set("uncertainty", fmt::format("{{{}}}", factors_text(fit.left_out.uncertainty)), where);
-  out.set("source", quoted("your own runs: " + engine.data), where);
+  out.set("source", quoted_yaml("your own runs: " + engine.data), where);
   return kHead + out.dump();
 }
 
@@ -183,7 +185,7 @@ std::string accelerator_text(const configs::Document& draft, const OwnFit& fit, 
     for (const std::string& path : n.also) out.set(path, value_text(n, fit.fit.values[i]), where);
   }
   out.set("efficiency.source",
-          quoted("effective peak and bandwidth are fitted, other efficiencies are generic; " + provenance), where);
+          quoted_yaml("effective peak and bandwidth are fitted, other efficiencies are generic; " + provenance), where);
   return kHead + out.dump();
 }
 
@@ -240,6 +242,36 @@ void judge(OwnFit& fit, const OwnEngine& engine) {
   }
 }
 
+// A run whose first tokens come at quite another time than any values explain had another queue than its simulation:
+// the server's pool or limits are not those of the profile. Its other figures then are of another batch as well. More
+// than a quarter of such runs are no exception, and are judged with the others.
+bool leave_out_queued(OwnFit& fit, OwnRuns& runs) {
+  constexpr double kApart = 3;
+  std::set<const MeasuredPoint*> queued;
+  for (std::size_t i = 0; i < fit.fit.comparisons.size(); ++i) {
+    const Comparison& c = fit.fit.comparisons[i];
+    const std::optional<double> error = c.relative_error();
+    if (c.metric != "ttft_mean_s" || !fit.fit.fitted[i] || !error || fit.fit.beyond_pool.contains(c.point)) continue;
+    if (1 + *error > kApart || kApart * (1 + *error) < 1) queued.insert(c.point);
+  }
+  std::vector<MeasuredPoint>& points = runs.tables[0].points;
+  if (queued.empty() || 4 * queued.size() > points.size()) return false;
+  std::vector<MeasuredPoint> kept;
+  std::vector<std::size_t> folds;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (queued.contains(&points[i])) continue;
+    kept.push_back(points[i]);
+    folds.push_back(runs.folds[0][i]);
+  }
+  fit.warnings.push_back(fmt::format(
+      "{} run{} left out of the fit: the first tokens come over {:g} times later or earlier than any values "
+      "explain, so other requests waited and ran at once than in the simulation",
+      queued.size(), queued.size() == 1 ? " is" : "s are", kApart));
+  points = std::move(kept);
+  runs.folds[0] = std::move(folds);
+  return true;
+}
+
 // Runs that the first fit describes well are precise: what they say counts more against the priors than noisy runs do.
 void trust_precise_runs(OwnFit& fit) {
   constexpr double kNoise = 1.5, kMost = 0.1;  // of the median error; of the first scale
@@ -247,6 +279,32 @@ void trust_precise_runs(OwnFit& fit) {
     const validation::ErrorSummary s = validation::summarise(figures_of(fit.fit, metric, true));
     if (s.count > 0) scale = std::clamp(kNoise * s.median, kMost * scale, scale);
   }
+}
+
+// The loss keeps single wrong runs from deciding, so that medians do not show them.
+void warn_of_outliers(OwnFit& fit) {
+  constexpr double kFar = 1.5;
+  std::set<const MeasuredPoint*> runs, far;
+  std::string worst;
+  double most = kFar;
+  for (std::size_t i = 0; i < fit.fit.comparisons.size(); ++i) {
+    const Comparison& c = fit.fit.comparisons[i];
+    const std::optional<double> error = c.relative_error();
+    if (!fit.fit.fitted[i] || !error) continue;
+    runs.insert(c.point);
+    const double ratio = 1 + *error, apart = std::max(ratio, 1 / ratio);
+    if (c.metric == "ttft_mean_s" || !(apart > kFar)) continue;
+    far.insert(c.point);
+    if (apart <= most) continue;
+    most = apart;
+    worst = fmt::format("{}:{}: {} is {:.4g}, predicted {:.4g}", c.point->where.file, c.point->where.line, c.metric,
+                        c.measured, *c.predicted);
+  }
+  if (!far.empty())
+    fit.warnings.push_back(
+        fmt::format("{} of {} fitted runs lie{} far from the fit, which other runs decided; the "
+                    "farthest: {}",
+                    far.size(), runs.size(), far.size() == 1 ? "s" : "", worst));
 }
 
 void warn_of_limits(OwnFit& fit) {
@@ -286,12 +344,30 @@ OwnForm best_form(const std::vector<OwnForm>& forms, const Loss& loss_of) {
   return best;
 }
 
+// The host times of a machine that nothing is known of, as parts of its shortest step: far from those of the profile,
+// no small change of a number would lead there.
+void slow_down(ServingNumber& n, const OwnRuns& runs) {
+  constexpr double kStep = 0.1, kSequence = 0.02;
+  double least = 0;
+  for (const MeasuredPoint& p : runs.fitted())
+    if (p.tpot_mean_s && (least == 0 || *p.tpot_mean_s < least)) least = *p.tpot_mean_s;
+  const double part = n.path == "host.step" ? kStep : n.path == "host.sequence" ? kSequence : 0;
+  const double prior = part * least / (n.unit == "ms" ? kMillisecond : kMicrosecond);
+  if (prior > n.number.prior) n.number.prior = prior;
+  n.number.high = std::max(n.number.high, 1000 * n.number.prior);
+}
+
 void set_form(const OwnForm& form, configs::Document draft, const OwnEngine& engine,
-              const std::vector<ServingNumber>& numbers, configs::Catalogue& catalogue, ServingModel& model) {
+              const std::vector<ServingNumber>& numbers, const OwnRuns& runs, configs::Catalogue& catalogue,
+              ServingModel& model) {
   model.numbers.clear();
-  for (const ServingNumber& n : numbers)
-    if (form.intake || n.path != "host.intake") model.numbers.push_back(n);
+  for (const ServingNumber& n : numbers) {
+    if (!form.intake && n.path == "host.intake") continue;
+    model.numbers.push_back(n);
+    if (form.serial) slow_down(model.numbers.back(), runs);
+  }
   if (!form.drift) draft.set("closed_loop_drift", kNoDrift, Where{"fitted " + engine.name, 0, 0});
+  if (form.serial) draft.set("host.overlap", "none", Where{"fitted " + engine.name, 0, 0});
   catalogue.add_entry("engines", engine.name, std::move(draft));
 }
 
@@ -323,9 +399,20 @@ void check_own_name(const std::string& name, const configs::Catalogue& catalogue
                     name));
 }
 
+std::string shipped_engine(const configs::Catalogue& catalogue, const std::string& name) {
+  const Where where{"--like", 0, 0};
+  (void)catalogue.engine(name, where);
+  if (!catalogue.ships("engines", name))
+    throw InputError(where, fmt::format("'{}' is a profile of your own; state the engine of the catalogue that it is "
+                                        "like (plimsoll list engines)",
+                                        name));
+  return catalogue.identifier("engines", name).value_or(name);
+}
+
 OwnFit fit_own(const OwnEngine& engine, OwnRuns& runs, const std::shared_ptr<configs::Catalogue>& catalogue,
                const ServingSettings& settings) {
   check_own_name(engine.name, *catalogue);
+  (void)shipped_engine(*catalogue, engine.like);
   const std::optional<OwnHardware> hardware = own_hardware(engine, runs, catalogue);
   const configs::Document draft = draft_of(engine, *catalogue, hardware.has_value());
   const model::EngineProfile like = *configs::read_engine(draft.root(), engine.name).profile;
@@ -337,16 +424,21 @@ OwnFit fit_own(const OwnEngine& engine, OwnRuns& runs, const std::shared_ptr<con
   for (const Tolerance& tolerance : kTolerances) out.model.scales[tolerance.metric] = tolerance.scale;
   out.model.tables = {runs.tables[0].name};
   const std::vector<ServingNumber> numbers = numbers_of(engine, like, runs, hardware);
-  out.form = best_form(forms_of(like), [&](const OwnForm& tried) {
-    set_form(tried, draft, engine, numbers, *catalogue, out.model);
+  const auto loss_of = [&](const OwnForm& tried) {
+    set_form(tried, draft, engine, numbers, runs, *catalogue, out.model);
     return ServingProblem(out.model, runs.tables, catalogue, settings).fit().loss;
-  });
-  set_form(out.form, draft, engine, numbers, *catalogue, out.model);
+  };
+  out.form = best_form(forms_of(like), loss_of);
+  if (hardware && !hardware->is_known)
+    out.form = best_form({out.form, {.intake = out.form.intake, .drift = out.form.drift, .serial = true}}, loss_of);
+  set_form(out.form, draft, engine, numbers, runs, *catalogue, out.model);
   out.fit = ServingProblem(out.model, runs.tables, catalogue, settings).fit();
+  if (leave_out_queued(out, runs)) out.fit = ServingProblem(out.model, runs.tables, catalogue, settings).fit();
   judge(out, engine);
   trust_precise_runs(out);
   out.fit = ServingProblem(out.model, runs.tables, catalogue, settings).fit();
   judge_unseen(out, engine);
+  warn_of_outliers(out);
   warn_of_limits(out);
   // The bands come from fits without each quarter of the runs in turn.
   ServingModel all = out.model;
@@ -416,14 +508,15 @@ std::string engine_of_server(const configs::Catalogue& catalogue, const std::str
   std::string best, oldest;
   std::vector<int> best_parts, oldest_parts;
   for (const configs::Listing& listing : catalogue.list("engines")) {
-    if (!listing.name.starts_with(name + "-")) continue;
+    if (!listing.name.starts_with(name + "-") || !catalogue.ships("engines", listing.name)) continue;
     const std::vector<int> found = parts(listing.name.substr(name.size() + 1));
     if (found.empty()) continue;
     if (oldest.empty() || found < oldest_parts) oldest = listing.name, oldest_parts = found;
     const bool newer = !wanted.empty() && found > wanted;
     if (!newer && (best.empty() || best_parts < found)) best = listing.name, best_parts = found;
   }
-  return best.empty() ? oldest : best;
+  if (!oldest.empty()) return best.empty() ? oldest : best;
+  return catalogue.ships("engines", name) ? catalogue.identifier("engines", name).value_or("") : "";  // has no versions
 }
 
 }  // namespace plimsoll::calibration

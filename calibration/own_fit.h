@@ -16,11 +16,12 @@ namespace plimsoll::calibration {
 
 struct OwnEngine {
   std::string name;           // in the catalogue's spelling; neither a shipped engine nor, if fitted, an accelerator
-  std::string like;           // an engine of the catalogue; versions that are like another count
+  std::string like;           // an engine of the shipped catalogue; versions that are like another count
   bool fit_hardware = false;  // fit an accelerator even if the catalogue has it
   std::optional<double> memory_bytes;        // of hardware that the catalogue lacks
   std::optional<double> pool_tokens;         // the server's KV pool
   std::optional<std::int64_t> block_tokens;  // its blocks
+  std::optional<std::int64_t> max_running;   // requests that it serves at once
   std::string server, data, date, command;   // for the files: where the values come from
 };
 
@@ -28,6 +29,7 @@ struct OwnEngine {
 struct OwnForm {
   bool intake = false;  // requests pass the front end one after the other
   bool drift = false;   // as the profile that it is like: requests of a closed loop drift apart
+  bool serial = false;  // of hardware that nothing is known of: the host works while the device waits
 };
 
 /// `fit` points to the runs, which must outlive it.
@@ -41,20 +43,26 @@ struct OwnFit {
   std::vector<std::string> warnings;
 };
 
-/// Throws InputError for a name that is shipped or is none, for hardware of several kinds of which the catalogue lacks
-/// one, and for runs that no values of the profile describe; ServingCancelled as the fits do. Adds entries to
-/// `catalogue` and changes engine and hardware of `runs` to those that are fitted.
+/// Throws InputError for a name that is shipped or is none, for a `like` that is not shipped, for hardware of several
+/// kinds of which the catalogue lacks one, and for runs that no values of the profile describe; ServingCancelled as the
+/// fits do. Adds entries to `catalogue`, takes runs that no values explain out of `runs`, and changes engine and
+/// hardware of `runs` to those that are fitted.
 [[nodiscard]] OwnFit fit_own(const OwnEngine& engine, OwnRuns& runs,
                              const std::shared_ptr<configs::Catalogue>& catalogue, const ServingSettings& settings);
 
 /// Throws InputError for a name that a user's engine cannot have.
 void check_own_name(const std::string& name, const configs::Catalogue& catalogue);
 
+/// Returns the identifier of the shipped engine that `name` means. Throws InputError for an unknown name, and for a
+/// profile of the user's own: a fit of a fit would count its runs twice.
+[[nodiscard]] std::string shipped_engine(const configs::Catalogue& catalogue, const std::string& name);
+
 /// Fitted values, and errors in and out of the fit, as text.
 [[nodiscard]] std::string own_report(const OwnFit& fit);
 
-/// Returns the catalogue's engine for what a server says it is ("vLLM", "0.16.1"): the newest version that is not newer
-/// than the server's, else the oldest; empty if there is none of this product.
+/// Returns the shipped engine for what a server says it is ("vLLM", "0.16.1"): the newest version that is not newer
+/// than the server's, else the oldest; the profile of a product without versions; empty if there is none of this
+/// product.
 [[nodiscard]] std::string engine_of_server(const configs::Catalogue& catalogue, const std::string& product,
                                            const std::string& version);
 

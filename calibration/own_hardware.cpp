@@ -36,11 +36,13 @@ Named named(const std::string& hardware) {
   return {hardware.substr(0, times), static_cast<int>(*count)};
 }
 
-// The accelerator of the catalogue; empty: it has none. This machine is measured by other means, or by this fit.
-std::string accelerator_of(const Named& hardware, const configs::Catalogue& catalogue) {
+// The accelerator of the catalogue; empty: it has none. This machine is measured by other means, or by this fit. What
+// an earlier fit of the same name found is fitted anew.
+std::string accelerator_of(const Named& hardware, const OwnEngine& engine, const configs::Catalogue& catalogue) {
   if (configs::canonical_name(hardware.name) == "this-machine") return {};
   if (catalogue.has_instance(hardware.name)) return catalogue.instance(hardware.name)->accelerator;
-  return catalogue.identifier("accelerators", hardware.name).value_or("");
+  const std::string id = catalogue.identifier("accelerators", hardware.name).value_or("");
+  return id == engine.name && !catalogue.ships("accelerators", id) ? "" : id;
 }
 
 template <class Visit>
@@ -216,7 +218,7 @@ std::optional<OwnHardware> own_hardware(const OwnEngine& engine, const OwnRuns& 
   std::set<std::string> known, unknown;
   for_each_run(runs, [&](const MeasuredPoint& p) {
     const Named hardware = named(p.hardware);
-    const std::string id = accelerator_of(hardware, catalogue);
+    const std::string id = accelerator_of(hardware, engine, catalogue);
     (id.empty() ? unknown : known).insert(id.empty() ? hardware.name : id);
   });
   if (unknown.empty() && !engine.fit_hardware) return {};
@@ -238,6 +240,7 @@ std::optional<OwnHardware> own_hardware(const OwnEngine& engine, const OwnRuns& 
                        .numbers = {},
                        .warnings = {},
                        .name = engine.name,
+                       .is_known = !known.empty(),
                        .counts = counts_of(runs, catalogue)};
   hardware.draft.set("name", '"' + engine.name + '"', where);
   add_efficiencies(hardware, !known.empty());

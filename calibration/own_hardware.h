@@ -15,7 +15,8 @@ struct OwnHardware {
   configs::Document draft;             // its file while values are fitted; `calibrated` is set
   std::vector<ServingNumber> numbers;  // what is fitted of it
   std::vector<std::string> warnings;
-  std::string name;  // its identifier, that of the engine
+  std::string name;       // its identifier, that of the engine
+  bool is_known = false;  // the catalogue has an accelerator for it
   /// The hardware of a run as rows name it: "NAME x 2".
   [[nodiscard]] std::string label_of(const validation::MeasuredPoint& point) const;
   std::vector<std::pair<std::string, int>> counts;  // accelerators of one machine, by the rows' names

@@ -69,6 +69,9 @@ struct FittedRun {
   const study::PointSpec* spec = nullptr;
 };
 
+/// Returns the text in quotation marks, without characters that would end them.
+[[nodiscard]] std::string quoted_yaml(std::string text);
+
 /// Returns "0.12.0" for "vllm 0.12.0 fp8": the last word that begins with a digit and has a point; empty: there is
 /// none.
 [[nodiscard]] std::string version_of(const std::string& source);

@@ -58,16 +58,37 @@ std::string interval_text(const Interval& interval) {
   return fmt::format("[{:.5g}, {:.5g}]", interval.low, interval.high);
 }
 
+// A word of a YAML list, in quotation marks if it is not a plain one.
+std::string word_text(const std::string& word) {
+  const auto is_plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
+           c == '_';
+  };
+  return !word.empty() && std::all_of(word.begin(), word.end(), is_plain) ? word : quoted_yaml(word);
+}
+
+std::string list_text(const std::vector<std::string>& words) {
+  std::vector<std::string> texts;
+  std::transform(words.begin(), words.end(), std::back_inserter(texts), word_text);
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
 std::string group_text(const CalibratedRange& g) {
   return fmt::format(
       "{{family: {}, types: [{}, {}], models: [{}], parameters: {}, accelerators: [{}], tp: {}, batch: {}, input: {}, "
       "output: {}, context: {:g}}}",
       g.family == model::ModelFamily::moe ? "moe" : "dense", model::name(g.weights), model::name(g.cache),
-      fmt::join(g.models, ", "), interval_text(g.parameters), fmt::join(g.accelerators, ", "), interval_text(g.tp),
+      list_text(g.models), interval_text(g.parameters), list_text(g.accelerators), interval_text(g.tp),
       interval_text(g.batch), interval_text(g.input), interval_text(g.output), g.context);
 }
 
 }  // namespace
+
+std::string quoted_yaml(std::string text) {
+  for (char& c : text)
+    if (c == '"' || c == '\\' || static_cast<unsigned char>(c) < ' ') c = '\'';
+  return '"' + text + '"';
+}
 
 std::string version_of(const std::string& source) {
   std::string version;
@@ -84,7 +105,8 @@ std::string ranges_text(const std::vector<FittedRun>& runs) {
   std::set<std::string> versions;
   for (const FittedRun& run : runs) {
     add_run(group_of(groups, *run.spec), run);
-    if (const std::string version = version_of(run.row->source); !version.empty()) versions.insert('"' + version + '"');
+    if (const std::string version = version_of(run.row->source); !version.empty())
+      versions.insert(quoted_yaml(version));
   }
   std::vector<std::string> texts;
   for (const CalibratedRange& group : groups) texts.push_back(group_text(group));

@@ -42,13 +42,15 @@ Usage calibrate_usage() {
       .without = {"set", "format", "seed", "stepwise"}};
   auto add = usage.options.add_options();
   add("model", po::value<std::vector<std::string>>()->value_name("NAME"),
-      "models whose shapes are measured; repeatable (default: demo-llama-40m)");
+      "models whose shapes are measured; repeatable (default: demo-llama-40m); with --engine: the one model of the "
+      "runs (default: what they or the server say)");
   add("dtype", po::value<std::string>()->value_name("LIST"),
-      "of weights and KV cache: bf16, fp32 (default: bf16,fp32)");
+      "of weights and KV cache: bf16, fp32 (default: bf16,fp32); with --engine: the type of the runs' weights");
   add("ranks", po::value<std::string>()->value_name("LIST"),
       "TP ranks that share the machine (default: 1,2; a GPU: 1)");
   add("seconds", po::value<std::string>()->value_name("N"),
-      "approximate time to spend (default: 120); at most twice this plus a minute");
+      "approximate time to spend (default: 120); at most twice this plus a minute; with --endpoint: after which no run "
+      "of the ladder begins (default: 900)");
   add("device", po::value<std::string>()->value_name("cpu|cuda"), "what to measure (default: cpu)");
   add_engine_options(usage.options);
   add_own_options(usage.options);
@@ -108,9 +110,8 @@ int run_calibrate(const Arguments& arguments, Console& console) {
   const auto parsed = parse_arguments(calibrate_usage(), arguments, console);
   if (!parsed) return kDone;
   if (parsed->values.count("engine") > 0) return calibrate_engine(*parsed, console, today());
-  for (const char* const option : {"like", "endpoint", "memory", "map", "users"})
-    if (parsed->values.count(option) > 0)
-      throw InputError(fmt::format("--{} is for a profile of your own: give it a name with --engine", option));
+  if (const std::string option = stated_own_option(*parsed); !option.empty())
+    throw InputError(fmt::format("--{} is for a profile of your own: give it a name with --engine", option));
   if (parsed->values.count("export") > 0) return export_kernels(*parsed, console);
   if (parsed->values.count("from") > 0) return calibrate_from(*parsed, console, today());
   for (const char* const option : {"hold-out", "source"})

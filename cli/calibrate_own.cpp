@@ -122,16 +122,12 @@ Runs read_files(const Parsed& parsed, const std::string& name, Console& console)
 }
 
 // The profile to start from: --like, else the engine that the runs name.
-std::string like_of(const Parsed& parsed, const std::string& stated, const Runs& runs,
-                    const configs::Catalogue& catalogue) {
-  const std::string like = text_option(parsed, "like", stated);
-  if (!like.empty()) {
-    (void)catalogue.engine(like, Where{"--like", 0, 0});
-    return catalogue.identifier("engines", like).value_or(like);
-  }
+std::string like_of(const Parsed& parsed, const Runs& runs, const configs::Catalogue& catalogue) {
+  const std::string like = text_option(parsed, "like");
+  if (!like.empty()) return calibration::shipped_engine(catalogue, like);
   for (const validation::MeasuredPoint& row : runs.rows) {
     if (row.engine.empty()) continue;
-    if (const auto id = catalogue.identifier("engines", row.engine)) return *id;
+    if (const auto id = catalogue.identifier("engines", row.engine); id && catalogue.ships("engines", *id)) return *id;
     // As servers state it: "vLLM 0.16.0".
     const std::size_t space = row.engine.find(' ');
     const std::string version = space == std::string::npos ? "" : row.engine.substr(space + 1);
@@ -169,6 +165,20 @@ std::string usage_text(const calibration::OwnFit& fit, const std::string& name, 
   return text;
 }
 
+// Options of the other fits, and of the other source of runs, would have no effect.
+void refuse_without_effect(const Parsed& parsed) {
+  if (names_endpoint(parsed) && parsed.values.count("from") > 0)
+    throw InputError("--from and --endpoint exclude each other: the runs come from files or from a server");
+  for (const char* const option : {"ranks", "device", "hold-out", "source", "export"})
+    if (parsed.values.count(option) > 0)
+      throw InputError(fmt::format("--{} has no effect on a profile of your own (--engine)", option));
+  for (const char* const option : {"users", "input", "output", "seconds"})
+    if (!names_endpoint(parsed) && parsed.values.count(option) > 0)
+      throw InputError(fmt::format("--{} is for the ladder of runs on a server: state it with --endpoint", option));
+  if (names_endpoint(parsed) && parsed.values.count("map") > 0)
+    throw InputError("--map is for files: state them with --from");
+}
+
 }  // namespace
 
 void add_own_options(po::options_description& options) {
@@ -191,18 +201,26 @@ void add_own_options(po::options_description& options) {
   add_server_options(options);
 }
 
+std::string stated_own_option(const Parsed& parsed) {
+  po::options_description own;
+  add_own_options(own);
+  for (const auto& option : own.options()) {
+    const std::string name = option->long_name();
+    if (parsed.values.count(name) > 0 && !parsed.values[name].defaulted()) return name;
+  }
+  return {};
+}
+
 bool fits_own_engine(const Parsed& parsed) {
   const bool own = names_endpoint(parsed) || parsed.values.count("from") > 0;
   if (own) return true;
-  for (const char* const option : {"like", "hardware", "memory", "map", "users"})
-    if (parsed.values.count(option) > 0)
-      throw InputError(fmt::format("--{} is for runs of your own: state them with --from or --endpoint", option));
+  if (const std::string option = stated_own_option(parsed); !option.empty())
+    throw InputError(fmt::format("--{} is for runs of your own: state them with --from or --endpoint", option));
   return false;
 }
 
 int calibrate_own(const Parsed& parsed, Console& console, const std::string& date) {
-  if (names_endpoint(parsed) && parsed.values.count("from") > 0)
-    throw InputError("--from and --endpoint exclude each other: the runs come from files or from a server");
+  refuse_without_effect(parsed);
   const std::string name = parsed.values["engine"].as<std::string>();
   auto catalogue = std::make_shared<configs::Catalogue>();
   calibration::check_own_name(name, *catalogue);
@@ -213,6 +231,7 @@ int calibrate_own(const Parsed& parsed, Console& console, const std::string& dat
                                 .memory_bytes = memory_option(parsed),
                                 .pool_tokens = {},
                                 .block_tokens = {},
+                                .max_running = {},
                                 .server = {},
                                 .data = {},
                                 .date = date,
@@ -228,10 +247,13 @@ int calibrate_own(const Parsed& parsed, Console& console, const std::string& dat
     engine.server = measured.server;
     engine.pool_tokens = measured.pool_tokens;
     engine.block_tokens = measured.block_tokens;
+    engine.max_running = measured.slots;
   } else {
     runs = read_files(parsed, name, console);
-    engine.like = like_of(parsed, {}, runs, *catalogue);
-    std::vector<std::string> names = {name, engine.like, configs::canonical_name(text_option(parsed, "like"))};
+    engine.like = like_of(parsed, runs, *catalogue);
+    std::vector<std::string> names = {name, engine.like};
+    if (const std::string like = text_option(parsed, "like"); !like.empty())
+      names.push_back(configs::canonical_name(like));
     runs.rows = calibration::runs_of_engine(std::move(runs.rows), names, runs.warnings);
   }
   engine.data = data_text(runs.files);

@@ -79,6 +79,9 @@ std::vector<Rung> rungs_of(const Parsed& parsed, const endpoints::ServerFacts& f
   for (const std::int64_t users : user_counts(most))
     for (const std::int64_t output : outputs)
       for (const std::int64_t input : inputs) rungs.push_back({users, input, output});
+  if (rungs.size() < calibration::kFewestRuns)
+    throw InputError(fmt::format("--users, --input and --output: the ladder has {} run{}, at least {} are needed",
+                                 rungs.size(), rungs.size() == 1 ? "" : "s", calibration::kFewestRuns));
   return rungs;
 }
 
@@ -149,10 +152,7 @@ class Budget {
 // The engine of the catalogue that --like names, or that the server says it is.
 std::string like_of(const Parsed& parsed, const endpoints::ServerFacts& facts, const configs::Catalogue& catalogue) {
   const std::string stated = text_option(parsed, "like");
-  if (!stated.empty()) {
-    (void)catalogue.engine(stated, Where{"--like", 0, 0});
-    return catalogue.identifier("engines", stated).value_or(stated);
-  }
+  if (!stated.empty()) return calibration::shipped_engine(catalogue, stated);
   const std::string like = calibration::engine_of_server(catalogue, facts.engine, facts.version);
   if (like.empty())
     throw InputError(
@@ -170,6 +170,10 @@ void set_model(Ladder& ladder, const endpoints::ServerFacts& facts, const config
   } catch (const InputError& error) {
     throw InputError("--model: " + error.text());
   }
+  ladder.model = catalogue.identifier("models", ladder.model).value_or(ladder.model);
+  const auto breaks = [](char c) { return c == '"' || c == '\\' || static_cast<unsigned char>(c) < ' '; };
+  if (std::any_of(ladder.model.begin(), ladder.model.end(), breaks))
+    throw InputError("--model: a path with quotation marks, backslashes or line breaks cannot be used");
 }
 
 }  // namespace
@@ -177,10 +181,12 @@ void set_model(Ladder& ladder, const endpoints::ServerFacts& facts, const config
 LadderRuns run_ladder(const Ladder& given, const Parsed& parsed, const configs::Catalogue& catalogue,
                       Console& console) {
   Ladder ladder = given;
+  (void)rungs_of(parsed, {});  // wrong options are refused before anything is sent
   const endpoints::ServerFacts facts = ask_server(parsed, console);
   LadderRuns out;
   out.server = facts.label();
   out.like = like_of(parsed, facts, catalogue);
+  out.slots = facts.slots;
   set_model(ladder, facts, catalogue);
   if (facts.state.kv_blocks && facts.state.block_tokens) {
     out.block_tokens = static_cast<std::int64_t>(*facts.state.block_tokens);
@@ -196,8 +202,9 @@ LadderRuns run_ladder(const Ladder& given, const Parsed& parsed, const configs::
   EndpointPoints points(study, parsed, console);
   constexpr std::int64_t kLeast = 10, kMost = 86'400, kSeconds = 900;
   const auto seconds = static_cast<double>(whole_option(parsed, "seconds", kLeast, kMost, kSeconds));
+  const auto fewer_users = [](const Rung& a, const Rung& b) { return a.users < b.users; };
   console.note(fmt::format("like {}; a ladder of {} runs of 1 to {} users, for about {:.0f} s at most", out.like,
-                           rungs.size(), rungs[rungs.size() > 4 ? 4 : 0].users, seconds));
+                           rungs.size(), std::max_element(rungs.begin(), rungs.end(), fewer_users)->users, seconds));
   Budget budget(rungs, seconds);
   bool over = false;
   study::make_folder(ladder.folder);
@@ -214,6 +221,7 @@ LadderRuns run_ladder(const Ladder& given, const Parsed& parsed, const configs::
                                                    });
   if (!points.failure().empty()) throw DeviceError(points.failure());
   out.interrupted = result.cancelled && !over;
+  if (out.interrupted) return out;
   if (over)
     console.note(fmt::format("the time is over: {} of {} runs are measured", result.points.size(), rungs.size()));
   out.file = ladder.folder + "/points.csv";

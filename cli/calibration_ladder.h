@@ -24,7 +24,7 @@ struct LadderRuns {
   std::string file;          // points.csv
   std::string like, server;  // an engine of the catalogue; "vLLM 0.16.0"
   std::optional<double> pool_tokens;
-  std::optional<std::int64_t> block_tokens;
+  std::optional<std::int64_t> block_tokens, slots;
   bool interrupted = false;  // by the user
 };
 

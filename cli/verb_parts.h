@@ -26,6 +26,8 @@ int calibrate_engine(const Parsed& parsed, Console& console, const std::string& 
 
 /// --like, --hardware, --fit-hardware, options of the ladder of runs, and --endpoint with what belongs to it.
 void add_own_options(po::options_description& options);
+/// Returns the name of an option of add_own_options() that the command states; empty: it states none.
+[[nodiscard]] std::string stated_own_option(const Parsed& parsed);
 /// Returns whether --engine names an engine of the user's own, measured by --from or --endpoint. Throws InputError for
 /// options that only such a fit takes.
 [[nodiscard]] bool fits_own_engine(const Parsed& parsed);

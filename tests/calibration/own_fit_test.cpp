@@ -139,6 +139,30 @@ TEST(OwnFit, PredictsWhatItDidNotSeeOfAnyServer) {
   }
 }
 
+// On one run, fewer sequences ran at once than in its simulation: it says nothing about the others' times.
+TEST(OwnFit, ARunWithAnotherQueueIsLeftOut) {
+  std::vector<MeasuredPoint> runs = ladder({{"host.step", "3 ms"}});
+  *runs[4].ttft_mean_s *= 8;
+  *runs[4].tpot_mean_s *= 0.8;
+  *runs[4].output_tokens_per_s *= 0.6;
+  const auto fitted = fit(runs);
+  EXPECT_EQ(fitted->runs.fitted().size(), 7U);
+  ASSERT_EQ(fitted->fit.warnings.size(), 1U);
+  EXPECT_THAT(fitted->fit.warnings.front(), HasSubstr("1 run is left out of the fit"));
+  EXPECT_LT(worst_error(fitted->fit, false), 0.04);
+}
+
+// Medians do not show a few wrong runs; the user is told of them all the same.
+TEST(OwnFit, RunsFarFromTheFitAreNamed) {
+  std::vector<MeasuredPoint> runs = ladder({});
+  *runs[4].tpot_mean_s *= 2.2;
+  *runs[4].output_tokens_per_s /= 2;
+  const auto fitted = fit(runs);
+  ASSERT_FALSE(fitted->fit.warnings.empty());
+  EXPECT_THAT(fitted->fit.warnings.front(), HasSubstr("1 of 8 fitted runs lies far from the fit"));
+  EXPECT_THAT(fitted->fit.warnings.front(), HasSubstr("runs.csv:16064"));  // 16 users, prompts of 64 tokens
+}
+
 // Neither the order of the rows nor that of the files decides what is fitted and what is held out.
 TEST(OwnFit, PermutedRowsGiveTheSameFiles) {
   std::vector<MeasuredPoint> runs = ladder({{"host.step", "2 ms"}});
@@ -160,6 +184,16 @@ TEST(OwnFit, FitsAnAcceleratorThatTheCatalogueLacks) {
   const std::string& file = fitted->fit.files.at("accelerators/mine.yaml");
   EXPECT_THAT(file, HasSubstr("aliases: [\"secret\"]"));
   EXPECT_THAT(fitted->fit.warnings, ::testing::Contains(HasSubstr("memory of mine is not known")));
+}
+
+// On a machine without a GPU the host's work comes on top of the device's, and takes far longer than the profile's
+// host.
+TEST(OwnFit, AMachineWithoutAGpuWorksInSeries) {
+  const auto fitted = fit(ladder({{"host.overlap", "none"}, {"host.step", "60 ms"}, {"host.sequence", "20 ms"}},
+                                 {{"memory_bandwidth", "400 GB/s"}, {"memory", "64 GiB"}, {"calibrated", "true"}}));
+  EXPECT_TRUE(fitted->fit.form.serial);
+  EXPECT_THAT(fitted->fit.files.at("engines/mine.yaml"), HasSubstr("overlap: none"));
+  EXPECT_LT(worst_error(fitted->fit, false), 0.05);
 }
 
 // The files are read as every other: in the fitted range a point does not extrapolate, beyond it does.

@@ -116,6 +116,45 @@ TEST_F(CalibrateTest, AFittedEngineIsReadByEveryVerb) {
   EXPECT_THAT(outside.output, HasSubstr("outside the fitted range of mine"));
 }
 
+// The second fit of a name replaces the first, its accelerator too: what it found is no hardware of the catalogue.
+TEST_F(CalibrateTest, TheSameCommandFitsAnew) {
+  const std::string command =
+      "calibrate --engine mine --like vllm-0.12 --from " + write("runs.csv", few_runs("my server", "some-box x 1"));
+  const auto files = [&] {
+    const Outcome fitted = run(command);
+    EXPECT_EQ(fitted.exit, 0) << fitted.output;
+    return read_text(file("data/plimsoll/engines/mine.yaml")) + read_text(file("data/plimsoll/accelerators/mine.yaml"));
+  };
+  const std::string first = files();
+  EXPECT_EQ(files(), first);
+}
+
+// A fit starts from what ships: neither --like nor the version that a server states selects a profile of one's own.
+TEST_F(CalibrateTest, AProfileOfOnesOwnIsNoStart) {
+  const std::string runs = " --from " + write("runs.csv", few_runs("vLLM 0.12.0"));
+  ASSERT_EQ(run("calibrate --engine vllm-0.99" + runs).exit, 0);
+  EXPECT_THAT(run("calibrate --engine other --like vllm-0.99" + runs).output, HasSubstr("is a profile of your own"));
+  const std::string newer = write("newer.csv", few_runs("vLLM 1.0.0"));
+  EXPECT_THAT(run("calibrate --engine other --from " + newer).output, HasSubstr("like vllm-0.24"));
+}
+
+// Whatever the option: one that does nothing in the fit that is asked for is refused, with what it belongs to.
+TEST_F(CalibrateTest, OptionsOfAnotherFitAreRefused) {
+  const std::string runs = write("runs.csv", few_runs("vLLM 0.12.0"));
+  for (const char* const option : {"--tp 2", "--hardware x", "--fit-hardware", "--users 4", "--input 8", "--insecure"})
+    EXPECT_THAT(run(std::string("calibrate ") + option).output, HasSubstr("give it a name with --engine")) << option;
+  for (const char* const option : {"--users 4", "--input 8", "--output 8", "--seconds 60"})
+    EXPECT_THAT(run("calibrate --engine mine --from " + runs + " " + option).output,
+                HasSubstr("state it with --endpoint"));
+  EXPECT_THAT(run("calibrate --engine mine --from " + runs + " --ranks 1").output, HasSubstr("--ranks has no effect"));
+}
+
+TEST_F(CalibrateTest, ALadderOfTooFewRunsIsNotBegun) {
+  const Outcome few = run("calibrate --engine mine --endpoint http://127.0.0.1:1 --users 2 --input 64 --output 8,16");
+  EXPECT_EQ(few.exit, 2);
+  EXPECT_THAT(few.output, HasSubstr("the ladder has 4 runs, at least 6 are needed"));
+}
+
 TEST_F(CalibrateTest, AnEndpointIsAskedBeforeTheLadder) {
   const std::string own = "calibrate --engine mine --endpoint http://127.0.0.1:1";
   EXPECT_EQ(run(own).exit, 3);  // there is no server
