@@ -99,7 +99,7 @@ configure() {
   fail "could not configure build/$preset"
 }
 
-# compile PRESET TARGET…: false if it fails.
+# compile PRESET TARGET…: ninja's exit status. It is 1 where a command of the build has failed.
 compile() {
   local preset=$1
   shift
@@ -111,13 +111,18 @@ compile() {
 build() { compile "$@" || fail "the build of build/$1 failed"; }
 
 # build_to_use PRESET TARGET…: sources that compile alone may collide when several are compiled at a time
-# (PLIMSOLL_UNITY). The build then goes on with each source alone, which takes longer, and says so.
+# (PLIMSOLL_UNITY). The build then goes on with each source alone, which takes longer, and says so. Where that fails as
+# well, the sources are wrong, and the next build compiles several at a time again. An interrupted build is not repeated.
 build_to_use() {
-  compile "$@" && return 0
-  is_configured "$1" PLIMSOLL_UNITY=ON || fail "the build of build/$1 failed"
-  say "sources collide when compiled together: building each alone"
+  local status=0
+  compile "$@" || status=$?
+  (( status )) || return 0
+  if (( status != 1 )) || ! is_configured "$1" PLIMSOLL_UNITY=ON; then fail "the build of build/$1 failed"; fi
+  say "the build failed; trying again with each source alone, in case sources collide when compiled together"
   configure "$1" PLIMSOLL_UNITY=OFF
-  build "$@"
+  compile "$@" && return 0
+  configure "$1" PLIMSOLL_UNITY=ON
+  fail "the build of build/$1 failed"
 }
 
 # One build at a time in a checkout; released when the process ends (or is replaced: see close_lock).
