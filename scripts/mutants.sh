@@ -11,7 +11,8 @@ program=tests/exec/cuda/plimsoll_exec_emulated_test
 readonly kSeeds=3 kSeconds=600   # of schedules, until a test fails; of one mutant, on a loaded machine
 
 mkdir -p "$work"
-state=$(cat "$root"/exec/cuda/* "$root"/tests/exec/cuda/*.* "$root"/tests/exec/cuda/em*/*.* | sha256sum | cut -c1-16)
+state=$(cat "$root"/exec/cuda/* "$root"/tests/exec/cuda/*.* "$root"/tests/exec/cuda/em*/*.* \
+          "$root"/tests/exec/cuda/emulation/exec/cuda/* | sha256sum | cut -c1-16)
 
 # command_for OUTPUT: the command by which ninja makes it.
 command_for() { ninja -C "$build" -t commands "$1" | tail -n 1; }
@@ -54,7 +55,8 @@ for name in "${names[@]}"; do
     for (( seed = 1; seed <= kSeeds; ++seed )); do
       if ! { PLIMSOLL_EMULATION_SEED=$seed timeout "$kSeconds" "$work/mutant" --gtest_filter="$tests" --gtest_fail_fast \
                > "$work/run.log" 2>&1; } 2>/dev/null; then
-        result="killed by $(grep -E '^CUDA emulation:|^\[  FAILED|: Failure' "$work/run.log" | head -n 1 | cut -c1-90)"
+        why=$(grep -m 1 -E '^CUDA emulation:|^\[  FAILED|: Failure' "$work/run.log" | cut -c1-90) || true
+        result="killed by ${why:-its end: a crash or more than $kSeconds s}"
         break
       fi
     done
