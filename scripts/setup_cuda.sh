@@ -3,19 +3,39 @@
 # ./plimsoll setup --cuda: CUDA's compiler, runtime, cuBLAS and NCCL from their Python packages (some 900 MB to download)
 # into .deps/cuda, where the build finds them. Needs neither root nor a CUDA installation; the GPU's driver is the machine's
 # own. Downloads nothing where there is an nvcc of CUDA 12 or later. The next ./plimsoll builds with CUDA.
+# scripts/setup_cuda.sh --nvdisasm: only the disassembler (5 MB), where there is an nvcc and no disassembler. Tests of
+# the kernels' machine code use it; ./check calls this.
 set -euo pipefail
 
 root=$(dirname -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")")
 source "$root/scripts/build.sh"
 
+# It prints the machine code of every CUDA 13 and older.
+readonly kDisassembler='nvidia-cuda-nvdisasm>=13.2,<14'
+if [[ $# == 1 && $1 == --nvdisasm ]]; then
+  folder="$root/.deps/nvdisasm"
+  [[ -n $(command -v nvcc || ls {/usr/local,"$root/.deps"}/cuda/bin/nvcc 2>/dev/null || true) ]] || exit 0
+  for present in "$(command -v nvdisasm || true)" {/usr/local,"$root/.deps"}/cuda/bin/nvdisasm "$folder/nvidia/cu13/bin/nvdisasm"; do
+    [[ -z $present || ! -x $present ]] || exit 0
+  done
+  mkdir -p "$root/.deps" || fail "cannot write to $root/.deps"
+  rm -rf "$folder"
+  python3 -m pip install --no-input --no-deps --no-compile --disable-pip-version-check --retries 1 --timeout 15 \
+    --target "$folder" "$kDisassembler" > "$root/.deps/nvdisasm.log" 2>&1 ||
+    fail "could not download nvdisasm: the tests of the kernels' instructions will be skipped"
+  chmod +x "$folder/nvidia/cu13/bin/nvdisasm"
+  touch "$root/tests/exec/cuda/machine_code/CMakeLists.txt"   # the next build looks for it again
+  exit 0
+fi
+
 if [[ $# != 1 || $1 != --cuda ]]; then
-  sed -n '3,5s/^# //p' "${BASH_SOURCE[0]}" >&2
+  sed -n '3,7s/^# //p' "${BASH_SOURCE[0]}" >&2
   exit 2
 fi
 
 # One minor version, so that every driver of CUDA 13 runs what it compiles; NCCL from 2.30 on lets ranks share a GPU.
 readonly kPackages=('nvidia-cuda-nvcc==13.0.*' 'nvidia-cuda-crt==13.0.*' 'nvidia-nvvm==13.0.*' 'nvidia-cuda-cccl==13.0.*'
-                    'nvidia-cuda-runtime==13.0.*' 'nvidia-cublas==13.1.*' 'nvidia-nccl-cu13>=2.30,<3')
+                    'nvidia-cuda-runtime==13.0.*' 'nvidia-cublas==13.1.*' 'nvidia-nccl-cu13>=2.30,<3' "$kDisassembler")
 cuda="$root/.deps/cuda"
 
 # The next build configures again, now with CUDA, also where the machine has no driver (scripts/build.sh, cuda_wanted).
