@@ -10,7 +10,6 @@
 #include "cli/run_commands.h"
 #include "cli/stated_study.h"
 #include "cli/verb_parts.h"
-#include "configs/yaml_document.h"
 #include "study/output/outputs.h"
 #include "study/output/run_files.h"
 #include "study/output/write_file.h"
@@ -54,12 +53,6 @@ struct Request {
   study::OutputChoice files;
 };
 
-exec::DeviceKind read_device(const std::string& text) {
-  if (text == "cpu") return exec::DeviceKind::cpu;
-  if (text == "cuda") return exec::DeviceKind::cuda;
-  throw InputError(fmt::format("--device: found '{}', allowed: cpu, cuda", text));
-}
-
 Request read_request(const Parsed& parsed) {
   Request request;
   const auto is_set = [&](const char* name) { return parsed.values[name].as<bool>(); };
@@ -79,28 +72,6 @@ Request read_request(const Parsed& parsed) {
   return request;
 }
 
-// Returns the engine that the study states, before it is read: reading might probe the wrong device.
-std::string stated_engine(const Parsed& parsed) {
-  for (auto set = parsed.common.set.rbegin(); set != parsed.common.set.rend(); ++set)
-    if (set->first == "engine") return configs::canonical_name(set->second);
-  const configs::Document document = configs::Document::from_file(parsed.operand);
-  if (!document.root().is_map()) return {};
-  const auto engine = document.root().find("engine");
-  return engine && engine->is_scalar() ? configs::canonical_name(engine->as_string()) : std::string();
-}
-
-// Host times and memory of one device's engine do not apply to the other device.
-exec::DeviceKind choose_device(Parsed& parsed) {
-  const std::string engine = stated_engine(parsed);
-  const bool own = engine == "plimsoll-cpu" || engine == "plimsoll-cuda";
-  if (parsed.values.count("device") == 0)
-    return engine == "plimsoll-cuda" ? exec::DeviceKind::cuda : exec::DeviceKind::cpu;
-  const exec::DeviceKind device = read_device(parsed.values["device"].as<std::string>());
-  if (own && engine != MeasuredPoints::engine_name(device))
-    parsed.common.set.emplace_back("engine", MeasuredPoints::engine_name(device));
-  return device;
-}
-
 }  // namespace
 
 int run_measure(const Arguments& arguments, Console& console) {
@@ -114,7 +85,7 @@ int run_measure(const Arguments& arguments, Console& console) {
   if (!parsed) return kDone;
   if (names_endpoint(*parsed)) return measure_endpoint(*parsed, console);
   Request request = read_request(*parsed);
-  request.settings.device = choose_device(*parsed);
+  request.settings.device = device_option(*parsed, parsed->operand);
   request.settings.processes = group ? group->processes() : 1;
   const study::Study study = load_study(*parsed, console);
   MeasuredPoints points(study, request.settings, console);

@@ -49,10 +49,38 @@ exec::EngineConfig engine_config(const load::Scenario& scenario, const model::Ar
   return config;
 }
 
+exec::DeviceKind read_device(const std::string& text) {
+  if (text == "cpu") return exec::DeviceKind::cpu;
+  if (text == "cuda") return exec::DeviceKind::cuda;
+  throw InputError(fmt::format("--device: found '{}', allowed: cpu, cuda", text));
+}
+
+// Returns the engine that the study states, before it is read: reading might probe the wrong device.
+std::string stated_engine(const Parsed& parsed, const std::string& file) {
+  for (auto set = parsed.common.set.rbegin(); set != parsed.common.set.rend(); ++set)
+    if (set->first == "engine") return configs::canonical_name(set->second);
+  const configs::Document document = configs::Document::from_file(file);
+  if (!document.root().is_map()) return {};
+  const auto engine = document.root().find("engine");
+  return engine && engine->is_scalar() ? configs::canonical_name(engine->as_string()) : std::string();
+}
+
 }  // namespace
 
 const char* MeasuredPoints::engine_name(exec::DeviceKind device) {
   return device == exec::DeviceKind::cuda ? "plimsoll-cuda" : "plimsoll-cpu";
+}
+
+// Host times and memory of one device's engine do not apply to the other device.
+exec::DeviceKind device_option(Parsed& parsed, const std::string& file) {
+  const std::string engine = stated_engine(parsed, file);
+  const bool own = engine == "plimsoll-cpu" || engine == "plimsoll-cuda";
+  if (parsed.values.count("device") == 0)
+    return engine == "plimsoll-cuda" ? exec::DeviceKind::cuda : exec::DeviceKind::cpu;
+  const exec::DeviceKind device = read_device(parsed.values["device"].as<std::string>());
+  if (own && engine != MeasuredPoints::engine_name(device))
+    parsed.common.set.emplace_back("engine", MeasuredPoints::engine_name(device));
+  return device;
 }
 
 // ---- what can be measured -----------------------------------------------------------------------------------

@@ -10,12 +10,17 @@
 
 #include "cli/console.h"
 #include "cli/op_traces.h"
+#include "cli/options.h"
 #include "exec/group/leader.h"
 #include "exec/live/live_engines.h"
 #include "exec/weights/open_model.h"
 #include "study/run/run_study.h"
 
 namespace plimsoll::cli {
+
+/// Returns the device of --device (cpu, cuda); without it, that of the engine that the study in `file` states. Replaces
+/// this project's engine on another device by the one on the device. Throws InputError for other names.
+[[nodiscard]] exec::DeviceKind device_option(Parsed& parsed, const std::string& file);
 
 /// How to measure the points of a study on this machine.
 struct MeasureSettings {

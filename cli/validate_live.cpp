@@ -34,22 +34,24 @@ double fit_part(const Parsed& parsed) {
 }
 
 // Returns the same study on this machine with a slower device.
-study::Study slower_study(const Parsed& parsed, const study::Study& study, double factor) {
+study::Study slower_study(const Parsed& parsed, exec::DeviceKind device, const study::Study& study, double factor) {
   const auto machine = study.point(0).hardware.this_machine;
   const auto catalogue = std::make_shared<configs::Catalogue>();
-  catalogue->set_machine("cpu", validation::slowed(*machine, factor));
+  catalogue->set_machine(device == exec::DeviceKind::cuda ? "cuda" : "cpu", validation::slowed(*machine, factor));
   study::Overrides overrides = parsed.common.set;
   if (parsed.common.seed) overrides.emplace_back("seed", fmt::format("{}", *parsed.common.seed));
   return study::Study(parsed.values["live"].as<std::string>(), overrides, catalogue);
 }
 
-void check_hardware(const study::Study& study) {
+void check_hardware(const study::Study& study, exec::DeviceKind device) {
+  const char* const engine = MeasuredPoints::engine_name(device);
   for (std::size_t i = 0; i < study.point_count(); ++i) {
     const study::PointSpec spec = study.point(i);
-    if (!spec.hardware.this_machine || spec.engine->id != MeasuredPoints::engine_name(exec::DeviceKind::cpu))
-      throw InputError(
-          spec.places.study,
-          "validate --live measures this machine's CPU: state hardware: this-machine and engine: plimsoll-cpu");
+    if (!spec.hardware.this_machine || spec.engine->id != engine)
+      throw InputError(spec.places.study,
+                       fmt::format("validate --live measures this machine's {}: state hardware: this-machine and "
+                                   "engine: {}",
+                                   device == exec::DeviceKind::cuda ? "GPU" : "CPU", engine));
   }
 }
 
@@ -66,8 +68,10 @@ exec::SteadyRates calibrated_rates(const study::Study& study, Console& console) 
 void add_live_options(po::options_description& options) {
   auto add = options.add_options();
   add("live", po::value<std::string>()->value_name("STUDY"),
-      "measure the points of a study on this machine's CPU and predict them; probes between points check that the "
-      "machine is quiet");
+      "measure the points of a study on this machine and predict them; probes of the CPU between points check that "
+      "the machine is quiet");
+  add("device", po::value<std::string>()->value_name("cpu|cuda"),
+      "with --live: device that runs the forward passes (default: the engine's, else cpu)");
   add("fit-part", po::value<double>()->value_name("F"),
       "with --live: fit the device's speed to this part of the points and exclude it from the errors (default: 0)");
 }
@@ -78,9 +82,11 @@ int validate_live_runs(const Parsed& parsed, Console& console) {
   const std::optional<double> max_error = max_error_option(parsed);
   Parsed named = parsed;
   named.operand = parsed.values["live"].as<std::string>();
+  MeasureSettings measured;
+  measured.device = device_option(named, named.operand);
   const study::Study study = load_study(named, console);
-  check_hardware(study);
-  MeasuredPoints points(study, {}, console);
+  check_hardware(study, measured.device);
+  MeasuredPoints points(study, measured, console);
   points.check();
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());
@@ -99,7 +105,7 @@ int validate_live_runs(const Parsed& parsed, Console& console) {
     return run;
   };
   settings.progress = [&](double done) { console.progress(done, study.point_count()); };
-  settings.with_device_time = [&](double factor) { return slower_study(parsed, study, factor); };
+  settings.with_device_time = [&](double factor) { return slower_study(named, measured.device, study, factor); };
   const validation::LiveValidation result = validation::validate_live(study, settings);
   if (result.cancelled) return kInterrupted;
 
