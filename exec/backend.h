@@ -117,6 +117,9 @@ class Backend {
   [[nodiscard]] virtual std::int64_t padded_decode_rows(std::int64_t rows) const { return rows; }
   /// Returns whether a decode forward of a size is recorded as a graph on its second run, and then replayed.
   [[nodiscard]] virtual bool replays_decodes() const { return false; }
+  /// Returns the largest number of rows for which products are computed as for `rows` rows: a backend that measures how
+  /// does so at the first forward of each such class. 0 if it measures nothing.
+  [[nodiscard]] virtual std::int64_t tuned_rows(std::int64_t rows) const { return static_cast<void>(rows), 0; }
   /// Uploads the table. Returns false if the forward was replayed from a graph: call no ops then, only wait().
   virtual bool begin(const RowTable& table) = 0;
   /// Ends the list of ops; results may still be computed until wait() returns.

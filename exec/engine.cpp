@@ -266,6 +266,15 @@ std::vector<std::int64_t> Engine::recorded_decodes(std::int64_t rows) const {
   return sizes;
 }
 
+std::vector<std::int64_t> Engine::tuned_rows(std::int64_t rows) const {
+  const Backend& backend = state_->ranks[0]->backend();
+  std::vector<std::int64_t> sizes;
+  if (backend.tuned_rows(1) == 0) return sizes;
+  do sizes.push_back(backend.tuned_rows(sizes.empty() ? 1 : sizes.back() + 1));
+  while (sizes.back() < rows);
+  return sizes;
+}
+
 void Engine::trace_ops() {
   PLIMSOLL_CHECK(!state_->config.graphs, "ops of a graph cannot be told apart");
   for (const auto& rank : state_->ranks) rank->trace();

@@ -63,6 +63,7 @@ class Engine final : public ForwardDevice {
   void finish(ForwardOutput& output) override;
 
   [[nodiscard]] std::vector<std::int64_t> recorded_decodes(std::int64_t rows) const override;
+  [[nodiscard]] std::vector<std::int64_t> tuned_rows(std::int64_t rows) const override;
 
   /// Wakes ranks that wait for others. May be called on any thread.
   void abort();

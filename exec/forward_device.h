@@ -24,6 +24,12 @@ class ForwardDevice {
     static_cast<void>(rows);
     return {};
   }
+  /// Returns the numbers of rows, ascending, whose first forward measures how to compute products, up to the one that
+  /// covers `rows`. Empty if the device measures nothing.
+  [[nodiscard]] virtual std::vector<std::int64_t> tuned_rows(std::int64_t rows) const {
+    static_cast<void>(rows);
+    return {};
+  }
   /// Only between forwards: copies KV blocks, bytes_per_block() bytes each, to and from host memory.
   [[nodiscard]] virtual std::int64_t bytes_per_block() const = 0;
   virtual void read_block(std::int32_t block, std::span<std::byte> host) = 0;

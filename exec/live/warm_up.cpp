@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forwards that run before the clock starts. On a CPU they map pages and wake threads. A GPU times the kernels of a
-// matrix product at the first forward of a shape, and records a decode forward as a graph at the second. To keep this
-// out of the measurement, every size of decode forward that is recorded runs twice here. The largest prefill of the
-// scheduler runs once.
+// matrix product at the first forward of a number of rows, and records a decode forward as a graph at the second. To
+// keep this out of the measurement, every size of decode forward that is recorded runs twice here, and a prefill of
+// every number of rows at which products are timed runs once, up to the largest step of the scheduler.
 #include <algorithm>
 #include <chrono>
 
@@ -19,7 +19,7 @@ constexpr std::chrono::milliseconds kMaxLength{1000}, kMaxRecording{30'000};  //
 constexpr Tok kPrompt = 128;  // prompt tokens of the first row; the others have one token
 constexpr std::int64_t kMaxWarmRows = 1024;
 constexpr std::int64_t kUnstatedRows = 64;  // used if the study states no limit; runs seldom reach a product's default
-constexpr std::int64_t kMaxPrefill = 2048;
+constexpr std::int64_t kUnstatedPrefill = 2048;  // used if the study states no budget of a step
 
 class WarmUp {
  public:
@@ -27,12 +27,13 @@ class WarmUp {
          ForwardDevice& device)
       : scenario_(scenario),
         builder_(config, prompts, device),
+        device_(device),
         records_(!device.recorded_decodes(1).empty()),
         sizes_(device.recorded_decodes(wanted_rows())),
         end_(Clock::now() + (records_ ? kMaxRecording : kMaxLength)) {}
 
   void run() {
-    if (records_) prefill();
+    if (records_) prefills();
     const std::int64_t rows = rows_for(most_decodes());
     if (rows == 0) return;
     if (!records_) {
@@ -82,19 +83,38 @@ class WarmUp {
     order.forwards[0].prefill.push_back({.id = id, .new_tokens = tokens, .context = 0, .emits = true});
   }
 
-  // Runs one prompt that fills a step.
-  void prefill() {
-    const std::int64_t most = std::min({kMaxPrefill, scenario_.policy.step_token_budget.value_or(kMaxPrefill),
-                                        scenario_.kv.blocks * scenario_.kv.block_tokens});
-    const Tok tokens = static_cast<Tok>(most);
-    if (tokens <= 0 || !fits_model(tokens)) return;
-    StepOrder order;
+  // One forward for every number of rows at which products are timed. The largest fills a step.
+  void prefills() {
+    const std::int64_t most = std::min(scenario_.policy.step_token_budget.value_or(kUnstatedPrefill),
+                                       scenario_.kv.blocks * scenario_.kv.block_tokens);
+    std::vector<std::int64_t> sizes = device_.tuned_rows(most);
+    if (sizes.empty()) sizes.push_back(most);
+    // The largest first: it allocates what the others use.
+    for (auto size = sizes.rbegin(); size != sizes.rend() && Clock::now() <= end_; ++size)
+      prefill(std::min(*size, most));
+  }
+
+  // Runs prompts of `rows` tokens together, each as long as the model allows.
+  void prefill(std::int64_t rows) {
+    const std::int64_t position = scenario_.shape->max_position;
+    const Tok longest = static_cast<Tok>(position > 0 ? std::min(rows, position) : rows);
+    if (longest <= 0) return;
+    StepOrder order, end;
     order.forwards.emplace_back();
-    add_prompt(order, 0, tokens);
+    std::int64_t blocks = 0;
+    ReqId id = 0;
+    for (std::int64_t left = rows; left > 0; left -= longest, ++id) {
+      const Tok tokens = static_cast<Tok>(std::min<std::int64_t>(left, longest));
+      blocks += blocks_for(tokens);
+      add_prompt(order, id, tokens);
+      end.changes.push_back(
+          {.opens = false,
+           .request = {.id = id, .serial = 0, .input = 0, .prefix_hashes = {}, .hash_block_tokens = 0}});
+    }
+    if (blocks > scenario_.kv.blocks ||
+        static_cast<std::int64_t>(id) > sched::resolve_limits(scenario_.policy).max_running)
+      return;
     run_one(order);
-    StepOrder end;
-    end.changes.push_back(
-        {.opens = false, .request = {.id = 0, .serial = 0, .input = 0, .prefix_hashes = {}, .hash_block_tokens = 0}});
     builder_.begin(end);
   }
 
@@ -124,6 +144,7 @@ class WarmUp {
 
   const load::Scenario& scenario_;
   StepBuilder builder_;
+  ForwardDevice& device_;
   bool records_;                     // whether the device records graphs of decode forwards
   std::vector<std::int64_t> sizes_;  // sizes of decode forwards, ascending
   Clock::time_point end_;

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -69,6 +70,7 @@ class ChainDevice final : public ForwardDevice {
     std::int64_t prefilled = 0;
     for (const PrefillRows& span : input.prefill) prefilled += static_cast<std::int64_t>(span.tokens.size());
     most_prefilled = std::max(most_prefilled, prefilled);
+    prefills.insert(prefilled);
     if (prefilled == 0) ++decodes[input.decode.size()];
     most_in_flight = std::max(most_in_flight, in_flight_.size());
   }
@@ -79,6 +81,14 @@ class ChainDevice final : public ForwardDevice {
   [[nodiscard]] std::vector<std::int64_t> recorded_decodes(std::int64_t rows) const override {
     std::vector<std::int64_t> sizes;
     for (const std::int64_t size : buckets) {
+      sizes.push_back(size);
+      if (size >= rows) break;
+    }
+    return sizes;
+  }
+  [[nodiscard]] std::vector<std::int64_t> tuned_rows(std::int64_t rows) const override {
+    std::vector<std::int64_t> sizes;
+    for (const std::int64_t size : tuned) {
       sizes.push_back(size);
       if (size >= rows) break;
     }
@@ -95,7 +105,9 @@ class ChainDevice final : public ForwardDevice {
 
   std::int64_t forwards = 0, most_prefilled = 0;
   std::map<std::size_t, int> decodes;    // number of forwards without prefill, by their number of rows
+  std::set<std::int64_t> prefills;       // tokens of the forwards with prefill, and 0
   std::vector<std::int64_t> buckets;     // sizes that it claims to record
+  std::vector<std::int64_t> tuned;       // numbers of rows at which it claims to time products
   std::int64_t forwards_to_failure = 0;  // if > 0, the number of the forward that fails
   std::size_t most_in_flight = 0;
 

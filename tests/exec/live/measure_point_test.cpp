@@ -326,6 +326,25 @@ TEST(Serve, AWarmUpRunsEveryRecordedSizeTwiceAndAWholeStepOfPrefill) {
   }
 }
 
+// Products are timed at the first forward of 16, 64 and 256 rows. A step has up to 100, and the model takes prompts of
+// 60 tokens, so the largest consists of two.
+TEST(Serve, AWarmUpPrefillsEveryNumberOfRowsAtWhichProductsAreTimed) {
+  load::Scenario s = closed_loop(5, 20);
+  s.policy.step_token_budget = 100;
+  s.kv.blocks = 100;
+  auto shape = std::make_shared<model::LlmShape>(*s.shape);
+  shape->max_position = 60;
+  s.shape = shape;
+  Machine machine(s);
+  machine.devices[0].buckets = {1};
+  machine.devices[0].tuned = {16, 64, 256, 1024};
+  warm_up(s, machine.replicas, machine.prompts);
+  EXPECT_EQ(machine.devices[0].prefills.count(16), 1U);
+  EXPECT_EQ(machine.devices[0].prefills.count(64), 1U);
+  EXPECT_EQ(machine.devices[0].prefills.count(100), 1U);
+  EXPECT_EQ(machine.devices[0].most_prefilled, 100);
+}
+
 TEST(StepWorkers, RunAheadAsFarAsThePolicyAllows) {
   for (const int inflight : {1, 2}) {
     ChainDevice device(64, 16, 8);
