@@ -13,7 +13,8 @@ namespace plimsoll::exec::cuda {
 /// ldmatrix are in different banks.
 template <int D>
 constexpr int kPitch = D + 8;
-static_assert(kPitch<64> / 8 % 2 == 1 && kPitch<80> / 8 % 2 == 1 && kPitch<96> / 8 % 2 == 1);
+static_assert(kPitch<64> / 8 % 2 == 1 && kPitch<80> / 8 % 2 == 1 && kPitch<96> / 8 % 2 == 1 &&
+              kPitch<112> / 8 % 2 == 1);
 
 constexpr float kLog2E = 1.44269504F;
 

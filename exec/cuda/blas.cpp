@@ -160,6 +160,8 @@ std::vector<MatmulAlgorithm> Blas::ways(const MatmulShape& shape, int most) {
   };
   const std::uint32_t y_alignment = alignment_of(shape.y, shape.n);
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kBlasWorkspaceBytes));
+  // Parts of a product are added in f32, never in the type of y: then a result depends little on how it was divided.
+  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(shape.x, shape.k));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(shape.x, shape.k));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, y_alignment);

@@ -43,6 +43,7 @@ StreamOwner stream_on(int device) {
 
 constexpr std::size_t kMinInputs = std::size_t{512} << 10;  // initial size of a forward's inputs; enough for most
 constexpr std::size_t kGraphs = std::size_t{256} << 20;     // reserved for graphs and kernel code
+constexpr std::int64_t kMaxPinnedBlock = 16 << 20;  // larger blocks are contiguous reservations with long pieces
 
 int ranks_of(const Communicator* communicator) { return communicator == nullptr ? 1 : communicator->size(); }
 
@@ -78,6 +79,8 @@ CudaBackend::CudaBackend(const BackendConfig& config, Communicator* communicator
   fill(slots_, 0, "clearing sampled tokens");
   frequencies_ =
       DeviceBuffer(static_cast<std::size_t>(std::max(1, shape_.head_dim / 2)) * sizeof(double), "frequencies");
+  if (const std::int64_t block = bytes_per_block(); block > 0 && block <= kMaxPinnedBlock)
+    swapped_ = PinnedBuffer(static_cast<std::size_t>(block));
   workspace_.reserve(config_.step_rows, padded_decode_rows(config_.sequences));
   gemm_.reserve(workspace_.largest());
   reserve_exchange(kMinInputs, static_cast<std::size_t>(padded_decode_rows(config_.sequences)) * sizeof(std::int32_t));
@@ -159,7 +162,12 @@ bool CudaBackend::begin(const RowTable& table) {
   PLIMSOLL_CHECK(in_flight_.size() < kInFlight, "at most two forwards are in flight");
   set_device();
   table_ = &table;
-  tiles_ = cut_tiles(table, kPrefillTileRows);
+  plan_.tiles = cut_tiles(table, kPrefillTileRows);
+  if (tensor_core_attention()) {
+    const auto heads = static_cast<std::int32_t>(config_.rank.heads);
+    plan_.decode = plan_decodes(table, decode_extra_parts(heads, kv_.kv_heads, properties_.multiProcessorCount),
+                                decode_smallest_part(kv_.head_dim));
+  }
   rope_table_filled_ = false;
   make_room(table);
   upload(table);
@@ -209,7 +217,7 @@ void CudaBackend::forget_graphs() { graphs_.clear(); }
 // (Engine: all ranks have enqueued the previous forward by then.)
 void CudaBackend::make_room(const RowTable& table) {
   const auto sampled = static_cast<std::int64_t>(table.sampled.size());
-  const std::size_t bytes = layout_of(table, tiles_).bytes(), ids = table.sampled.size() * sizeof(std::int32_t);
+  const std::size_t bytes = layout_of(table, plan_).bytes(), ids = table.sampled.size() * sizeof(std::int32_t);
   if (workspace_.has_room(table.rows, sampled) && bytes <= step_memory_.bytes() && ids <= exchanges_[0].ids.bytes())
     return;
   check(cudaStreamSynchronize(stream_.get()), "waiting for earlier forwards");
@@ -240,9 +248,9 @@ void CudaBackend::upload(const RowTable& table) {
   Exchange& exchange = exchanges_[next_exchange_];
   // The pinned inputs may still be in use by the copy of an earlier forward.
   check(cudaEventSynchronize(exchange.copied.get()), "waiting for inputs to be copied");
-  const StepLayout layout = layout_of(table, tiles_);
+  const StepLayout layout = layout_of(table, plan_);
   const std::size_t bytes = layout.bytes();
-  pack(table, tiles_, layout, exchange.inputs.get());
+  pack(table, plan_, layout, exchange.inputs.get());
   check(cudaMemcpyAsync(step_memory_.get(), exchange.inputs.get(), bytes, cudaMemcpyHostToDevice, stream_.get()),
         "copying inputs");
   check(cudaEventRecord(exchange.copied.get(), stream_.get()), "copying inputs");
@@ -291,8 +299,7 @@ void CudaBackend::synchronize() {
   check_alive();
 }
 
-// ---- KV blocks
-// -------------------------------------------------------------------------------------------------------
+// ---- KV blocks ------------------------------------------------------------------------------------------------------
 
 std::int64_t CudaBackend::bytes_per_block() const {
   return 2 * shape_.layers * kv_.plane / std::max<std::int64_t>(1, config_.kv_blocks) * bytes_of(kv_element_);
@@ -311,13 +318,38 @@ void CudaBackend::copy_pieces(std::int32_t block, const Copy& copy) {
   check(cudaStreamSynchronize(stream_.get()), "copying a KV block");
 }
 
+// One kernel moves all pieces of a block between the planes and pinned memory, which the GPU reads and writes directly.
+void CudaBackend::copy_block(std::int32_t block, bool to_host) {
+  set_device();
+  const std::int64_t planes = 2 * shape_.layers, piece = bytes_per_block() / planes;
+  BlockCopy copy;
+  copy.cache = cache_.as<std::byte>() + block * piece;
+  copy.pitch = kv_.plane * bytes_of(kv_element_);
+  copy.host = swapped_.get();
+  copy.planes = planes;
+  copy.piece = piece;
+  copy.to_host = to_host;
+  move_block(copy, stream_.get());
+  check(cudaStreamSynchronize(stream_.get()), "copying a KV block");
+}
+
 void CudaBackend::read_block(std::int32_t block, void* host) {
+  if (swapped_.bytes() > 0) {
+    copy_block(block, true);
+    std::memcpy(host, swapped_.get(), swapped_.bytes());
+    return;
+  }
   copy_pieces(block, [&](std::byte* device, std::int64_t at, std::size_t bytes) {
     return cudaMemcpyAsync(static_cast<std::byte*>(host) + at, device, bytes, cudaMemcpyDeviceToHost, stream_.get());
   });
 }
 
 void CudaBackend::write_block(std::int32_t block, const void* host) {
+  if (swapped_.bytes() > 0) {
+    std::memcpy(swapped_.get(), host, swapped_.bytes());
+    copy_block(block, false);
+    return;
+  }
   copy_pieces(block, [&](std::byte* device, std::int64_t at, std::size_t bytes) {
     return cudaMemcpyAsync(device, static_cast<const std::byte*>(host) + at, bytes, cudaMemcpyHostToDevice,
                            stream_.get());

@@ -26,6 +26,7 @@ class CudaBackend final : public Backend {
 
   [[nodiscard]] std::int64_t padded_decode_rows(std::int64_t rows) const override;
   [[nodiscard]] bool replays_decodes() const override { return graphs_enabled_; }
+  [[nodiscard]] std::int64_t tuned_rows(std::int64_t rows) const override { return gemm_bucket(rows); }
   bool begin(const RowTable& table) override;
   void end() override;
   void wait(std::int32_t* tokens, float* logits) override;
@@ -74,6 +75,7 @@ class CudaBackend final : public Backend {
   void finish_forward();
   template <class Copy>
   void copy_pieces(std::int32_t block, const Copy& copy);
+  void copy_block(std::int32_t block, bool to_host);
   void set_device() const;
   void check_alive() const;
   [[nodiscard]] void* plane(std::int32_t layer, int value) const;
@@ -100,11 +102,12 @@ class CudaBackend final : public Backend {
   bool rope_table_filled_ = false;
 
   const RowTable* table_ = nullptr;  // set between begin() and end()
-  std::vector<PrefillTile> tiles_;
+  StepPlan plan_;
   StepView step_;
   bool capturing_ = false;
   std::map<std::int64_t, Graph> graphs_;  // by number of decode rows
   std::array<Exchange, kInFlight + 1> exchanges_;
+  PinnedBuffer swapped_;  // one block on its way to or from the host; empty if blocks are too large
   std::size_t next_exchange_ = 0;
   std::deque<std::size_t> in_flight_;
 };

@@ -152,7 +152,7 @@ void CudaBackend::prefill_attention(std::int32_t layer, std::size_t index, std::
   // The op list has one op per span, but a launch for each would leave the GPU idle in between.
   if (index > 0) return;
   if (tensor_core_attention()) {
-    prefill_attention_bf16(attention(layer, window), kv_, step_, static_cast<std::int64_t>(tiles_.size()),
+    prefill_attention_bf16(attention(layer, window), kv_, step_, static_cast<std::int64_t>(plan_.tiles.size()),
                            stream_.get());
     return;
   }
@@ -166,8 +166,8 @@ void CudaBackend::decode_attention(std::int32_t layer, std::int64_t window) {
   const auto sequences = static_cast<std::int64_t>(table_->decode.size());
   if (sequences == 0) return;
   if (tensor_core_attention()) {
-    decode_attention_bf16(attention(layer, window), kv_, step_, sequences, workspace_.decode_scratch(sequences),
-                          stream_.get());
+    decode_attention_bf16(attention(layer, window), kv_, step_, static_cast<std::int64_t>(plan_.decode.parts.size()),
+                          workspace_.decode_scratch(), stream_.get());
   } else {
     plain_attention(element_, kv_element_, attention(layer, window), kv_, step_, step_.decode, sequences, 1,
                     stream_.get());

@@ -3,8 +3,6 @@
 // query heads that share the KV head are the rows of its tensor-core products. Its warps take turns at tiles of 16
 // keys, each with its own copies in flight, and synchronise only at the end. Of the blocks of one sequence and head,
 // the last to finish adds up the parts, always in the same order.
-#include <algorithm>
-
 #include "exec/cuda/attention.cuh"
 #include "exec/cuda/launch.cuh"
 #include "exec/cuda/split_plan.h"
@@ -17,7 +15,6 @@ constexpr int kQueries = 16;   // rows of a product
 constexpr int kTileKeys = 16;  // keys per tile of one warp
 constexpr int kStages = 2;
 constexpr int kMinPart = 2;  // tiles per warp, so that both stages are used
-constexpr int kMaxSplits = 64;
 
 template <int D>
 constexpr int kWarps = D <= 128 ? 4 : 2;  // shared memory: 72.3 KiB at D = 128, 74.3 at D = 256
@@ -39,15 +36,16 @@ struct BlockWork {  // the work of one block
   std::int64_t index;  // number of the sequence and tile of query heads
 };
 
-__device__ __forceinline__ BlockWork work_of_block(const AttentionArguments& a, const KvGeometry& kv) {
+__device__ __forceinline__ BlockWork work_of_block(const AttentionArguments& a, const KvGeometry& kv,
+                                                   const DecodePart& part) {
   const int group = a.heads / kv.kv_heads, tiles = query_tiles(group);
   BlockWork p;
   const int tile = static_cast<int>(blockIdx.y) % tiles;
   p.kv_head = static_cast<int>(blockIdx.y) / tiles;
   p.first_head = p.kv_head * group + tile * kQueries;
   p.heads = min(kQueries, group - tile * kQueries);
-  p.part = static_cast<int>(blockIdx.x);
-  p.index = std::int64_t{blockIdx.z} * gridDim.y + blockIdx.y;
+  p.part = part.part;
+  p.index = std::int64_t{part.sequence} * gridDim.y + blockIdx.y;
   return p;
 }
 
@@ -211,12 +209,14 @@ __device__ void merge_parts(const AttentionArguments& a, const BlockWork& p, std
 template <int D>
 __global__ void __launch_bounds__(kThreads<D>)
     decode_kernel(AttentionArguments a, KvGeometry kv, StepView step, DecodeScratch scratch) {
-  const BlockWork p = work_of_block(a, kv);
-  const DeviceSequence sequence = step.decode[blockIdx.z];
+  const DecodePart part = step.parts[blockIdx.x];
+  if (part.sequence < 0) return;  // the list is as long for all lengths of contexts
+  const BlockWork p = work_of_block(a, kv, part);
+  const DeviceSequence sequence = step.decode[part.sequence];
   const KeyRange keys = decode_keys(sequence.length, sequence.charged, a.window);
-  // Long contexts are split over several blocks, or few sequences would leave most multiprocessors idle.
-  const SplitPlan plan = plan_splits(keys.last - keys.first, kWarps<D> * kTileKeys, kMinPart, scratch.max_splits);
-  // The grid has max_splits parts for any length, because a recorded graph cannot change its grid.
+  // Long contexts are split over several blocks, or one long sequence would be read by a few multiprocessors.
+  const SplitPlan plan = plan_splits(keys.last - keys.first, kWarps<D> * kTileKeys, kMinPart, sequence.splits);
+  // A layer with a window reads fewer keys than the list was made for.
   if (p.part >= plan.parts) return;
   const std::int64_t row = sequence.first_row;
 
@@ -240,7 +240,9 @@ __global__ void __launch_bounds__(kThreads<D>)
     }
     return;
   }
-  float* parts = scratch.partial + p.index * scratch.max_splits * kPartFloats<D>;
+  const std::int64_t before =
+      std::int64_t{sequence.first_part} * gridDim.y + std::int64_t{blockIdx.y} * sequence.splits;
+  float* parts = scratch.partial + before * kPartFloats<D>;
   float* own = parts + p.part * kPartFloats<D>;
   merge_warps<D>(state, reinterpret_cast<float*>(stages), own, own + kQueries * D, own + kQueries * (D + 1), p.heads);
   if (is_last(scratch.arrived + p.index, plan.parts)) merge_parts<D>(a, p, row, parts, plan.parts);
@@ -251,35 +253,45 @@ template <int D>
 constexpr bool kMergeFits = (kWarps<D> * (D + 2) + D) * kQueries * sizeof(float) <= kWarps<D>* kStages *
                                                                                         2 * kTileElements<D> *
                                                                                         sizeof(Bf16);
-static_assert(kMergeFits<64> && kMergeFits<80> && kMergeFits<96> && kMergeFits<128> && kMergeFits<256>);
+static_assert(kMergeFits<64> && kMergeFits<80> && kMergeFits<96> && kMergeFits<112> && kMergeFits<128>);
+static_assert(kMergeFits<160> && kMergeFits<192> && kMergeFits<256>);
 
 template <int D>
-void start(const AttentionArguments& a, const KvGeometry& kv, const StepView& step, std::int64_t sequences,
+void start(const AttentionArguments& a, const KvGeometry& kv, const StepView& step, std::int64_t parts,
            const DecodeScratch& scratch, cudaStream_t stream) {
   const int tiles = kv.kv_heads * query_tiles(a.heads / kv.kv_heads);
-  const dim3 grid(static_cast<unsigned>(scratch.max_splits), static_cast<unsigned>(tiles),
-                  static_cast<unsigned>(sequences));
+  const dim3 grid(static_cast<unsigned>(parts), static_cast<unsigned>(tiles));
   launch(decode_kernel<D>, grid, kThreads<D>, kSharedBytes<D>, stream, a, kv, step, scratch);
 }
 
 }  // namespace
 
 bool has_tensor_core_attention(std::int32_t head_dim) {
-  return head_dim == 64 || head_dim == 80 || head_dim == 96 || head_dim == 128 || head_dim == 256;
+  switch (head_dim) {
+    case 64:
+    case 80:
+    case 96:
+    case 112:
+    case 128:
+    case 160:
+    case 192:
+    case 256: return true;
+    default: return false;
+  }
 }
 
 // Two blocks per multiprocessor keep the memory busy. More parts would only add work to the merge.
-std::int32_t decode_max_splits(std::int64_t sequences, std::int32_t heads, std::int32_t kv_heads,
-                               std::int32_t multiprocessors) {
-  const std::int64_t tiles = sequences * kv_heads * query_tiles(heads / kv_heads);
-  return static_cast<std::int32_t>(
-      std::clamp<std::int64_t>((2 * multiprocessors + tiles - 1) / std::max<std::int64_t>(1, tiles), 1, kMaxSplits));
+std::int64_t decode_extra_parts(std::int32_t heads, std::int32_t kv_heads, std::int32_t multiprocessors) {
+  return 2 * multiprocessors / decode_counters(1, heads, kv_heads);
 }
 
-std::int64_t decode_partial_floats(std::int64_t sequences, std::int32_t heads, std::int32_t kv_heads,
-                                   std::int32_t head_dim, std::int32_t max_splits) {
-  if (max_splits == 1) return 0;
-  return decode_counters(sequences, heads, kv_heads) * max_splits * kQueries * (head_dim + 2);
+std::int64_t decode_smallest_part(std::int32_t head_dim) {
+  return kMinPart * kTileKeys * (head_dim <= 128 ? kWarps<128> : kWarps<256>);
+}
+
+// Rows with several parts have at most twice the extra parts (plan_decodes).
+std::int64_t decode_partial_floats(std::int32_t head_dim, std::int32_t multiprocessors) {
+  return std::int64_t{4} * multiprocessors * kQueries * (head_dim + 2);
 }
 
 std::int64_t decode_counters(std::int64_t sequences, std::int32_t heads, std::int32_t kv_heads) {
@@ -287,13 +299,16 @@ std::int64_t decode_counters(std::int64_t sequences, std::int32_t heads, std::in
 }
 
 void decode_attention_bf16(const AttentionArguments& arguments, const KvGeometry& kv, const StepView& step,
-                           std::int64_t sequences, const DecodeScratch& scratch, cudaStream_t stream) {
+                           std::int64_t parts, const DecodeScratch& scratch, cudaStream_t stream) {
   switch (kv.head_dim) {
-    case 64: return start<64>(arguments, kv, step, sequences, scratch, stream);
-    case 80: return start<80>(arguments, kv, step, sequences, scratch, stream);
-    case 96: return start<96>(arguments, kv, step, sequences, scratch, stream);
-    case 128: return start<128>(arguments, kv, step, sequences, scratch, stream);
-    case 256: return start<256>(arguments, kv, step, sequences, scratch, stream);
+    case 64: return start<64>(arguments, kv, step, parts, scratch, stream);
+    case 80: return start<80>(arguments, kv, step, parts, scratch, stream);
+    case 96: return start<96>(arguments, kv, step, parts, scratch, stream);
+    case 112: return start<112>(arguments, kv, step, parts, scratch, stream);
+    case 128: return start<128>(arguments, kv, step, parts, scratch, stream);
+    case 160: return start<160>(arguments, kv, step, parts, scratch, stream);
+    case 192: return start<192>(arguments, kv, step, parts, scratch, stream);
+    case 256: return start<256>(arguments, kv, step, parts, scratch, stream);
     default: PLIMSOLL_CHECK(false, "a head dimension with tensor cores");
   }
 }

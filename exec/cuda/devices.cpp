@@ -2,6 +2,7 @@
 // Finds GPUs, and implements this folder's entry points: make_cuda_backend and make_cuda_group of exec/backend.h.
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <set>
 
 #include "exec/cuda/buffer.h"
@@ -35,7 +36,18 @@ std::string version_text(int version) { return fmt::format("{}.{}", version / 10
   throw DeviceError(fmt::format("no GPU found: {}", cudaGetErrorString(error)));
 }
 
+// Ranks that share a GPU wait for each other in kernels. A kernel that is loaded at its first launch waits until the
+// GPU is idle, which it then never is. CUDA reads this variable at the first call of the process.
+void load_kernels_early_for_shared_gpus() {
+  static const bool set = [] {
+    if (std::getenv("NCCL_MULTI_RANK_GPU_ENABLE") != nullptr) ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    return true;
+  }();
+  static_cast<void>(set);
+}
+
 void require(int device) {
+  load_kernels_early_for_shared_gpus();
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess) explain(error);
@@ -64,6 +76,7 @@ std::unique_ptr<Backend> make_cuda_backend(const BackendConfig& config, Communic
 }
 
 int gpu_count() {
+  cuda::load_kernels_early_for_shared_gpus();
   int count = 0;
   if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
   static_cast<void>(cudaGetLastError());

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kWays = 12;                                    // cuBLASLt algorithms to try
 constexpr int kTimes = 5;                                    // measurements; the median counts
-constexpr std::size_t kMaxScratch = std::size_t{256} << 20;  // larger results are logits, which are never timed
+constexpr std::size_t kMaxScratch = std::size_t{256} << 20;  // for products that are added to their result
 
 // Returns twice the cache size of the current device: writing that much evicts everything else.
 std::size_t flush_bytes() {
@@ -77,7 +77,8 @@ GemmChoice Gemm::find(const MatmulShape& shape, const GemmOperands& operands, bo
     const bool possible = !known->second || blas_.fits(shape, *known->second);
     return exact_[{shape}] = possible ? known->second : first_way(shape);
   }
-  if (!may_measure || !fits_scratch) return first_way(shape);  // a later call may measure
+  if (!may_measure) return first_way(shape);  // a later call may measure
+  if (flush_.bytes() == 0 || (shape.accumulate && !fits_scratch)) return exact_[{shape}] = first_way(shape);
   const GemmChoice best = choose(shape, operands, stream);
   choices_[{bucket}] = fresh_[{bucket}] = best;
   return exact_[{shape}] = best;
@@ -113,9 +114,12 @@ GemmChoice Gemm::choose(const MatmulShape& shape, const GemmOperands& operands, 
   if (shape.m <= kGemvRows || candidates.empty()) candidates.emplace_back();
   if (candidates.size() == 1) return candidates.front();
 
-  check(cudaMemsetAsync(scratch_.get(), 0, scratch_.bytes(), stream), "measuring products");
+  // The product that follows overwrites y, unless y is an operand of `y +=`.
   GemmOperands harmless = operands;
-  harmless.y = scratch_.get();  // y may be an operand of `y +=`, so measurements must not overwrite it
+  if (shape.accumulate) {
+    check(cudaMemsetAsync(scratch_.get(), 0, scratch_.bytes(), stream), "measuring products");
+    harmless.y = scratch_.get();
+  }
   GemmChoice best = candidates.front();
   double least = std::numeric_limits<double>::infinity();
   for (const GemmChoice& way : candidates) {

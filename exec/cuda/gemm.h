@@ -62,9 +62,9 @@ class Gemm {
   /// Returns "cublaslt131001".
   [[nodiscard]] std::string version() const { return blas_.version(); }
   void use_file(std::filesystem::path file);
-  /// Allocates memory for measuring products with results of up to that many bytes. Larger products use the algorithm
-  /// that cuBLASLt proposes first. No other call allocates, because measuring may happen between collectives
-  /// (cuda_backend.cpp). Throws DeviceError.
+  /// Allocates memory for measuring products, and for those that are added to a result of up to that many bytes. Larger
+  /// ones use the algorithm that cuBLASLt proposes first. No other call allocates, because measuring may happen between
+  /// collectives (cuda_backend.cpp). Throws DeviceError.
   void reserve(std::size_t result_bytes);
   /// Returns the bytes that reserve() allocates on the current device, plus cuBLASLt's own.
   [[nodiscard]] static std::size_t bytes(std::size_t result_bytes);

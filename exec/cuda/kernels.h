@@ -53,6 +53,16 @@ constexpr std::int64_t kMaxNorm = 16384;
 void activation(Element element, model::Activation kind, bool gated, const void* x, void* y, std::int64_t rows,
                 std::int64_t width, cudaStream_t stream);
 
+/// One KV block: `planes` pieces of `piece` bytes, a multiple of 16, `pitch` bytes apart in the cache, and one after
+/// another in pinned host memory.
+struct BlockCopy {
+  void* cache = nullptr;
+  void* host = nullptr;
+  std::int64_t pitch = 0, planes = 0, piece = 0;
+  bool to_host = true;
+};
+void move_block(const BlockCopy& copy, cudaStream_t stream);
+
 // ---- rope.cu -----------------------------------------------------------------------------------------------------
 /// table[row][i] = (cos, sin) of position[row] * frequencies[i], computed in f64; there are `pairs` frequencies.
 void rope_table(const double* frequencies, std::int32_t pairs, std::int64_t rows, const StepView& step, float2* table,
@@ -94,16 +104,17 @@ struct AttentionArguments {
 struct DecodeScratch {
   float* partial = nullptr;          // decode_partial_floats() floats
   std::uint32_t* arrived = nullptr;  // decode_counters() counters, zero between launches
-  std::int32_t max_splits = 1;
 };
-[[nodiscard]] std::int32_t decode_max_splits(std::int64_t sequences, std::int32_t heads, std::int32_t kv_heads,
-                                             std::int32_t multiprocessors);
-[[nodiscard]] std::int64_t decode_partial_floats(std::int64_t sequences, std::int32_t heads, std::int32_t kv_heads,
-                                                 std::int32_t head_dim, std::int32_t max_splits);
+/// Arguments of plan_decodes(): parts beyond one a row, which fill the multiprocessors, and the fewest keys of a part.
+[[nodiscard]] std::int64_t decode_extra_parts(std::int32_t heads, std::int32_t kv_heads, std::int32_t multiprocessors);
+[[nodiscard]] std::int64_t decode_smallest_part(std::int32_t head_dim);
+/// Scratch for the parts of every plan.
+[[nodiscard]] std::int64_t decode_partial_floats(std::int32_t head_dim, std::int32_t multiprocessors);
 [[nodiscard]] std::int64_t decode_counters(std::int64_t sequences, std::int32_t heads, std::int32_t kv_heads);
-/// Attention of all decode rows in one kernel, for bf16 activations and cache and a head_dim with tensor cores.
+/// Attention of all decode rows in one kernel, for bf16 activations and cache and a head_dim with tensor cores. `parts`
+/// is the number of step.parts.
 void decode_attention_bf16(const AttentionArguments& arguments, const KvGeometry& kv, const StepView& step,
-                           std::int64_t sequences, const DecodeScratch& scratch, cudaStream_t stream);
+                           std::int64_t parts, const DecodeScratch& scratch, cudaStream_t stream);
 
 /// Causal attention of all prefill rows over the pages of the cache, for bf16 activations and cache and a head_dim with
 /// tensor cores. `tiles` is the number of step.tiles, which are cut by kPrefillTileRows.

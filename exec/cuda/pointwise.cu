@@ -156,7 +156,26 @@ void start_activation(model::Activation kind, bool gated, const void* x, void* y
          static_cast<unsigned>(kThreads), 0, stream, kind, static_cast<const T*>(x), static_cast<T*>(y), rows, width);
 }
 
+__global__ void block_kernel(BlockCopy c) {
+  const std::int64_t each = c.piece / 16;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < c.planes * each;
+       i += std::int64_t{gridDim.x} * blockDim.x) {
+    auto* device = static_cast<unsigned char*>(c.cache) + i / each * c.pitch + i % each * 16;
+    auto* host = static_cast<unsigned char*>(c.host) + i * 16;
+    if (c.to_host)
+      store_16(host, load_16(device));
+    else
+      store_16(device, load_16(host));
+  }
+}
+
 }  // namespace
+
+void move_block(const BlockCopy& copy, cudaStream_t stream) {
+  constexpr std::int64_t kThreads = 256, kMaxBlocks = 64;  // a host link is slow: a few blocks fill it
+  const std::int64_t blocks = min((copy.planes * copy.piece / 16 + kThreads - 1) / kThreads, kMaxBlocks);
+  launch(block_kernel, static_cast<unsigned>(blocks), static_cast<unsigned>(kThreads), 0, stream, copy);
+}
 
 void embed(Element element, const EmbedArguments& arguments, const StepView& step, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(arguments.rows));

@@ -212,7 +212,10 @@ void prefill_attention_bf16(const AttentionArguments& arguments, const KvGeometr
     case 64: return start<64>(arguments, kv, step, tiles, stream);
     case 80: return start<80>(arguments, kv, step, tiles, stream);
     case 96: return start<96>(arguments, kv, step, tiles, stream);
+    case 112: return start<112>(arguments, kv, step, tiles, stream);
     case 128: return start<128>(arguments, kv, step, tiles, stream);
+    case 160: return start<160>(arguments, kv, step, tiles, stream);
+    case 192: return start<192>(arguments, kv, step, tiles, stream);
     case 256: return start<256>(arguments, kv, step, tiles, stream);
     default: PLIMSOLL_CHECK(false, "a head dimension with tensor cores");
   }

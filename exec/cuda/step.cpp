@@ -36,6 +36,7 @@ StepView lay_out(const StepLayout& layout, Offsets& offsets) {
   view.prefill = offsets.take<DeviceSequence>(layout.prefill);
   view.decode = offsets.take<DeviceSequence>(layout.decode);
   view.tiles = offsets.take<PrefillTile>(layout.tiles);
+  view.parts = offsets.take<DecodePart>(layout.parts);
   view.token = offsets.take<std::int32_t>(layout.rows);
   view.token_slot = offsets.take<std::int32_t>(layout.rows);
   view.position = offsets.take<std::int32_t>(layout.rows);
@@ -58,13 +59,16 @@ std::int32_t narrow(std::int64_t value) {
 }
 
 // The context that dead rows state may exceed their blocks.
+std::int64_t length_of(const SequenceRows& s, std::int64_t block_tokens) {
+  return std::min(s.context + s.tokens, s.block_count * block_tokens);
+}
+
 DeviceSequence device_sequence(const SequenceRows& s, std::int64_t block_tokens) {
-  const std::int64_t length = std::min(s.context + s.tokens, s.block_count * block_tokens);
   return {.first_row = narrow(s.first_row),
           .rows = narrow(s.rows),
           .context = narrow(s.context),
           .first_block = narrow(s.first_block),
-          .length = narrow(length),
+          .length = narrow(length_of(s, block_tokens)),
           .charged = narrow(s.charged)};
 }
 
@@ -102,24 +106,57 @@ std::vector<PrefillTile> cut_tiles(const RowTable& table, std::int32_t tile_rows
   return tiles;
 }
 
-StepLayout layout_of(const RowTable& table, const std::vector<PrefillTile>& tiles) {
+DecodePlan plan_decodes(const RowTable& table, std::int64_t extra, std::int64_t smallest) {
+  DecodePlan plan;
+  std::int64_t all = 0;
+  const auto keys = [&](const SequenceRows& s) { return std::max(length_of(s, table.block_tokens), s.charged); };
+  for (const SequenceRows& s : table.decode) all += keys(s);
+  // The parts of a row are at most keys / share + 1, so `extra` more than the rows are enough.
+  const std::int64_t share = extra == 0 ? all + 1 : std::max(smallest, (all + extra - 1) / extra);
+  std::int32_t used = 0;
+  for (std::size_t i = 0; i < table.decode.size(); ++i) {
+    const std::int64_t parts =
+        std::clamp<std::int64_t>((keys(table.decode[i]) + share - 1) / share, 1, kMaxDecodeParts);
+    plan.splits.push_back(narrow(parts));
+    plan.first.push_back(used);
+    if (parts > 1) used += narrow(parts);
+    for (std::int32_t part = 0; part < parts; ++part) plan.parts.push_back({static_cast<std::int32_t>(i), part});
+  }
+  std::stable_sort(plan.parts.begin(), plan.parts.end(), [&](const DecodePart& a, const DecodePart& b) {
+    const auto length = [&](const DecodePart& p) {
+      const auto row = static_cast<std::size_t>(p.sequence);
+      return keys(table.decode[row]) / plan.splits[row];
+    };
+    return length(a) > length(b);
+  });
+  if (!table.decode.empty()) plan.parts.resize(table.decode.size() + static_cast<std::size_t>(extra), {-1, 0});
+  return plan;
+}
+
+StepLayout layout_of(const RowTable& table, const StepPlan& plan) {
   const auto count = [](const auto& list) { return static_cast<std::int64_t>(list.size()); };
   return {.rows = table.rows,
           .sampled = count(table.sampled),
           .prefill = count(table.prefill),
           .decode = count(table.decode),
-          .tiles = count(tiles),
+          .tiles = count(plan.tiles),
+          .parts = count(plan.decode.parts),
           .blocks = count(table.blocks)};
 }
 
-void pack(const RowTable& table, const std::vector<PrefillTile>& tiles, const StepLayout& layout, void* base) {
+void pack(const RowTable& table, const StepPlan& plan, const StepLayout& layout, void* base) {
   const StepView to = layout.view(base);
   *const_cast<DeviceSampling*>(to.sampling) = {table.sampling.seed, table.sampling.temperature, 0};
   copy(table.cache_slot, to.cache_slot);
   copy(table.sample_request, to.sample_request);
   copy_sequences(table.prefill, table.block_tokens, to.prefill);
   copy_sequences(table.decode, table.block_tokens, to.decode);
-  copy(tiles, to.tiles);
+  for (std::size_t i = 0; i < plan.decode.splits.size(); ++i) {
+    const_cast<DeviceSequence*>(to.decode)[i].splits = plan.decode.splits[i];
+    const_cast<DeviceSequence*>(to.decode)[i].first_part = plan.decode.first[i];
+  }
+  copy(plan.tiles, to.tiles);
+  copy(plan.decode.parts, to.parts);
   copy(table.token, to.token);
   copy(table.token_slot, to.token_slot);
   copy(table.position, to.position);

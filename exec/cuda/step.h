@@ -17,12 +17,17 @@ namespace plimsoll::exec::cuda {
 struct alignas(16) DeviceSequence {
   std::int32_t first_row, rows, context;  // rows: includes padding
   std::int32_t first_block;
-  std::int32_t length;   // keys in the cache: context + tokens
-  std::int32_t charged;  // decode: visit at least this many keys
+  std::int32_t length;                      // keys in the cache: context + tokens
+  std::int32_t charged;                     // decode: visit at least this many keys
+  std::int32_t splits = 1, first_part = 0;  // decode: parts of its keys at most; place of their results in the scratch
 };
 /// A tile of kPrefillTileRows rows of a prefill sequence.
 struct PrefillTile {
   std::int32_t sequence, first;
+};
+/// A part of the keys of a decode row; sequence -1: nothing to do.
+struct DecodePart {
+  std::int32_t sequence, part;
 };
 struct DeviceSampling {
   std::uint64_t seed;
@@ -38,6 +43,7 @@ struct StepView {
   const DeviceSequence* prefill = nullptr;
   const DeviceSequence* decode = nullptr;
   const PrefillTile* tiles = nullptr;
+  const DecodePart* parts = nullptr;
   const std::int32_t* token = nullptr;            // [rows]
   const std::int32_t* token_slot = nullptr;       // [rows]
   const std::int32_t* position = nullptr;         // [rows]
@@ -49,7 +55,7 @@ struct StepView {
 
 /// The counts that the offsets depend on.
 struct StepLayout {
-  std::int64_t rows = 0, sampled = 0, prefill = 0, decode = 0, tiles = 0, blocks = 0;
+  std::int64_t rows = 0, sampled = 0, prefill = 0, decode = 0, tiles = 0, parts = 0, blocks = 0;
   [[nodiscard]] std::size_t bytes() const;
   /// Returns the parts of a step that begins at `base` (aligned to 16 bytes), on the host or on the device.
   [[nodiscard]] StepView view(const void* base) const;
@@ -57,10 +63,27 @@ struct StepLayout {
 
 /// Returns the query tiles of the prefill sequences. Tiles with the most keys come first, so that short ones run last.
 [[nodiscard]] std::vector<PrefillTile> cut_tiles(const RowTable& table, std::int32_t tile_rows);
+
+/// How the keys of the decode rows are divided among blocks.
+struct DecodePlan {
+  std::vector<DecodePart> parts;            // those of the longest contexts first; then as many without a sequence
+  std::vector<std::int32_t> splits, first;  // by decode row: DeviceSequence::splits, first_part
+};
+/// Cuts the contexts of all rows into parts of about equal length, of `smallest` keys or more and at most
+/// kMaxDecodeParts of a row. The list has one entry for each row and `extra` more, whatever the lengths: a recorded
+/// graph cannot change its grid. Rows with several parts have no more than 2 `extra` parts together.
+[[nodiscard]] DecodePlan plan_decodes(const RowTable& table, std::int64_t extra, std::int64_t smallest);
+inline constexpr std::int64_t kMaxDecodeParts = 64;
+
+/// The work of a step's attention, apart from the table.
+struct StepPlan {
+  std::vector<PrefillTile> tiles = {};
+  DecodePlan decode = {};
+};
 /// layout_of() returns the layout of the table. pack() writes the table to `base`, which must hold layout.bytes()
 /// bytes.
-[[nodiscard]] StepLayout layout_of(const RowTable& table, const std::vector<PrefillTile>& tiles);
-void pack(const RowTable& table, const std::vector<PrefillTile>& tiles, const StepLayout& layout, void* base);
+[[nodiscard]] StepLayout layout_of(const RowTable& table, const StepPlan& plan);
+void pack(const RowTable& table, const StepPlan& plan, const StepLayout& layout, void* base);
 
 /// Returns the rows that a decode forward of `rows` is padded to: 1, 2, 4, 8, then multiples of 8 up to 128, then of
 /// 64.

@@ -57,12 +57,10 @@ std::array<Buffer, kBuffers> all_buffers() {
 }  // namespace
 
 Workspace::Workspace(const BackendConfig& config, int multiprocessors, int ranks)
-    : config_(config), element_(element_of(config.weight_dtype)), multiprocessors_(multiprocessors), ranks_(ranks) {
+    : config_(config), element_(element_of(config.weight_dtype)), ranks_(ranks) {
   const model::LlmShape& shape = config.architecture.shape;
-  // If there are fewer than two tiles per multiprocessor, decode_max_splits() keeps the number of parts below four per
-  // multiprocessor.
-  const std::int64_t part = decode_partial_floats(1, 1, 1, shape.head_dim, 2) / 2;
-  partial_ = DeviceBuffer(static_cast<std::size_t>(4 * multiprocessors * part) * sizeof(float), "attention scratch");
+  const std::int64_t floats = decode_partial_floats(shape.head_dim, multiprocessors);
+  partial_ = DeviceBuffer(static_cast<std::size_t>(floats) * sizeof(float), "attention scratch");
   if (shape.moe)
     offsets_ = DeviceBuffer(static_cast<std::size_t>(shape.moe->experts + 1) * sizeof(std::int32_t), "routing");
 }
@@ -120,11 +118,8 @@ void Workspace::reserve_sampled(std::int64_t sampled) {
   sampled_ = sampled;
 }
 
-DecodeScratch Workspace::decode_scratch(std::int64_t sequences) const {
-  return {.partial = partial_.as<float>(),
-          .arrived = arrived_.as<std::uint32_t>(),
-          .max_splits = decode_max_splits(sequences, static_cast<std::int32_t>(config_.rank.heads),
-                                          static_cast<std::int32_t>(config_.rank.kv_heads), multiprocessors_)};
+DecodeScratch Workspace::decode_scratch() const {
+  return {.partial = partial_.as<float>(), .arrived = arrived_.as<std::uint32_t>()};
 }
 
 std::size_t Workspace::bytes(const BackendConfig& config, std::int64_t rows, std::int64_t sampled) {

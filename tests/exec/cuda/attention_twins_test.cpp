@@ -126,15 +126,20 @@ TEST_P(AttentionTwins, agree_on_prompts_chunks_and_decodes) {
   EXPECT_LT(attend(second), tolerance(GetParam()));
 
   ForwardInput third;
-  // The long one is first again: a split sequence uses its counter a second time.
+  // The long one is first again: a split sequence uses its counter a second time. The other pays for keys that it
+  // lacks.
   third.decode = {decode(static_cast<std::int64_t>(longest) + 1, of_a), decode(31, of_b)};
+  third.decode[1].charged = 71;
   EXPECT_LT(attend(third), tolerance(GetParam()));
 }
 
 std::vector<AttentionCase> cases() {
   std::vector<AttentionCase> list;
-  for (const std::int32_t d : {64, 80, 96, 128})
+  for (const std::int32_t d : {64, 80, 96, 112, 128})
     list.push_back({.name = "tensor_cores_" + std::to_string(d), .head_dim = d});
+  for (const std::int32_t d : {160, 192})
+    list.push_back(
+        {.name = "tensor_cores_" + std::to_string(d), .head_dim = d, .heads = 2, .kv_heads = 1, .longest = 90});
   list.push_back({.name = "tensor_cores_256", .head_dim = 256, .heads = 2, .kv_heads = 1, .longest = 90});
   list.push_back({.name = "long_context_in_parts", .head_dim = 64, .heads = 2, .kv_heads = 1, .longest = 700});
   list.push_back(

@@ -5,11 +5,15 @@
 #include <rapidcheck/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include "exec/cuda/bf16.h"
 #include "exec/cuda/gemm.h"
@@ -98,13 +102,60 @@ RC_GTEST_PROP(SplitPlan, parts_cover_every_tile_once, ()) {
   RC_ASSERT(covered == plan.tiles);
 }
 
-// Few sequences are divided into many parts, many sequences not at all: two blocks for each of 132 multiprocessors.
-TEST(DecodeMaxSplits, fills_the_gpu_and_no_more) {
-  EXPECT_EQ(decode_max_splits(1, 32, 8, 132), 33);  // 264 / 8 tiles
-  EXPECT_EQ(decode_max_splits(32, 32, 8, 132), 2);  // 264 / 256, rounded up
-  EXPECT_EQ(decode_max_splits(256, 32, 8, 132), 1);
-  EXPECT_EQ(decode_max_splits(1, 71, 1, 132), 53);  // 71 queries are five tiles of 16
+// Two blocks for each of 132 multiprocessors.
+TEST(DecodePlan, has_parts_for_all_multiprocessors) {
+  EXPECT_EQ(decode_extra_parts(32, 8, 132), 33);  // 264 / 8 tiles
+  EXPECT_EQ(decode_extra_parts(71, 1, 132), 52);  // 71 queries are five tiles of 16
   EXPECT_EQ(decode_counters(3, 71, 1), 15);
+}
+
+RowTable decode_table(const std::vector<std::int64_t>& keys) {
+  RowTable table;
+  for (const std::int64_t k : keys)
+    table.decode.push_back({.rows = 1, .tokens = 1, .context = k - 1, .block_count = k / 16 + 1});
+  return table;
+}
+
+TEST(DecodePlan, divides_the_long_sequence_among_short_ones) {
+  std::vector<std::int64_t> keys(64, 500);
+  keys[7] = 30'000;
+  const DecodePlan plan = plan_decodes(decode_table(keys), 33, 128);
+  // 61 500 keys in 33 parts are 1864 each: 17 of the long one, and one of each short one.
+  EXPECT_EQ(plan.splits[7], 17);
+  EXPECT_EQ(std::count(plan.splits.begin(), plan.splits.end(), 1), 63);
+  EXPECT_EQ(plan.parts.size(), 64U + 33);
+  EXPECT_EQ(plan.parts.front().sequence, 7);  // the longest parts start first
+  EXPECT_EQ(plan.parts[64 + 16 - 1].part, 0);
+  EXPECT_EQ(plan.parts[64 + 16].sequence, -1);
+}
+
+TEST(DecodePlan, leaves_equal_sequences_whole_that_fill_the_gpu) {
+  const DecodePlan many = plan_decodes(decode_table(std::vector<std::int64_t>(64, 1024)), 33, 128);
+  EXPECT_EQ(std::count(many.splits.begin(), many.splits.end(), 1), 64);
+  // A single one is cut into the smallest parts: 1024 / 128.
+  EXPECT_EQ(plan_decodes(decode_table({1024}), 33, 128).splits[0], 8);
+}
+
+RC_GTEST_PROP(DecodePlan, keeps_within_its_list_and_its_scratch, ()) {
+  const auto keys = *rc::gen::nonEmpty(rc::gen::container<std::vector<std::int64_t>>(
+      rc::gen::oneOf(rc::gen::inRange<std::int64_t>(1, 600), rc::gen::inRange<std::int64_t>(1, 200'000))));
+  const auto extra = *rc::gen::inRange<std::int64_t>(0, 300), smallest = *rc::gen::element<std::int64_t>(64, 128);
+  const DecodePlan plan = plan_decodes(decode_table(keys), extra, smallest);
+  RC_ASSERT(plan.parts.size() == keys.size() + static_cast<std::size_t>(extra));
+  std::set<std::pair<int, int>> listed;
+  for (const DecodePart& part : plan.parts)
+    if (part.sequence >= 0) listed.insert({part.sequence, part.part});
+  std::int32_t used = 0;
+  std::size_t parts = 0;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    RC_ASSERT(plan.splits[i] >= 1 && plan.splits[i] <= kMaxDecodeParts);
+    RC_ASSERT(plan.first[i] == used);
+    if (plan.splits[i] > 1) used += plan.splits[i];
+    parts += static_cast<std::size_t>(plan.splits[i]);
+    for (int part = 0; part < plan.splits[i]; ++part) RC_ASSERT(listed.count({static_cast<int>(i), part}) == 1U);
+  }
+  RC_ASSERT(listed.size() == parts);  // each part once
+  RC_ASSERT(used <= 2 * extra);
 }
 
 // ---- steps
