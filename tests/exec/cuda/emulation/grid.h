@@ -36,8 +36,8 @@ void warp_barrier();  // __syncwarp()
 constexpr std::size_t kLaneStride = 64;
 [[nodiscard]] const std::byte* exchange(const void* own, std::size_t bytes);
 
-/// cp.async: the copy happens when the thread waits for its group, or in half of the blocks when it commits the group. A
-/// GPU may copy at any time between the two.
+/// cp.async: the copy happens when the thread waits for its group, or in half of the blocks when it commits the group.
+/// A GPU may copy at any time between the two.
 void copy_later(void* shared, const void* global, std::size_t bytes);
 void commit_copies();
 void wait_for_copies(unsigned groups_left);
