@@ -157,6 +157,11 @@ struct Case {
 TEST(MeasureEndpoint, EveryBadAnswerHasItsClass) {
   const std::string head = stream_head(), token = chunked("data: {\"choices\":[{\"text\":\"a\"}]}\n\n");
   const std::string plain = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n";
+  std::string deep, endless_header;
+  for (int i = 0; i < 2000; ++i) {
+    deep += R"({"a":)";
+    endless_header += "X: " + std::string(100, 'a') + "\r\n";
+  }
   for (const Case& given : {
            Case{with_length(429, "application/json", "{}"), "too_many_requests"},
            Case{with_length(503, "text/plain", "busy"), "unavailable"},
@@ -173,6 +178,10 @@ TEST(MeasureEndpoint, EveryBadAnswerHasItsClass) {
            Case{head + token, "failed: cut_stream"},
            Case{head + token + "0\r\n\r\n", "failed: cut_stream"},
            Case{head + "3\r\nlies\r\n0\r\n\r\n", "failed: malformed_http"},
+           Case{head + "FFFFFFFFFFFFFFFFFF\r\nx", "failed: malformed_http"},
+           Case{"HTTP/1.1 200 OK\r\n" + endless_header, "failed: malformed_http"},
+           Case{head + chunked("data: " + deep + "\n\n"), "failed: malformed_stream"},
+           Case{head + chunked("data: {\"choices\":[{\"text\":\"\xff\"}]}\n\n"), "failed: malformed_stream"},
            Case{head + chunked("data: [DONE]\n\n") + "0\r\n\r\n", "failed: empty_answer"},
            Case{"garbage\r\n\r\n", "failed: malformed_http"},
            Case{"", "failed: connection_closed"},
@@ -364,6 +373,23 @@ TEST(Server, LlamaCppStatesItsSlots) {
   EXPECT_EQ(server.facts().state.block_tokens, 1);
   stub.props = R"({"total_slots":"8"})";
   EXPECT_FALSE(Server(settings(stub)).facts().slots);
+}
+
+// A page of 4 GB about the server is read as far as pages are, and is none.
+TEST(Server, AnEndlessPageIsCutOff) {
+  const net::CannedServer server([](net::CannedPeer& peer) {
+    for (std::string text = peer.request(); !text.empty(); text = peer.request()) {
+      if (!text.starts_with("GET /v1/models")) {
+        (void)peer.send(with_length(404, "text/plain", ""));
+        continue;
+      }
+      (void)peer.send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 4000000000\r\n\r\n");
+      while (peer.send(std::string(65536, '['))) {}
+    }
+  });
+  ServerSettings given;
+  given.http.server = net::parse_url(server.url(), "--endpoint");
+  EXPECT_THROW(const Server asked(given), DeviceError);
 }
 
 TEST(Server, SaysWhatItIsAndWhatItAllows) {

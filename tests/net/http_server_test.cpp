@@ -143,6 +143,36 @@ TEST_F(HttpServerTest, RefusesWhatIsNoRequestOrBeyondALimit) {
   EXPECT_EQ(body_of(talk(port_, get("/ok"))), "GET /ok ");
 }
 
+// Servers and proxies that read a length differently can be made to see other requests (RFC 9112, section 11.2).
+TEST_F(HttpServerTest, RefusesLengthsThatCanBeReadInTwoWays) {
+  start();
+  for (const char* const lines :
+       {"Content-Length: 5\r\nContent-Length: 6", "Content-Length: 5\r\nTransfer-Encoding: chunked",
+        "Content-Length: -1", "Content-Length: 5, 6", "Content-Length: 0x5", "Transfer-Encoding: chunked\r\n\r\nZZ"})
+    EXPECT_THAT(talk(port_, std::string("POST / HTTP/1.1\r\nHost: t\r\n") + lines + "\r\n\r\nhello"),
+                StartsWith("HTTP/1.1 400 "))
+        << lines;
+  EXPECT_THAT(talk(port_, "GET / HTTP/9.9\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
+  EXPECT_EQ(echo_.requests, 0);
+}
+
+// A client that sends 5000 requests ahead and reads nothing yet: others are answered, and it gets every answer later.
+TEST_F(HttpServerTest, AFloodOfPipelinedRequestsIsAnsweredAndHarmsNobody) {
+  start();
+  PlainClient flood(port_, 4096);
+  std::thread sender([&] {
+    std::string all;
+    for (int i = 0; i < 5000; ++i) all += "GET /" + std::to_string(i) + " HTTP/1.1\r\nHost: t\r\n\r\n";
+    flood.send(all + get("/last"));
+  });
+  EXPECT_EQ(body_of(talk(port_, get("/ok"))), "GET /ok ");
+  const std::string answers = flood.read();
+  sender.join();
+  EXPECT_NE(answers.find("GET /4999 "), std::string::npos);
+  EXPECT_NE(answers.find("GET /last "), std::string::npos);
+  EXPECT_EQ(echo_.requests, 5002);
+}
+
 TEST_F(HttpServerTest, TellsWhenAClientLeavesBeforeItsAnswer) {
   start();
   {

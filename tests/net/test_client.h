@@ -15,7 +15,9 @@ namespace plimsoll::net::testing {
 
 class PlainClient {
  public:
-  explicit PlainClient(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  /// `window`: size of the receive buffer in bytes; 0: the system's default.
+  explicit PlainClient(std::uint16_t port, int window = 0) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    if (window > 0) ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &window, sizeof window);
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
@@ -276,6 +277,23 @@ TEST(ServeTest, FindsTheBlocksOfARealPromptAgain) {
   EXPECT_EQ(cached(block + "something else"), 16);
   EXPECT_EQ(cached(other + block), 0);
   EXPECT_EQ(cached(block + other + "and more"), 32);
+}
+
+// It reads nothing until another client has its answer. The stream waits in the socket's buffers, then as a number.
+TEST(ServeTest, ASlowReaderLosesNothingAndHoldsUpNoOther) {
+  ServeSettings settings = fast();
+  settings.speed = 1000;
+  RunningServer server(quick(), settings);
+  PlainClient slow(server.port, 4096);
+  slow.send(post("/v1/completions", R"({"prompt":"a","max_tokens":3900,"ignore_eos":true,"stream":true})"));
+  EXPECT_EQ(ask(server.port, "/v1/completions", {{"prompt", "x"}})["usage"]["completion_tokens"], 10);
+  const std::vector<std::string> events = events_of(slow.read());
+  ASSERT_FALSE(events.empty());
+  EXPECT_EQ(events.back(), "[DONE]");
+  std::string text;
+  for (std::size_t i = 0; i + 1 < events.size(); ++i) text += json::parse(events[i])["choices"][0]["text"];
+  std::istringstream words(text);
+  EXPECT_EQ(std::distance(std::istream_iterator<std::string>(words), {}), 3900);
 }
 
 TEST(ServeTest, EndsAfterOpenRequestsOrCutsThem) {
