@@ -44,7 +44,12 @@ std::optional<Reject> SgLang::admit(const Request& request, const View& view) co
 
 void SgLang::on_cancel(ReqId id, const View&, Nanos) {
   if (remove_one(waiting_, id)) return;
-  remove_one(running_, id);
+  // Departed rows behind the cancelled one move up with those that still run.
+  if (const auto found = std::find(running_.begin(), running_.end(), id); found != running_.end()) {
+    auto place = static_cast<std::size_t>(found - running_.begin());
+    for (Gone& gone : gone_) gone.place <= place ? ++place : --gone.place;
+    running_.erase(found);
+  }
   if (chunked_request_ == id) chunked_request_ = kNoRequest;
   full_ = false;
 }

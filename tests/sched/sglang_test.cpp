@@ -416,5 +416,13 @@ TEST(SgLang, DropsTheRowsOfFinishedRequestsLate) {
   EXPECT_EQ(steps_of(version(5), ample(1), script), "P[A:4 B:4] | D[A B] | D[A] | P[C:4] | D[C] | P[D:4]");
 }
 
+// After A's three tokens nothing runs, but its departed row still sets aside 0.7 of the 7 tokens that it did not use: B
+// with 19 does not fit into the other 15. No decode follows that would drop the row, so B must not wait for one.
+TEST(SgLang, ADepartedRowHoldsNobodyBackForEver) {
+  const PolicyConfig policy = config(PolicyKind::sglang, [](PolicyConfig& c) { c.version = 5; });
+  EXPECT_EQ(steps_of(policy, tokens(20), "A:4+3/10 B:12+7@4"),
+            "P[A:4] | D[A] | D[A] | P[B:12] | D[B] | D[B] | D[B] | D[B] | D[B] | D[B]");
+}
+
 }  // namespace
 }  // namespace plimsoll::sched::testing
