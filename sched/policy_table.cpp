@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "model/error.h"
 #include "sched/policy.h"
+#include "sched/policy_versions.h"
 
 namespace plimsoll::sched {
 
@@ -218,6 +220,11 @@ constexpr std::array<Row, 11> kRows = {{
       .servers = kSglangServers}},
 }};
 
+// Policies that tell no versions apart accept those of the first one, so that one study can compare them with it.
+constexpr std::array kVersions = {
+    std::pair(PolicyKind::vllm_v1, VersionRange{.product = "vLLM", .first = 11, .last = 32}),
+    std::pair(PolicyKind::sglang, VersionRange{.product = "SGLang", .first = 4, .last = 5})};
+
 // `scheduler` (DJL's seq_scheduler) is closest to lmi-dist: each iteration prefills the new requests and decodes every
 // running one. `disable` leaves only the dynamic batching of the worker queue.
 constexpr std::array<std::string_view, 6> kRollingBatches = {"auto", "lmi-dist", "scheduler",
@@ -248,6 +255,22 @@ std::optional<PolicyKind> policy_from_name(std::string_view text) {
   for (const Row& row : kRows)
     if (row.info.name == text) return row.kind;
   return {};
+}
+
+VersionRange versions_of(PolicyKind kind) {
+  for (const auto& [policy, versions] : kVersions)
+    if (policy == kind) return versions;
+  return kVersions.front().second;
+}
+
+std::string policies_that(bool (*satisfy)(const PolicyInfo&)) {
+  std::string names;
+  for (const Row& row : kRows) {
+    if (!satisfy(row.info)) continue;
+    if (!names.empty()) names += ", ";
+    names += row.info.name;
+  }
+  return names;
 }
 
 bool has_variant(PolicyKind kind, PolicyVariant variant) {

@@ -9,6 +9,7 @@
 
 #include "configs/quantity.h"
 #include "sched/policy.h"
+#include "sched/policy_versions.h"
 #include "study/file/not_modelled.h"
 #include "study/file/scheduler_names.h"
 
@@ -55,16 +56,15 @@ double swap_bytes(const Node& node, bool bare_is_gibibytes) {
 
 std::int32_t tokens_of(const Node& node) { return static_cast<std::int32_t>(node.as_integer(1, kMaxTokens)); }
 
-// Of vLLM or SGLang, whose versions are all 0.x.
+// The versions of all products that policies tell apart are 0.x.
 std::int32_t version_of(const Node& node, PolicyKind policy) {
   const std::string text = node.as_string();
-  const bool sglang = policy == PolicyKind::sglang;
-  const std::int32_t first = sglang ? 4 : 11, last = sglang ? 5 : 32;
-  for (std::int32_t minor = first; minor <= last; ++minor)
+  const sched::VersionRange known = sched::versions_of(policy);
+  for (std::int32_t minor = known.first; minor <= known.last; ++minor)
     if (text == fmt::format("0.{}", minor)) return minor;
   throw InputError(node.where(),
                    fmt::format("found '{}', allowed: {} versions \"0.{}\" to \"0.{}\", in quotation marks", text,
-                               sglang ? "SGLang" : "vLLM", first, last));
+                               known.product, known.first, known.last));
 }
 
 struct Setter {
@@ -105,13 +105,16 @@ const std::vector<Setter>& setters() {
        [](C& c, const Node& n) {
          c.async_scheduling = read_switch(n);
          if (!sched::policy_info(c.policy).can_decide_ahead && *c.async_scheduling)
-           n.fail("only policy vllm_v1 decides ahead");
+           n.fail(fmt::format("only these policies decide ahead: {}",
+                              sched::policies_that([](const sched::PolicyInfo& p) { return p.can_decide_ahead; })));
        }},
       {"scheduling",
        [](C& c, const Node& n) {
          c.order = choice_of<sched::Order>(n, Names<2>{"fcfs", "priority"});
          if (!sched::policy_info(c.policy).can_order_by_priority && c.order == sched::Order::priority)
-           n.fail("only policy vllm_v1 serves by priority");
+           n.fail(
+               fmt::format("only these policies serve by priority: {}",
+                           sched::policies_that([](const sched::PolicyInfo& p) { return p.can_order_by_priority; })));
        }},
       {"version", [](C& c, const Node& n) { c.version = version_of(n, c.policy); }},
       {"preemption",

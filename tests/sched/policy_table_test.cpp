@@ -4,6 +4,7 @@
 #include <set>
 #include <tuple>
 
+#include "sched/policy_versions.h"
 #include "tests/sched/policy_checks.h"
 
 namespace plimsoll::sched::testing {
@@ -181,6 +182,22 @@ PolicyConfig draw_config(PolicyKind kind, PolicyVariant variant) {
   policy.tgi_batch_size_bug = *rc::gen::arbitrary<bool>();
   derive_settings(policy);
   return policy;
+}
+
+// One study may compare policies under settings of one product, so the others accept vLLM's versions too.
+TEST(PolicyTable, KnowsTheVersionsOfTheProducts) {
+  for (const PolicyKind kind : every_policy()) {
+    const VersionRange versions = versions_of(kind);
+    const bool sglang = kind == PolicyKind::sglang;
+    EXPECT_EQ(versions.product, sglang ? "SGLang" : "vLLM") << name(kind);
+    EXPECT_EQ(std::pair(versions.first, versions.last), sglang ? std::pair(4, 5) : std::pair(11, 32)) << name(kind);
+  }
+}
+
+TEST(PolicyTable, ListsThePoliciesOfACondition) {
+  EXPECT_EQ(policies_that([](const PolicyInfo& p) { return p.can_decide_ahead; }), "vllm_v1");
+  EXPECT_EQ(policies_that([](const PolicyInfo& p) { return p.budget == BudgetKey::step && p.lmi.starts_by_mpi; }),
+            "rolling, trtllm");
 }
 
 // The planner's bounds rely on this: whatever the settings, no step exceeds the limits of the table.
