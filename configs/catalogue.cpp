@@ -517,37 +517,6 @@ void Catalogue::refuse_hardware(const std::string& name, const Where& where) con
                                instances, accelerators.size()));
 }
 
-// The file of one version may state only its differences from another version, named by `like`: whole keys, or entries
-// of these maps. A profile that states runs of its own (`calibrated_for`) is fitted itself.
-Document Catalogue::with_neighbour(const Node& root, const std::string& id) const {
-  static constexpr std::array<std::string_view, 5> kMaps = {"host", "kernels", "memory", "scheduler", "front_ends"};
-  static constexpr std::array<std::string_view, 5> kOwn = {"name", "aliases", "note", "source", "calibrated_on"};
-  const Node like = root.at("like");
-  const std::optional<File> file = find_file("engines", like.as_string());
-  if (!file || file->id != like.as_string()) like.fail("expected the identifier of another engine");
-  // A user's profile is like a shipped one, which may be like another. Longer chains are mistakes.
-  Document document = Document::from_file(file->path);
-  if (document.root().has("like")) {
-    const Node next = document.root().at("like");
-    const std::optional<File> last = find_file("engines", next.as_string());
-    if (!root.has("calibrated_for") || file->id == id || !last || Document::from_file(last->path).root().has("like"))
-      like.fail(fmt::format("{} is itself like another engine", file->id));
-    document = with_neighbour(document.root(), file->id);
-  }
-  for (const std::string_view key : kOwn)
-    if (document.root().has(key)) document.remove(key);
-  for (const Item& item : root.items()) {
-    const bool merges = std::find(kMaps.begin(), kMaps.end(), item.key) != kMaps.end();
-    if (!merges || !document.root().has(item.key)) {
-      document.set(item.key, item.value);
-      continue;
-    }
-    for (const Item& entry : item.value.items()) document.set(item.key + "." + entry.key, entry.value);
-  }
-  if (root.has("calibrated_for")) document.remove("like");
-  return document;
-}
-
 std::shared_ptr<const Engine> Catalogue::engine(const std::string& name, const Where& where) const {
   return lookup(engines_, "engines", name, where, [this](const Node& root, const std::string& id) {
     return read_engine(root.has("like") ? with_neighbour(root, id).root() : root, id);

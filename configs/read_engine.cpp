@@ -19,24 +19,11 @@ Seconds time_or_zero(const Node& node, std::string_view key) {
 }
 
 void read_host(const Node& node, model::EngineProfile& e) {
-  static constexpr std::array<std::string_view, 18> kKeys = {"step",
-                                                             "op",
-                                                             "layer",
-                                                             "layer_tp",
-                                                             "layer_rank",
-                                                             "sequence",
-                                                             "token",
-                                                             "prefill",
-                                                             "prompt_rank",
-                                                             "rank_growth",
-                                                             "serial_output",
-                                                             "front_end",
-                                                             "intake",
-                                                             "overlap",
-                                                             "overlap_exponent",
-                                                             "cuda_graphs",
-                                                             "stream",
-                                                             "op_by_accelerator"};
+  static constexpr std::array<std::string_view, 17> kKeys = {
+      "step",          "op",        "layer",   "layer_tp",    "layer_rank",
+      "sequence",      "token",     "prefill", "prompt_rank", "rank_growth",
+      "serial_output", "front_end", "intake",  "overlap",     "overlap_exponent",
+      "cuda_graphs",   "stream"};
   static constexpr std::array<std::string_view, 3> kOverlaps = {"none", "p_norm", "full"};
   node.require_known_keys(kKeys);
   e.host_step = time_or_zero(node, "step");

@@ -95,6 +95,9 @@ TEST_F(OwnCatalogue, WhatAnEngineIsLikeMustBeWhole) {
   EXPECT_THAT(problem("no-engine"), HasSubstr("my-engine-3.yaml:1:7: expected the identifier of another engine"));
   EXPECT_THAT(problem("My Engine"), HasSubstr("expected the identifier"));
   EXPECT_THAT(problem("my-engine-3"), HasSubstr("is itself like another engine"));
+  // Its own values keep their places beside those of the other file.
+  EXPECT_THAT(problem("my-engine\nhost: {sequence: x}"), HasSubstr("my-engine-3.yaml:2:18: "));
+  EXPECT_THAT(problem("my-engine\nhots: {}"), HasSubstr("my-engine-3.yaml:2:"));
 }
 
 TEST_F(OwnCatalogue, ADirectHitReadsNoOtherFile) {

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Profiles of engines that are like another version's.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "configs/catalogue.h"
+
+namespace plimsoll::configs {
+
+// The file of one version may state only its differences from another version, named by `like`: whole keys, or entries
+// of these maps. A profile that states runs of its own (`calibrated_for`) is fitted itself.
+Document Catalogue::with_neighbour(const Node& root, const std::string& id) const {
+  static constexpr std::array<std::string_view, 5> kMaps = {"host", "kernels", "memory", "scheduler", "front_ends"};
+  static constexpr std::array<std::string_view, 5> kOwn = {"name", "aliases", "note", "source", "calibrated_on"};
+  const Node like = root.at("like");
+  const std::optional<File> file = find_file("engines", like.as_string());
+  if (!file || file->id != like.as_string()) like.fail("expected the identifier of another engine");
+  // A user's profile is like a shipped one, which may be like another. Longer chains are mistakes.
+  Document neighbour = Document::from_file(file->path);
+  if (neighbour.root().has("like")) {
+    const Node next = neighbour.root().at("like");
+    const std::optional<File> last = find_file("engines", next.as_string());
+    if (!root.has("calibrated_for") || file->id == id || !last || Document::from_file(last->path).root().has("like"))
+      like.fail(fmt::format("{} is itself like another engine", file->id));
+    neighbour = with_neighbour(neighbour.root(), file->id);
+  }
+  // Starts from the profile's own values, which keep their places, so that errors in them name its file.
+  Document document = Document::from_text("{}", root.where().file);
+  for (const Item& item : root.items()) document.set(item.key, item.value);
+  for (const Item& item : neighbour.root().items()) {
+    if (std::find(kOwn.begin(), kOwn.end(), item.key) != kOwn.end()) continue;
+    const std::optional<Node> own = root.find(item.key);
+    if (!own) {
+      document.set(item.key, item.value);
+    } else if (std::find(kMaps.begin(), kMaps.end(), item.key) != kMaps.end()) {
+      for (const Item& entry : item.value.items())
+        if (!own->has(entry.key)) document.set(item.key + "." + entry.key, entry.value);
+    }
+  }
+  if (root.has("calibrated_for")) document.remove("like");
+  return document;
+}
+
+}  // namespace plimsoll::configs
