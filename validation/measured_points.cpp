@@ -250,6 +250,8 @@ std::string first_line(const std::string& file) {
   std::vector<char> piece(kLongest);
   traces::ByteSource source(file);
   std::string_view text(piece.data(), source.read(piece));
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // spreadsheets write one
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   while (text.starts_with('#') || text.starts_with('\n')) {
     const std::size_t end = text.find('\n');
     if (end == std::string_view::npos) return {};
@@ -261,22 +263,20 @@ std::string first_line(const std::string& file) {
 // Whether a table has the columns that read_measured() needs. Those of other tools have other names. A file that
 // cannot be opened is reported by the reader.
 bool is_measured_table(const std::string& file) {
-  std::string header;
   try {
-    header = first_line(file);
+    const std::string header = first_line(file);
+    if (header.starts_with('{') || header.starts_with('[')) return false;
+    std::size_t found = 0;
+    for (const study::CsvField& field : study::csv_fields(header, {file, 1, 1})) {
+      const std::string_view name = measured_name(field.text);
+      for (const std::size_t needed : kNeeded) found += name == kColumns[needed] ? 1 : 0;
+    }
+    return found == kNeeded.size();
   } catch (const traces::TraceError&) {
     return false;
+  } catch (const InputError&) {
+    return false;  // no CSV
   }
-  if (header.starts_with('{') || header.starts_with('[')) return false;
-  std::size_t found = 0;
-  std::size_t at = 0;
-  while (at <= header.size()) {
-    const std::size_t end = std::min(header.find(',', at), header.size());
-    const std::string_view name = measured_name(std::string_view(header).substr(at, end - at));
-    for (const std::size_t needed : kNeeded) found += name == kColumns[needed] ? 1 : 0;
-    at = end + 1;
-  }
-  return found == kNeeded.size();
 }
 
 }  // namespace

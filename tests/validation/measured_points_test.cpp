@@ -61,6 +61,22 @@ TEST_F(MeasuredPoints, AByteOrderMarkIsNoPartOfTheFirstName) {
             1U);
 }
 
+// Runs to fit are read as a table of this form if its header says so, however a spreadsheet has written it.
+TEST_F(MeasuredPoints, ASpreadsheetsHeaderIsRecognised) {
+  const Scratch folder;
+  std::string header = kHeader;
+  header.insert(0, "\"").insert(header.find(','), "\"");
+  const std::string row = "m,h,e,fp16,2,256,128,closed_loop,8,,1.5\n";
+  for (const std::string& text : {kHeader + row, "\xEF\xBB\xBF" + (kHeader + row), header + row}) {
+    const std::string path = folder.write("runs.csv", text);
+    std::vector<std::string> notes;
+    const MeasuredTable table = read_runs(path, {}, {}, notes);
+    ASSERT_EQ(table.points.size(), 1U) << text;
+    EXPECT_EQ(table.points.front().model, "m");
+    EXPECT_TRUE(notes.empty());
+  }
+}
+
 TEST_F(MeasuredPoints, MayBeGzipped) {
   const Scratch folder;
   const std::string path = folder.path("measured.csv.gz");
