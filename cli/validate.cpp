@@ -30,10 +30,11 @@ namespace {
 Usage validate_usage() {
   Usage usage{
       .verb = "validate",
-      .positional = "jumpstart | FILE.csv[.gz] | STUDY",
+      .positional = "jumpstart | FILE.csv[.gz]... | STUDY",
       .summary =
-          "Simulates the points of the published JumpStart tables, or of a CSV of measured points (docs/metrics.md),\n"
-          "and prints prediction, measurement and error. A table of measured kernels (docs/kernel-tables.md) is\n"
+          "Simulates the points of the published JumpStart tables, or of CSVs of measured points (docs/metrics.md),\n"
+          "and prints prediction, measurement and error; several files also together. A table of measured kernels "
+          "(docs/kernel-tables.md) is\n"
           "predicted kernel by kernel. Nothing is fitted to it. With --endpoint the points of a study are measured\n"
           "on a server and predicted (docs/endpoints.md).",
       .example =
@@ -41,7 +42,8 @@ Usage validate_usage() {
           "  plimsoll validate docs/samples/more-kernels.csv --format csv\n",
       .positional_required = false,
       .options = po::options_description("Verdict"),
-      .without = {"stepwise"}};
+      .without = {"stepwise"},
+      .many = true};
   add_live_options(usage.options);
   add_endpoint_options(usage.options);
   usage.options.add_options()(
@@ -121,6 +123,42 @@ validation::MeasuredTable read_table(const std::string& file) {
   // One row with an unknown model must not prevent the comparison of the others.
   for (validation::MeasuredPoint& point : table.points) point.imported = true;
   return table;
+}
+
+// Files of one name are told apart by their paths.
+Tables read_tables(const std::vector<std::string>& files) {
+  Tables tables;
+  for (const std::string& file : files) {
+    validation::MeasuredTable table = read_table(file);
+    if (calibration::holds_table(tables, table.name)) table.name = file;
+    tables.push_back(std::move(table));
+  }
+  return tables;
+}
+
+// Only tables of measured points can be compared together.
+void check_operands(const Parsed& parsed) {
+  if (parsed.operands.size() < 2) return;
+  const auto fail = [](const std::string& operand, std::string_view why) {
+    throw InputError(fmt::format("unexpected argument '{}': {}", operand, why));
+  };
+  if (is_given(parsed, "live") || names_endpoint(parsed))
+    fail(parsed.operands[1], "one study is measured at a time");
+  if (is_given(parsed, "study")) fail(parsed.operands[1], "--study belongs to one points.csv");
+  for (const std::string& operand : parsed.operands) {
+    if (operand == "jumpstart") fail(operand, "the JumpStart tables are compared by themselves");
+    if (calibration::is_kernel_table(operand)) fail(operand, "a table of kernels is compared by itself");
+  }
+}
+
+bool leaves_out(const Parsed& parsed) { return !leaving_option(parsed).empty(); }
+
+void check_study_option(const Parsed& parsed, bool jumpstart) {
+  if (!is_given(parsed, "study")) return;
+  if (jumpstart || leaves_out(parsed))
+    throw InputError("--study: belongs to the points.csv of a run, without an option that leaves runs out");
+  for (const char* const option : kLabels)
+    if (is_given(parsed, option)) throw InputError(fmt::format("--{}: --study states it already", option));
 }
 
 // Reads the kind of group from --leave-group-out; nullopt: single configurations are left out.
@@ -321,6 +359,7 @@ int validate_kernels(const Parsed& parsed, Console& console, std::optional<doubl
 int run_validate(const Arguments& arguments, Console& console) {
   const auto parsed = parse_arguments(validate_usage(), arguments, console);
   if (!parsed) return kDone;
+  check_operands(*parsed);
   if (is_given(*parsed, "live")) {
     refuse_options_of_runs(*parsed, "--live, which measures a study on this machine", false);
     return validate_live_runs(*parsed, console);
@@ -331,36 +370,34 @@ int run_validate(const Arguments& arguments, Console& console) {
   }
   if (parsed->common.seed) console.note("--seed has no effect without --live");
   const std::optional<double> max_error = max_error_option(*parsed);
-  if (!parsed->operand.empty() && parsed->operand != "jumpstart" && calibration::is_kernel_table(parsed->operand)) {
+  const bool jumpstart = parsed->operand.empty() || parsed->operand == "jumpstart";
+  if (!jumpstart && calibration::is_kernel_table(parsed->operand)) {
     refuse_options_of_runs(*parsed, "a table of kernels", true);
     return validate_kernels(*parsed, console, max_error);
   }
-  const bool jumpstart = parsed->operand.empty() || parsed->operand == "jumpstart";
-  Tables tables = jumpstart ? validation::jumpstart_tables() : Tables{read_table(parsed->operand)};
-  const std::size_t rows = jumpstart ? 0 : tables.front().points.size();
+  check_study_option(*parsed, jumpstart);
+  Tables tables = jumpstart ? validation::jumpstart_tables() : read_tables(parsed->operands);
+  std::size_t rows = 0;
   LeftOut left_out;
-  if (!jumpstart) keep_rows_of(tables.front(), *parsed, left_out);
+  for (validation::MeasuredTable& table : tables) {
+    if (jumpstart) break;
+    rows += table.points.size();
+    keep_rows_of(table, *parsed, left_out);
+  }
 
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());
   const std::shared_ptr<const configs::Catalogue> catalogue = open_catalogue(*parsed);
   std::deque<Tables> kept;
-  const bool leaves_out = !leaving_option(*parsed).empty();
-  const std::string study_file = text_option(*parsed, "study");
-  if (!study_file.empty() && (jumpstart || leaves_out))
-    throw InputError("--study: belongs to the points.csv of a run, without an option that leaves runs out");
-  for (const char* const option : kLabels)
-    if (!study_file.empty() && is_given(*parsed, option))
-      throw InputError(fmt::format("--{}: --study states it already", option));
   const validation::CompareSettings settings{
       .jobs = parsed->common.jobs, .control = &control, .set = parsed->common.set};
   std::vector<validation::Comparison> comparisons;
   try {
-    if (leaves_out)
+    if (leaves_out(*parsed))
       comparisons = leave_out(tables, *parsed, catalogue, control, console, kept);
-    else if (!study_file.empty())
-      comparisons = validation::compare_with_study(tables.front(),
-                                                   study::Study(study_file, parsed->common.set, catalogue), settings);
+    else if (const std::string file = text_option(*parsed, "study"); !file.empty())
+      comparisons =
+          validation::compare_with_study(tables.front(), study::Study(file, parsed->common.set, catalogue), settings);
     else
       comparisons = validation::compare(tables, catalogue, settings);
   } catch (const calibration::ServingCancelled&) {
@@ -376,9 +413,10 @@ int run_validate(const Arguments& arguments, Console& console) {
     case Format::json: console.print(validation::comparison_json(comparisons)); break;
   }
   warn_of_rows_without_prediction(comparisons, console);
-  if (!parsed->common.out.empty())
-    write_report(parsed->common.out, jumpstart ? "jumpstart" : parsed->operand, arguments, leaves_out, comparisons,
-                 console);
+  if (!parsed->common.out.empty()) {
+    const std::string data = jumpstart ? "jumpstart" : fmt::format("{}", fmt::join(parsed->operands, ", "));
+    write_report(parsed->common.out, data, arguments, leaves_out(*parsed), comparisons, console);
+  }
   if (control.cancelled()) return kInterrupted;
   return max_error && exceeds(comparisons, *max_error) ? kAnswerIsNo : kDone;
 }

@@ -94,6 +94,23 @@ TEST_F(ExchangeCommandTest, RowsOfOtherModelsAreCountedNotFatal) {
                                     HasSubstr("no-gpu")));
 }
 
+// Errors and the coverage of bands are summed over all tables; files of one name stay apart.
+TEST_F(ExchangeCommandTest, SeveralTablesAreComparedTogether) {
+  const std::string row =
+      "model,hardware,engine,input_tokens,output_tokens,load_kind,load_value,requests,ttft_mean_s\n"
+      "llama-2-7b,h100-sxm x 1,vllm-0.12,100,20,poisson,4,20,0.05\n";
+  const std::string first = write("mine.csv", row);
+  std::filesystem::create_directories(file("again"));
+  const std::string second = write("again/mine.csv", row);
+  const Outcome outcome = run("validate " + first + " " + second);
+  EXPECT_EQ(outcome.exit, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, testing::ContainsRegex("\nall +ttft_mean +2 "));
+  EXPECT_THAT(outcome.output, testing::ContainsRegex("again/mine.csv +ttft_mean +1 "));
+  const Outcome mixed = run("validate " + first + " jumpstart");
+  EXPECT_EQ(mixed.exit, 2);
+  EXPECT_THAT(mixed.output, HasSubstr("'jumpstart': the JumpStart tables are compared by themselves"));
+}
+
 TEST_F(ExchangeCommandTest, LabelsOutOfRangeAreRefused) {
   const Outcome outcome = run("import " + vllm_result() + " --tp none");
   EXPECT_EQ(outcome.exit, 2);
