@@ -142,8 +142,7 @@ void check_operands(const Parsed& parsed) {
   const auto fail = [](const std::string& operand, std::string_view why) {
     throw InputError(fmt::format("unexpected argument '{}': {}", operand, why));
   };
-  if (is_given(parsed, "live") || names_endpoint(parsed))
-    fail(parsed.operands[1], "one study is measured at a time");
+  if (is_given(parsed, "live") || names_endpoint(parsed)) fail(parsed.operands[1], "one study is measured at a time");
   if (is_given(parsed, "study")) fail(parsed.operands[1], "--study belongs to one points.csv");
   for (const std::string& operand : parsed.operands) {
     if (operand == "jumpstart") fail(operand, "the JumpStart tables are compared by themselves");
