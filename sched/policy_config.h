@@ -29,6 +29,7 @@ struct PolicyConfig {
   std::optional<std::int64_t> max_running;           // sequences that run at once
   std::optional<std::int64_t> step_token_budget;     // tokens in one step
   std::optional<std::int64_t> prefill_token_budget;  // tgi: MAX_BATCH_PREFILL_TOKENS
+  std::optional<std::int64_t> forward_token_budget;  // llama_cpp: tokens in one forward of a step
   std::optional<std::int64_t> kv_token_budget;       // tgi: MAX_BATCH_TOTAL_TOKENS; others: the pool, in tokens
   // Memory.
   std::optional<Blk> kv_blocks;  // usable blocks; overrides the derived pool

@@ -115,11 +115,25 @@ Limits sglang_limits(const PolicyConfig& config, std::int64_t) {
   return limits;
 }
 
+// --parallel, --batch-size and --ubatch-size of llama-server. Memory is reserved for one forward.
+Limits llama_cpp_limits(const PolicyConfig& config, std::int64_t) {
+  constexpr std::int64_t kSlots = 4, kStepTokens = 2048, kForwardTokens = 512;
+  const std::int64_t slots = config.max_running.value_or(kSlots), step = config.step_token_budget.value_or(kStepTokens);
+  const std::int64_t forward = std::min(step, config.forward_token_budget.value_or(kForwardTokens));
+  return {.max_running = slots,
+          .step_tokens = step,
+          .prefill_tokens = step,
+          .forward_tokens = forward,
+          .reserved_sequences = slots,
+          .reserved_tokens = forward};
+}
+
 constexpr Traits kWholeBatch{.returns_at_batch_end = true, .contiguous = true};
 
 using V = PolicyVariant;
 constexpr std::array kRollingVariants = {VariantName{"paged", V::standard}, VariantName{"contiguous", V::contiguous}};
 constexpr std::array kTgiVariants = {VariantName{"v1", V::standard}, VariantName{"v3", V::tgi_v3}};
+constexpr std::array kLlamaCppVariants = {VariantName{"slots", V::standard}, VariantName{"unified", V::unified}};
 constexpr std::array kVllmV0Variants = {VariantName{"default", V::standard}, VariantName{"0.1", V::vllm_01},
                                         VariantName{"chunked", V::vllm_chunked}};
 
@@ -129,9 +143,10 @@ constexpr std::array kVllmV0Servers = {Server::vllm_v0, Server::lmi};
 constexpr std::array kVllmServers = {Server::vllm, Server::lmi};
 constexpr std::array kTrtllmServers = {Server::trtllm, Server::lmi};
 constexpr std::array kSglangServers = {Server::sglang};
+constexpr std::array kLlamaCppServers = {Server::llama_cpp};
 
 // Rows in the order of PolicyKind.
-constexpr std::array<Row, 11> kRows = {{
+constexpr std::array<Row, 12> kRows = {{
     {PolicyKind::none,
      make_static_batch,
      [](const PolicyConfig& config, std::int64_t longest) { return whole_prompts(config, 1, longest); },
@@ -218,6 +233,15 @@ constexpr std::array<Row, 11> kRows = {{
       .budget = BudgetKey::smaller,  // --chunked-prefill-size and --max-prefill-tokens
       .block_tokens = 1,             // --page-size
       .servers = kSglangServers}},
+    {PolicyKind::llama_cpp,
+     make_llama_cpp,
+     llama_cpp_limits,
+     {},
+     {.name = "llama_cpp",
+      .description = "llama.cpp's server: fixed slots, decodes and prompts in one batch (variants slots, unified)",
+      .variants = kLlamaCppVariants,
+      .block_tokens = 1,
+      .servers = kLlamaCppServers}},
 }};
 
 // Policies that tell no versions apart accept those of the first one, so that one study can compare them with it.

@@ -28,14 +28,16 @@ enum class PolicyKind : std::uint8_t {
   vllm_v1,
   sarathi,
   trtllm,
-  sglang
+  sglang,
+  llama_cpp
 };
 enum class PolicyVariant : std::uint8_t {
   standard,  // for every policy
   vllm_01,
   vllm_chunked,  // vllm_v0: version 0.1, with chunked prefill
   contiguous,    // rolling: contiguous slots (standard is paged)
-  tgi_v3         // tgi: version 3 (standard is version 1)
+  tgi_v3,        // tgi: version 3 (standard is version 1)
+  unified        // llama_cpp: one pool for all slots (standard: each slot has its share)
 };
 struct VariantName {
   std::string_view name = {};  // as written in studies
@@ -60,6 +62,7 @@ struct Limits {
   std::int64_t step_tokens = kForever;     // tokens of a step that contains prompts, decodes included
   std::int64_t prefill_tokens = kForever;  // prompt tokens of a step
   std::int64_t chunk_tokens = kForever;    // prompt tokens of a step in which a prompt may be cut (sglang)
+  std::int64_t forward_tokens = kForever;  // tokens of one forward; a step has several (llama_cpp)
   // The forward for which the product reserves activation memory at start-up.
   std::int64_t reserved_sequences = 1, reserved_tokens = 1;
 };
@@ -72,7 +75,7 @@ enum class BudgetKey : std::uint8_t {
 };
 
 /// Servers for which `deploy` writes settings. A policy's first server is the product whose scheduler it reproduces.
-enum class Server : std::uint8_t { lmi, tgi, vllm_v0, vllm, trtllm, sglang };
+enum class Server : std::uint8_t { lmi, tgi, vllm_v0, vllm, trtllm, sglang, llama_cpp };
 
 /// How LMI (DJL Serving) selects the policy.
 struct LmiSettings {
@@ -135,5 +138,6 @@ void derive_settings(PolicyConfig& config);
 [[nodiscard]] std::unique_ptr<Policy> make_sarathi(const PolicyConfig& config);
 [[nodiscard]] std::unique_ptr<Policy> make_trtllm(const PolicyConfig& config);
 [[nodiscard]] std::unique_ptr<Policy> make_sglang(const PolicyConfig& config);
+[[nodiscard]] std::unique_ptr<Policy> make_llama_cpp(const PolicyConfig& config);
 
 }  // namespace plimsoll::sched

@@ -79,6 +79,7 @@ const std::vector<Setter>& setters() {
       {"max_running", [](C& c, const Node& n) { c.max_running = n.as_integer(1, kMaxCount); }},
       {"step_token_budget", [](C& c, const Node& n) { c.step_token_budget = n.as_integer(1, kMaxCount); }},
       {"prefill_token_budget", [](C& c, const Node& n) { c.prefill_token_budget = n.as_integer(1, kMaxCount); }},
+      {"forward_token_budget", [](C& c, const Node& n) { c.forward_token_budget = n.as_integer(1, kMaxCount); }},
       {"kv_token_budget", [](C& c, const Node& n) { c.kv_token_budget = n.as_integer(1, kMaxCount); }},
       {"kv_blocks", [](C& c, const Node& n) { c.kv_blocks = n.as_integer(1, kMaxCount); }},
       {"block_size", [](C& c, const Node& n) { c.block_size = static_cast<sched::Tok>(n.as_integer(1, 65536)); }},

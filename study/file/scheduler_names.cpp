@@ -86,6 +86,10 @@ constexpr std::array kAliases = {
     Row{"--schedule-policy", {"", first_come}},
     Row{"--schedule-conservativeness", {"conservativeness"}},
     Row{"--disable-radix-cache", {"prefix_caching", negated}},
+    // llama.cpp
+    Row{"--parallel", {"max_running"}},
+    Row{"--ubatch-size", {"forward_token_budget"}},
+    Row{"--ctx-size", {"kv_token_budget"}},
 };
 
 bool starts_with_any_case(std::string_view text, std::string_view prefix) {
@@ -116,6 +120,7 @@ const std::vector<std::string_view>& scheduler_keys() {
                                                       "max_running",
                                                       "step_token_budget",
                                                       "prefill_token_budget",
+                                                      "forward_token_budget",
                                                       "kv_token_budget",
                                                       "kv_blocks",
                                                       "block_size",

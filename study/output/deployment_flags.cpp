@@ -329,6 +329,37 @@ DeployFile sglang(const PointSpec& spec) {
   return {"sglang.sh", "SGLang", command("python -m sglang.launch_server", o)};
 }
 
+// The cells of the context: those that are stated, else what the pool and the slots' longest sequences allow.
+std::optional<std::int64_t> context_cells(const PointSpec& spec) {
+  const sched::PolicyConfig& p = spec.policy;
+  if (p.kv_token_budget) return *p.kv_token_budget;
+  if (p.kv_blocks) return *p.kv_blocks * sched::block_tokens(p);
+  if (!spec.shape || spec.engine->constant) return {};
+  const ResolvedPoint point = resolve_spec(spec);
+  if (!point.scenario) return {};
+  const std::int64_t pool = static_cast<std::int64_t>(point.scenario->kv.blocks) * point.scenario->kv.block_tokens;
+  const std::int64_t sequence = longest_sequence(spec), slots = sched::resolve_limits(p).max_running;
+  return sequence > 0 ? std::min(pool, slots * sequence) : pool;
+}
+
+DeployFile llama_cpp(const PointSpec& spec) {
+  const sched::PolicyConfig& p = spec.policy;
+  const sched::Limits limits = sched::resolve_limits(p);
+  Options o;
+  // Without --parallel, the server has four slots with one pool.
+  o.add("--parallel", fmt::format("{}", limits.max_running))
+      .add_switch(true, p.variant == PolicyVariant::unified ? "--kv-unified" : "--no-kv-unified")
+      .add("--ctx-size", context_cells(spec));
+  o.add("--batch-size", p.step_token_budget).add("--ubatch-size", p.forward_token_budget);
+  o.add_if(spec.kv_dtype == model::DType::bf16, "--cache-type-k", "bf16")
+      .add_if(spec.kv_dtype == model::DType::bf16, "--cache-type-v", "bf16")
+      .add_switch(true, "--no-cache-prompt");
+  o.add_if(spec.deployment.tp > 1, "--split-mode", "row");
+  return {"llama-server.sh", "llama.cpp",
+          "# MODEL.gguf: " + shell_quoted(model_of(spec)) + ", converted to GGUF\n" +
+              command("llama-server --model MODEL.gguf", o)};
+}
+
 DeployFile deploy_file(const PointSpec& spec, Server server) {
   switch (server) {
     case Server::lmi: return lmi(spec);
@@ -337,6 +368,7 @@ DeployFile deploy_file(const PointSpec& spec, Server server) {
     case Server::vllm: return vllm(spec, true);
     case Server::trtllm: return trtllm(spec);
     case Server::sglang: return sglang(spec);
+    case Server::llama_cpp: return llama_cpp(spec);
   }
   return {};
 }

@@ -12,7 +12,7 @@
 namespace plimsoll::study {
 
 struct DeployFile {
-  std::string name;     // "vllm.sh", "tgi.env", "serving.properties", "trtllm.sh", "sglang.sh"
+  std::string name;     // "vllm.sh", "tgi.env", "serving.properties", "trtllm.sh", "sglang.sh", "llama-server.sh"
   std::string product;  // "vLLM", "Text Generation Inference" …
   std::string text;
 };

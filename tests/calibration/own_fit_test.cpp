@@ -288,6 +288,7 @@ TEST(OwnFit, AServerHasTheNewestProfileThatIsNotNewer) {
   EXPECT_EQ(engine_of_server(*shipped, "vLLM", "0.1"), "vllm-0.6");
   EXPECT_EQ(engine_of_server(*shipped, "vLLM", ""), "vllm-0.24");
   EXPECT_EQ(engine_of_server(*shipped, "SGLang", "0.5.9"), "sglang-0.5");
+  EXPECT_EQ(engine_of_server(*shipped, "llama.cpp", ""), "llama-cpp");  // its builds have no versions
   EXPECT_EQ(engine_of_server(*shipped, "unheard-of", "1"), "");
 }
 

@@ -145,11 +145,12 @@ TEST_F(BadUseTest, AServiceThatRefusesEverybodyEnds) {
 
 // For every policy, with too few KV blocks, shared prefixes, time-outs and retries, leaps equal their steps.
 TEST_F(BadUseTest, LeapsEqualStepsForEveryPolicyUnderPressure) {
-  const std::string path = write("pressure.yaml", std::string(kSmallStudy) +
-                                                      "  prefix: {groups: 3, tokens: 16}\n"
-                                                      "limits: {timeout: 700 ms, cancel_on_timeout: true, retries: 1}\n"
-                                                      "sweep: {scheduler.policy: [none, static, dynamic, rolling, "
-                                                      "orca, tgi, vllm_v0, vllm_v1, sarathi, trtllm, sglang]}\n");
+  const std::string path =
+      write("pressure.yaml", std::string(kSmallStudy) +
+                                 "  prefix: {groups: 3, tokens: 16}\n"
+                                 "limits: {timeout: 700 ms, cancel_on_timeout: true, retries: 1}\n"
+                                 "sweep: {scheduler.policy: [none, static, dynamic, rolling, "
+                                 "orca, tgi, vllm_v0, vllm_v1, sarathi, trtllm, sglang, llama_cpp]}\n");
   const std::string arguments =
       "simulate " + path +
       " --format csv --set workload.concurrency=24 --set workload.requests=100 "

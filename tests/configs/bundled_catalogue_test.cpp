@@ -173,7 +173,7 @@ TEST(BundledCatalogue, EnginesHaveTheirVersions) {
       {"vllm-0.12", "fitted"},           {"vllm-0.16", "from vllm-0.12"}, {"vllm-0.19", "from vllm-0.12"},
       {"sglang-0.4", "from sglang-0.5"}, {"sglang-0.5", "fitted"},        {"trtllm-0.14", "from trtllm-1.0"},
       {"trtllm-1.0", "fitted"},          {"trtllm-1.1", "fitted"},        {"tgi-1.1", "fitted"},
-      {"tgi-2", "from tgi-1.1"},         {"tgi-3", "from tgi-1.1"}};
+      {"tgi-2", "from tgi-1.1"},         {"tgi-3", "from tgi-1.1"},       {"llama-cpp", "estimated"}};
   for (const auto& [id, from] : engines) {
     const auto engine = bundled().engine(id);
     EXPECT_EQ(engine->profile->id, id);

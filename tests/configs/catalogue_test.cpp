@@ -88,11 +88,12 @@ TEST(ShippedCatalogue, LinksGetSlowerWithMoreRanks) {
 
 // The keys of `scheduler` that the documentation lists.
 void expect_scheduler_keys(const Node& scheduler, const std::string& id) {
-  static constexpr std::array<std::string_view, 34> kKeys = {"policy",
+  static constexpr std::array<std::string_view, 35> kKeys = {"policy",
                                                              "variant",
                                                              "max_running",
                                                              "step_token_budget",
                                                              "prefill_token_budget",
+                                                             "forward_token_budget",
                                                              "kv_token_budget",
                                                              "kv_blocks",
                                                              "block_size",

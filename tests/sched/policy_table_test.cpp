@@ -10,7 +10,7 @@
 namespace plimsoll::sched::testing {
 namespace {
 
-constexpr std::size_t kPolicies = 11;
+constexpr std::size_t kPolicies = 12;
 
 std::vector<PolicyKind> every_policy() {
   std::vector<PolicyKind> all;
@@ -71,6 +71,9 @@ TEST(PolicyTable, ResolvesTheProductsDefaults) {
   EXPECT_EQ(of(PolicyKind::trtllm).step_tokens, 8192);
   EXPECT_EQ(of(PolicyKind::sglang).max_running, 4096);
   EXPECT_EQ(of(PolicyKind::sglang).chunk_tokens, 8192);
+  EXPECT_EQ(of(PolicyKind::llama_cpp).max_running, 4);
+  EXPECT_EQ(of(PolicyKind::llama_cpp).step_tokens, 2048);
+  EXPECT_EQ(of(PolicyKind::llama_cpp).forward_tokens, 512);
 }
 
 TEST(PolicyTable, TakesStatedLimitsBeforeDefaults) {
@@ -126,14 +129,19 @@ struct Most {
 Most most_of(Replica& replica) {
   Most most;
   std::int64_t prompts = 0;
+  std::set<ReqId> rows;  // a prompt may be in several forwards of a step
   for (const Forward& forward : replica.decision().forwards()) {
     std::int64_t decodes = 0;
     if (forward.decodes == Decodes::group) decodes = replica.requests().group_size();
     if (forward.decodes == Decodes::listed) decodes = std::ssize(forward.listed);
-    most.rows += decodes + std::ssize(forward.prefill);
+    most.rows += decodes;
     most.tokens += decodes;
-    for (const Segment& s : forward.prefill) prompts += s.new_tokens;
+    for (const Segment& s : forward.prefill) {
+      prompts += s.new_tokens;
+      rows.insert(s.id);
+    }
   }
+  most.rows += std::ssize(rows);
   most.tokens = prompts > 0 ? most.tokens + prompts : 0;
   return most;
 }
@@ -178,6 +186,7 @@ PolicyConfig draw_config(PolicyKind kind, PolicyVariant variant) {
   policy.batch_size = sometimes(rc::gen::inRange<std::int64_t>(1, 9));
   policy.step_token_budget = sometimes(rc::gen::inRange<std::int64_t>(4, 60));
   policy.prefill_token_budget = sometimes(rc::gen::inRange<std::int64_t>(24, 60));
+  policy.forward_token_budget = sometimes(rc::gen::inRange<std::int64_t>(1, 30));
   policy.chunked = sometimes(rc::gen::arbitrary<bool>());
   policy.tgi_batch_size_bug = *rc::gen::arbitrary<bool>();
   derive_settings(policy);

@@ -27,7 +27,8 @@ inline const PolicyCase kPolicyCases[] = {
     {PolicyKind::vllm_v0, PolicyVariant::standard},     {PolicyKind::vllm_v0, PolicyVariant::vllm_01},
     {PolicyKind::vllm_v0, PolicyVariant::vllm_chunked}, {PolicyKind::vllm_v1, PolicyVariant::standard},
     {PolicyKind::sarathi, PolicyVariant::standard},     {PolicyKind::trtllm, PolicyVariant::standard},
-    {PolicyKind::sglang, PolicyVariant::standard},
+    {PolicyKind::sglang, PolicyVariant::standard},      {PolicyKind::llama_cpp, PolicyVariant::standard},
+    {PolicyKind::llama_cpp, PolicyVariant::unified},
 };
 
 // Returns a random scenario. std::mt19937_64 is the same on every platform, and so are these few integer draws.

@@ -55,7 +55,8 @@ INSTANTIATE_TEST_SUITE_P(
         Spelling{"--schedule-conservativeness", "conservativeness"},
         Spelling{"--enable-prefix-caching", "prefix_caching"}, Spelling{"option.tensor_parallel_degree", "tp"},
         Spelling{"SM_NUM_GPUS", "tp"}, Spelling{"NUM_SHARD", "tp"}, Spelling{"--tensor-parallel-size", "tp"},
-        Spelling{"--tp-size", "tp"}));
+        Spelling{"--tp-size", "tp"}, Spelling{"--parallel", "max_running"},
+        Spelling{"--ubatch-size", "forward_token_budget"}, Spelling{"--ctx-size", "kv_token_budget"}));
 
 class SchedulerSettingsTest : public StudyFolder {
  protected:

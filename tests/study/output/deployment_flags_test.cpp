@@ -51,6 +51,17 @@ TEST_F(DeploymentFlagsTest, VllmIsToldByACommand) {
   }
 }
 
+// A share of the context for each slot, and the forward's limit under the server's own names.
+TEST_F(DeploymentFlagsTest, LlamaServerIsToldItsSlots) {
+  const std::string text =
+      deployment_flags(spec("llama-cpp", "{max_running: 8, kv_token_budget: 16384, forward_token_budget: 256}"));
+  for (const char* const flag :
+       {"# MODEL.gguf: meta-llama/Llama-2-7b-hf", "llama-server --model MODEL.gguf", "--parallel 8", "--no-kv-unified",
+        "--ctx-size 16384", "--batch-size 2048", "--ubatch-size 256", "--split-mode row"})
+    EXPECT_NE(text.find(flag), std::string::npos) << flag << " in\n" << text;
+  EXPECT_NE(deployment_flags(spec("llama-cpp", "{variant: unified}")).find(" --kv-unified"), std::string::npos);
+}
+
 // Commands and names are those of the version that the engine states: trtllm-serve was introduced after 0.14. In 2.0,
 // TGI renamed the limit on prompts and introduced one on sequences.
 TEST_F(DeploymentFlagsTest, CommandsAreThoseOfTheVersion) {

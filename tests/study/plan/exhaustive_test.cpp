@@ -125,8 +125,9 @@ TEST_F(ExhaustiveTest, AWinnerCarriesTheLoadThatIsAskedFor) {
 // result that its own run would have.
 TEST_F(ExhaustiveTest, TwinsShareARunOnlyWhereTheyAreEqual) {
   const auto holds = [this] {
-    const auto policy = *rc::gen::element<std::string>("vllm_v1", "vllm_v0", "tgi", "sarathi", "trtllm", "sglang",
-                                                       "orca", "rolling", "static", "tgi, batch_size_bug: true");
+    const auto policy =
+        *rc::gen::element<std::string>("vllm_v1", "vllm_v0", "tgi", "sarathi", "trtllm", "sglang", "llama_cpp", "orca",
+                                       "rolling", "static", "tgi, batch_size_bug: true");
     const auto limits = *rc::gen::element<std::string>("", "limits: {timeout: 300 ms, retries: 2}\n",
                                                        "limits: {timeout: 200 ms, cancel_on_timeout: true}\n");
     const auto load = *rc::gen::element<std::string>("{poisson: {rate: 40 /s}}", "{gamma: {rate: 40 /s, cv: 3}}",

@@ -93,7 +93,7 @@ class Draw {
     std::string map;
     if (constant || one_in(2)) {
       map = "policy: " + pick({"none", "static", "dynamic", "rolling", "orca", "tgi", "vllm_v0", "vllm_v1", "sarathi",
-                               "trtllm", "sglang"});
+                               "trtllm", "sglang", "llama_cpp"});
     }
     const std::string more = some(4, {{"max_running", {"1", "3", "16"}},
                                       {"kv_blocks", {"60", "200", "5000"}},
