@@ -36,7 +36,7 @@ class MeasureTest : public CommandTest {
 
 // The policies are those that admit a request of the script to such a small pool.
 TEST_F(MeasureTest, AScriptIsDecidedAsInTheSimulator) {
-  for (const char* policy : {"vllm_v1", "vllm_v0", "sarathi", "tgi", "trtllm", "sglang", "llama_cpp"}) {
+  for (const char* policy : {"vllm_v1", "vllm_v0", "sarathi", "tgi", "trtllm", "sglang"}) {
     const std::string options = script() + " --decisions --set scheduler.policy=" + policy + " --out ";
     const Outcome measured = run("measure " + options + file("measured"));
     ASSERT_EQ(measured.exit, 0) << measured.output;
