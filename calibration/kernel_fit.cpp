@@ -297,18 +297,17 @@ Measurements prepare(std::span<const KernelMeasurement* const> rows, KernelTable
 
 // Fits the roofline with a cache of the given size (0 for none), computes the remaining ratios, and searches the metric
 // that predicts them best.
-KernelTable fit_all(KernelTable table, const Measurements& m, FlopsPerSecond peak, BytesPerSecond bandwidth,
-                    Bytes cache) {
-  const FittedRoofline fitted = fit_roofline(table.op, m.work, m.seconds, peak, bandwidth, cache);
+KernelTable fit_all(KernelTable table, const Measurements& m, const model::Roof& roof, Bytes cache) {
+  const FittedRoofline fitted = fit_roofline(table.op, {m.work, m.seconds}, roof, cache);
   table.coefficients = fitted.coefficients;
   table.cache = fitted.cache;
+  const model::KernelRoof seen{roof, fitted.cache};
   table.log_ratio.assign(table.sites.size() * table.columns.size(), std::numeric_limits<float>::quiet_NaN());
   std::size_t i = 0, site = 0;
   for (const auto& [key, columns] : m.by_site) {
     for (const auto& [column, time] : columns) {
       const auto place = std::lower_bound(table.columns.begin(), table.columns.end(), column) - table.columns.begin();
-      const double base =
-          model::kernel_roofline(table.op, table.coefficients, peak, bandwidth, m.work[i++], table.cache);
+      const double base = model::kernel_roofline(table.op, table.coefficients, seen, m.work[i++]);
       table.log_ratio[site * table.columns.size() + static_cast<std::size_t>(place)] =
           static_cast<float>(std::log(time / base));
       table.roofline_error += std::abs(base / time - 1) / static_cast<double>(m.seconds.size());
@@ -328,9 +327,8 @@ KernelTable fit_all(KernelTable table, const Measurements& m, FlopsPerSecond pea
 
 KernelTable fit_kernel_table(std::span<const KernelMeasurement* const> rows, const model::Accelerator& accelerator) {
   const KernelMeasurement& first = *rows.front();
-  const FlopsPerSecond peak = model::kernel_peak(accelerator, first.dtype);
-  const BytesPerSecond bandwidth = accelerator.memory_bandwidth;
-  if (!(peak.value > 0) || !(bandwidth.value > 0)) {
+  const model::Roof roof{model::kernel_peak(accelerator, first.dtype), accelerator.memory_bandwidth};
+  if (!(roof.peak.value > 0) || !(roof.bandwidth.value > 0)) {
     throw InputError(fmt::format("accelerator {} has no peak for {} or no bandwidth", accelerator.id, first.dtype));
   }
   KernelTable table{.op = first.op,
@@ -346,12 +344,12 @@ KernelTable fit_kernel_table(std::span<const KernelMeasurement* const> rows, con
   table.points = static_cast<std::int64_t>(rows.size());
   const Measurements measured = prepare(rows, table);
   table.cold_efficiency = cold_efficiency(measured.work, measured.seconds, accelerator);
-  KernelTable plain = fit_all(table, measured, peak, bandwidth, Bytes(0));
+  KernelTable plain = fit_all(table, measured, roof, Bytes(0));
   if (table.op != KernelOp::moe || !(accelerator.last_level_cache.value > 0)) return plain;
   // The cache model must reduce the error by a tenth. It does if the experts of a rank fit the cache (L40S: 96 MB), and
   // explains nothing elsewhere.
   constexpr double kWorthIt = 0.9;
-  KernelTable cached = fit_all(std::move(table), measured, peak, bandwidth, accelerator.last_level_cache);
+  KernelTable cached = fit_all(std::move(table), measured, roof, accelerator.last_level_cache);
   return cached.out_of_fit < kWorthIt * plain.out_of_fit ? cached : plain;
 }
 

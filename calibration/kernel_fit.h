@@ -24,15 +24,18 @@ struct LeftOutErrors {
 /// table. Deterministic. Throws InputError if the accelerator's peak or bandwidth is unknown.
 [[nodiscard]] model::KernelTable fit_kernel_table(std::span<const KernelMeasurement* const> rows,
                                                   const model::Accelerator& accelerator);
+/// Measured times of one op: work[i] takes seconds[i].
+struct KernelTimes {
+  std::span<const model::KernelWork> work;
+  std::span<const double> seconds;
+};
 struct FittedRoofline {
   model::OpCoefficients coefficients;
   model::WarmCache cache;
 };
-/// Fits the roofline alone. seconds[i] is the time of work[i]. With a cache size other than 0, the speedup by the cache
-/// is fitted too.
-[[nodiscard]] FittedRoofline fit_roofline(model::KernelOp op, std::span<const model::KernelWork> work,
-                                          std::span<const double> seconds, FlopsPerSecond peak,
-                                          BytesPerSecond bandwidth, Bytes cache);
+/// Fits the roofline alone. With a cache size other than 0, the speedup by the cache is fitted too.
+[[nodiscard]] FittedRoofline fit_roofline(model::KernelOp op, const KernelTimes& times, const model::Roof& roof,
+                                          Bytes cache);
 [[nodiscard]] LeftOutErrors left_out_errors(const model::KernelTable& table);
 
 }  // namespace plimsoll::calibration

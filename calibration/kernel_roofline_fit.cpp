@@ -42,19 +42,17 @@ double weight_of(double error) { return 1 / std::sqrt(1 + (error / kScale) * (er
 
 struct Problem {
   KernelOp op;
-  std::span<const KernelWork> work;
-  std::span<const double> seconds;
-  FlopsPerSecond peak;
-  BytesPerSecond bandwidth;
+  KernelTimes times;
+  model::Roof roof;
   Bytes cache;  // 0 for none
 
   [[nodiscard]] Eigen::VectorXd errors(const Unknowns& x) const {
     const OpCoefficients c = coefficients_of(x);
-    const model::WarmCache warm = cache_of(x, cache);
-    Eigen::VectorXd out(static_cast<Eigen::Index>(work.size()));
-    for (std::size_t i = 0; i < work.size(); ++i) {
+    const model::KernelRoof seen{roof, cache_of(x, cache)};
+    Eigen::VectorXd out(static_cast<Eigen::Index>(times.work.size()));
+    for (std::size_t i = 0; i < times.work.size(); ++i) {
       out[static_cast<Eigen::Index>(i)] =
-          std::log(model::kernel_roofline(op, c, peak, bandwidth, work[i], warm) / seconds[i]);
+          std::log(model::kernel_roofline(op, c, seen, times.work[i]) / times.seconds[i]);
     }
     return out;
   }
@@ -103,10 +101,9 @@ Unknowns minimise(const Problem& problem, Unknowns x) {
 
 }  // namespace
 
-FittedRoofline fit_roofline(KernelOp op, std::span<const KernelWork> work, std::span<const double> seconds,
-                            FlopsPerSecond peak, BytesPerSecond bandwidth, Bytes cache) {
-  const Problem problem{op, work, seconds, peak, bandwidth, cache};
-  const double fastest = *std::min_element(seconds.begin(), seconds.end());
+FittedRoofline fit_roofline(KernelOp op, const KernelTimes& times, const model::Roof& roof, Bytes cache) {
+  const Problem problem{op, times, roof, cache};
+  const double fastest = *std::min_element(times.seconds.begin(), times.seconds.end());
   Unknowns best;
   double lowest = std::numeric_limits<double>::infinity();
   // Two starts, at compute efficiencies of 0.5 and 0.82, because the loss may have several minima.

@@ -83,11 +83,11 @@ HostSample measure(const Load& load, const std::shared_ptr<const configs::Catalo
   HostSample best{0, 0, 0, 0, 1e9};
   static_cast<void>(device.take_spent());
   for (int repeat = 0; repeat < 3; ++repeat) {  // keep the fastest: neighbours can only slow a run down
-    const exec::MeasuredRun run = exec::measure_point(scenario, replicas, prompts, {});
-    const double seconds = run.run.metrics.duration_s - device.take_spent();
-    const auto requests = static_cast<double>(run.run.metrics.requests_completed);
+    const sched::RunResult run = exec::measure_point(scenario, replicas, prompts, {});
+    const double seconds = run.metrics.duration_s - device.take_spent();
+    const auto requests = static_cast<double>(run.metrics.requests_completed);
     if (seconds < best.seconds)
-      best = {static_cast<double>(run.run.steps_run), requests * load.output, requests * (load.input + load.output - 1),
+      best = {static_cast<double>(run.steps_run), requests * load.output, requests * (load.input + load.output - 1),
               requests, seconds};
   }
   return best;

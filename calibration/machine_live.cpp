@@ -21,13 +21,19 @@ namespace {
 
 constexpr std::int32_t kSequences = 128;
 
-load::Scenario scenario_of(const LiveLoad& load, const std::string& model, model::DType dtype, std::int32_t tp,
+std::string deployment_text(const std::string& model, model::DType dtype, std::int32_t tp) {
+  return fmt::format("model: {}\ndtype: {}\ndeployment: {{tp: {}}}\n", model, model::name(dtype), tp);
+}
+
+load::Scenario scenario_of(const LiveLoad& load, const std::string& deployment,
                            const std::shared_ptr<const configs::Catalogue>& catalogue) {
-  const std::string text = fmt::format(
-      "model: {}\ndtype: {}\nhardware: this-machine\nengine: plimsoll-cpu\ndeployment: {{tp: {}}}\n"
-      "scheduler: {{policy: vllm_v1, kv_blocks: 4000, max_running: {}, step_token_budget: 512}}\n"
-      "workload:\n  load: {{closed_loop: {{concurrency: {}}}}}\n  lengths: {{input: {}, output: {}}}\n  requests: {}\n",
-      model, model::name(dtype), tp, kSequences, load.users, load.input, load.output, 2 * load.users + 2);
+  const std::string text =
+      deployment + fmt::format(
+                       "hardware: this-machine\nengine: plimsoll-cpu\n"
+                       "scheduler: {{policy: vllm_v1, kv_blocks: 4000, max_running: {}, step_token_budget: 512}}\n"
+                       "workload:\n  load: {{closed_loop: {{concurrency: {}}}}}\n  lengths: {{input: {}, output: {}}}\n"
+                       "  requests: {}\n",
+                       kSequences, load.users, load.input, load.output, 2 * load.users + 2);
   const study::Study study(configs::Document::from_text(text, "live benchmark"), "live benchmark", {}, catalogue);
   return *study::resolve_point(study, 0).scenario;
 }
@@ -40,9 +46,9 @@ std::shared_ptr<const configs::Catalogue> catalogue_with(configs::ThisMachine ma
 
 double run_once(const load::Scenario& scenario, exec::ForwardDevice& device, const exec::PromptSource& prompts) {
   const exec::LiveReplicas replicas{.devices = {&device}, .sequences = kSequences, .sampling = {}};
-  exec::MeasuredRun run = exec::measure_point(scenario, replicas, prompts, {});
+  const sched::RunResult run = exec::measure_point(scenario, replicas, prompts, {});
   if (!run.failure.empty()) throw DeviceError(run.failure);
-  return run.run.metrics.duration_s;
+  return run.metrics.duration_s;
 }
 
 double run_live(const load::Scenario& scenario, exec::ForwardDevice& device, const exec::PromptSource& prompts,
@@ -104,13 +110,13 @@ std::vector<double> measure_live(exec::Engine& engine, const configs::Catalogue&
   machine.interconnect = catalogue.interconnect("shared-memory");
   const auto own = catalogue_with(std::move(machine), catalogue.root());
   const exec::PromptSource prompts(1, config.architecture.shape.vocab);
+  const std::string deployment = deployment_text(model, config.weight_dtype, config.tp);
   std::vector<double> seconds;
   for (std::size_t i = 0; i < live_loads().size(); ++i) {
     const std::string group = fmt::format("{} live {}", settings.key, i);
     const std::optional<double> known = settings.store == nullptr ? std::nullopt : settings.store->find_time(group);
-    seconds.push_back(known ? *known
-                            : run_live(scenario_of(live_loads()[i], model, config.weight_dtype, config.tp, own), engine,
-                                       prompts, settings.coarse));
+    seconds.push_back(
+        known ? *known : run_live(scenario_of(live_loads()[i], deployment, own), engine, prompts, settings.coarse));
     if (!known && settings.store != nullptr) settings.store->add_time(group, "live", seconds.back());
     if (settings.progress)
       settings.progress(static_cast<double>(i + 1) / static_cast<double>(live_loads().size()), known.has_value());
@@ -138,9 +144,10 @@ std::vector<double> simulate_live(const ShareCalibration& share, const std::stri
   machine.interconnect = machine.shares.front().interconnect;
   machine.engine = std::make_shared<const model::EngineProfile>(engine);
   const auto own = catalogue_with(std::move(machine), catalogue.root());
+  const std::string deployment = deployment_text(model, share.dtype, share.ranks);
   std::vector<double> seconds;
   for (const LiveLoad& load : live_loads())
-    seconds.push_back(sim::simulate(scenario_of(load, model, share.dtype, share.ranks, own), {}).metrics.duration_s);
+    seconds.push_back(sim::simulate(scenario_of(load, deployment, own), {}).metrics.duration_s);
   return seconds;
 }
 

@@ -137,9 +137,11 @@ GridPlace place_of(OpClass op_class, const model::Op& op) {
   return {m, std::log2(static_cast<double>(op.n) * static_cast<double>(std::max<std::int64_t>(op.k, 1)))};
 }
 
-// Fills gaps in a line of the grid by interpolation along x; constant beyond its ends.
-void fill_gaps(std::vector<double>& values, const std::vector<bool>& known, const std::vector<double>& x,
-               std::size_t width, std::size_t y) {
+// Fills gaps in a line of the table's grid by interpolation along x; constant beyond its ends.
+void fill_gaps(model::ResidualTable& table, const std::vector<bool>& known, std::size_t y) {
+  const std::vector<double>& x = table.x;
+  std::vector<double>& values = table.log_ratio;
+  const std::size_t width = table.y.size();
   for (std::size_t i = 0; i < x.size(); ++i) {
     if (known[i * width + y]) continue;
     std::ptrdiff_t below = static_cast<std::ptrdiff_t>(i), above = below;
@@ -189,7 +191,7 @@ std::shared_ptr<model::ResidualTable> residual_table(const OpProblem& problem, c
     known[i * width + j] = true;
   }
   // Not every pair of coordinates was measured.
-  for (std::size_t y = 0; y < width; ++y) fill_gaps(table->log_ratio, known, table->x, width, y);
+  for (std::size_t y = 0; y < width; ++y) fill_gaps(*table, known, y);
   return table;
 }
 

@@ -25,11 +25,9 @@ constexpr double kMicrosecond = 1e-6, kMillisecond = 1e-3;
 // the profile.
 constexpr double kHostSpread = 1, kScaleSpread = 0.3;
 
-// A host time of the profile as a number to fit. A time that the profile lacks starts at a value that hardly matters.
-ServingNumber host_number(const OwnEngine& engine, const std::string& key, const char* unit, double value,
-                          double least) {
-  const double scale = std::string_view(unit) == "ms" ? kMillisecond : kMicrosecond;
-  const double prior = std::max(value, least) / scale;
+// A host time of the profile, in seconds, as a number to fit.
+ServingNumber host_number(const OwnEngine& engine, const std::string& key, const char* unit, double value) {
+  const double prior = value / (std::string_view(unit) == "ms" ? kMillisecond : kMicrosecond);
   constexpr double kFarthest = 1000;
   ServingNumber n;
   n.number = {"host." + key, prior, kHostSpread, prior / kFarthest, prior * kFarthest};
@@ -58,8 +56,9 @@ std::size_t different(const OwnRuns& runs, const Value& value) {
 // Only what the profile's own form of host time has: an engine without a time for each op does not get one.
 void add_host_numbers(const OwnEngine& engine, const model::EngineProfile& like, const OwnRuns& runs,
                       std::vector<ServingNumber>& numbers) {
+  // A time that the profile lacks starts at a value that hardly matters.
   const auto add = [&](const char* key, const char* unit, Seconds value, double least) {
-    numbers.push_back(host_number(engine, key, unit, value.count(), least));
+    numbers.push_back(host_number(engine, key, unit, std::max(value.count(), least)));
   };
   add("step", "ms", like.host_step, 0.1 * kMillisecond);
   if (different(runs, [](const MeasuredPoint& p) { return p.load_value; }) > 1)
@@ -75,7 +74,7 @@ void add_host_numbers(const OwnEngine& engine, const model::EngineProfile& like,
   if (like.host_op.count() > 0) add("op", "us", like.host_op, 0);
   if (like.host_layer.count() > 0) add("layer", "us", like.host_layer, 0);
   if (different(runs, [](const MeasuredPoint& p) { return p.tp; }) > 1 && like.host_rank_growth > 0) {
-    ServingNumber growth = host_number(engine, "rank_growth", "us", 0, kMicrosecond);
+    ServingNumber growth = host_number(engine, "rank_growth", "us", kMicrosecond);
     growth.unit.clear();
     growth.number.prior = like.host_rank_growth;
     growth.number.low = growth.number.high = 0;

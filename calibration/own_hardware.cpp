@@ -105,12 +105,12 @@ Least least_of(const MeasuredPoint& p, const study::PointSpec& spec) {
   return least;
 }
 
-ServingNumber number(const OwnHardware& hardware, const std::string& path, const std::string& unit, double prior,
-                     double spread) {
+// A figure of the accelerator; the number has the name of its path in the file.
+ServingNumber number(const OwnHardware& hardware, FitNumber figure, const std::string& unit) {
   ServingNumber n;
-  n.number = {path, prior, spread, 0, 0};
+  n.number = std::move(figure);
   n.file = "accelerators/" + hardware.name;
-  n.path = path;
+  n.path = n.number.name;
   n.unit = unit;
   return n;
 }
@@ -121,10 +121,7 @@ void add_efficiencies(OwnHardware& hardware, bool products) {
   constexpr double kSpread = 0.5, kLow = 0.002, kHigh = 0.98;
   const auto add = [&](const std::string& op, const std::string& key) {
     const double prior = efficiency.at(op).at(key).as_number();
-    ServingNumber n = number(hardware, "efficiency." + op + "." + key, "", prior, kSpread);
-    n.number.low = kLow;
-    n.number.high = kHigh;
-    hardware.numbers.push_back(std::move(n));
+    hardware.numbers.push_back(number(hardware, {"efficiency." + op + "." + key, prior, kSpread, kLow, kHigh}, ""));
   };
   if (products) {
     add("gemm", "compute");
@@ -140,15 +137,12 @@ void add_peaks(OwnHardware& hardware, const Least& least) {
   constexpr double kOwnPart = 1.3, kSpread = 1, kFarthest = 1000;
   const double bandwidth = std::max(1e8, least.bytes_per_s) * kOwnPart / gemm.at("memory").as_number() / kGiga;
   const double peak = std::max(1e9, least.flops) * kOwnPart / gemm.at("compute").as_number() / kTera;
-  ServingNumber bytes = number(hardware, "memory_bandwidth", "GB/s", bandwidth, kSpread);
-  ServingNumber flops = number(hardware, "bf16", "TFLOP/s", peak, kSpread);
-  flops.also = {"fp16", "fp32", "fp8", "int8"};
-  for (ServingNumber* const n : {&bytes, &flops}) {
-    n->number.low = n->number.prior / kFarthest;
-    n->number.high = n->number.prior * kFarthest;
-  }
-  hardware.numbers.push_back(std::move(bytes));
-  hardware.numbers.push_back(std::move(flops));
+  const auto add = [&](const char* path, double prior, const char* unit) {
+    hardware.numbers.push_back(number(hardware, {path, prior, kSpread, prior / kFarthest, prior * kFarthest}, unit));
+  };
+  add("memory_bandwidth", bandwidth, "GB/s");
+  add("bf16", peak, "TFLOP/s");
+  hardware.numbers.back().also = {"fp16", "fp32", "fp8", "int8"};
 }
 
 // The memory that leaves `tokens` in the KV pool of one replica.

@@ -303,6 +303,8 @@ ServingProblem::ServingProblem(const ServingModel& model, const std::vector<vali
 }
 ServingProblem::~ServingProblem() = default;
 
+const ServingModel& ServingProblem::model() const { return state_->model; }
+
 ServingFit ServingProblem::fit() const {
   const State& s = *state_;
   const Indices which = s.fitted_cells();

@@ -132,6 +132,7 @@ class ServingProblem {
                  std::shared_ptr<const configs::Catalogue> catalogue, const ServingSettings& settings);
   ~ServingProblem();
 
+  [[nodiscard]] const ServingModel& model() const;
   /// Fits all rows of the fitted tables.
   [[nodiscard]] ServingFit fit() const;
   /// As fit(), but predicts every configuration with a fit that excludes it. A configuration is a model, hardware,
@@ -182,7 +183,7 @@ class ServingProblem {
 /// accelerator), the errors come from other engines whose runs form several; `source` names them. `fit` must be a fit
 /// of `problem`.
 [[nodiscard]] std::map<model::Beyond, Provenance::Group> group_errors(
-    const ServingModel& model, const ServingProblem& problem, const ServingFit& fit,
-    const std::shared_ptr<const configs::Catalogue>& catalogue, const ServingSettings& settings);
+    const ServingProblem& problem, const ServingFit& fit, const std::shared_ptr<const configs::Catalogue>& catalogue,
+    const ServingSettings& settings);
 
 }  // namespace plimsoll::calibration

@@ -116,10 +116,10 @@ std::optional<ServingFit> by_other_version(const ServingModel& model,
   return fit;
 }
 
-std::map<model::Beyond, Provenance::Group> group_errors(const ServingModel& model, const ServingProblem& problem,
-                                                        const ServingFit& fit,
+std::map<model::Beyond, Provenance::Group> group_errors(const ServingProblem& problem, const ServingFit& fit,
                                                         const std::shared_ptr<const configs::Catalogue>& catalogue,
                                                         const ServingSettings& settings) {
+  const ServingModel& model = problem.model();
   OtherEngines others(model, catalogue, settings);
   std::map<model::Beyond, Provenance::Group> groups;
   for (const model::Beyond kind : group_kinds()) {

@@ -9,9 +9,16 @@
 namespace plimsoll::calibration {
 namespace {
 
-ServingNumber number(const std::string& file, const std::string& path, const std::string& unit, double prior,
-                     double spread, double low = 0, double high = 0) {
-  return {{file.substr(file.find('/') + 1) + " " + path, prior, spread, low, high}, file, path, unit};
+// What is known of a number before any serving data: see FitNumber.
+struct Prior {
+  double value, spread, low = 0, high = 0;
+};
+
+ServingNumber number(const std::string& file, const std::string& path, const std::string& unit, const Prior& prior) {
+  return {{file.substr(file.find('/') + 1) + " " + path, prior.value, prior.spread, prior.low, prior.high},
+          file,
+          path,
+          unit};
 }
 
 // Python launches every kernel separately and decodes every token to text before the next step; each step is a call
@@ -22,17 +29,17 @@ ServingModel tgi() {
   const std::string engine = "engines/tgi-1.1", a10g = "accelerators/a10g", link = "interconnects/pcie-g5";
   ServingModel m;
   m.engine = "tgi-1.1";
-  m.numbers = {number(engine, "host.op", "us", 40, 0.5),
-               number(engine, "host.step", "ms", 1.5, 0.7),
-               number(engine, "host.sequence", "us", 100, 0.7),
-               number(engine, "host.prompt_rank", "us", 5, 1),
-               number(engine, "host.rank_growth", "", 0.04, 0.7),
-               number(engine, "host.overlap_exponent", "", 5, 0.5, 1.5, 16),
-               number(engine, "kernels.attention_stream", "GB/s", 4.5, 0.5),
-               number(a10g, "efficiency.gemm.memory", "", 0.82, 0.1, 0.4, 0.95),
-               number(link, "ranks 4", "GB/s", 3.5, 0.5),
-               number(link, "ranks 8", "GB/s", 0.94, 0.5)};
-  m.scanned = number(engine, "memory.overhead", "GB", 2.9, 0.5);
+  m.numbers = {number(engine, "host.op", "us", {40, 0.5}),
+               number(engine, "host.step", "ms", {1.5, 0.7}),
+               number(engine, "host.sequence", "us", {100, 0.7}),
+               number(engine, "host.prompt_rank", "us", {5, 1}),
+               number(engine, "host.rank_growth", "", {0.04, 0.7}),
+               number(engine, "host.overlap_exponent", "", {5, 0.5, 1.5, 16}),
+               number(engine, "kernels.attention_stream", "GB/s", {4.5, 0.5}),
+               number(a10g, "efficiency.gemm.memory", "", {0.82, 0.1, 0.4, 0.95}),
+               number(link, "ranks 4", "GB/s", {3.5, 0.5}),
+               number(link, "ranks 8", "GB/s", {0.94, 0.5})};
+  m.scanned = number(engine, "memory.overhead", "GB", {2.9, 0.5});
   m.scan = {2.1, 2.3, 2.5, 2.7, 2.9, 3.1, 3.3, 3.5};
   m.scales = {{"latency_per_token_p90_s", 0.08}, {"output_tokens_per_s", 0.08}};
   m.tables = {"jumpstart-by-instance", "jumpstart-by-tp", "jumpstart-by-instance-count"};
@@ -56,10 +63,10 @@ struct Priors {
 
 void add_common(ServingModel& m, const Priors& priors) {
   const std::string engine = "engines/" + m.engine;
-  m.numbers = {number(engine, "host.prefill", "ms", priors.prefill_ms, 0.7),
-               number(engine, "host.rank_growth", "", 0.04, 0.7),
-               number(engine, "kernels.compute_scale", "", 1, 0.15, 0.4, 1.6),
-               number(engine, "kernels.memory_scale", "", 1, 0.15, 0.4, 1.6)};
+  m.numbers = {number(engine, "host.prefill", "ms", {priors.prefill_ms, 0.7}),
+               number(engine, "host.rank_growth", "", {0.04, 0.7}),
+               number(engine, "kernels.compute_scale", "", {1, 0.15, 0.4, 1.6}),
+               number(engine, "kernels.memory_scale", "", {1, 0.15, 0.4, 1.6})};
   m.scales = {{"ttft_mean_s", 0.15}, {"tpot_mean_s", 0.05}};
 }
 
@@ -69,9 +76,9 @@ ServingModel without_front_end(const std::string& id, const Priors& priors) {
   m.engine = id;
   add_common(m, priors);
   const std::string engine = "engines/" + id;
-  m.numbers.push_back(number(engine, "host.step", "ms", priors.step_ms, 0.7));
-  m.numbers.push_back(number(engine, "host.sequence", "us", priors.sequence_us, 0.7));
-  m.numbers.push_back(number(engine, "host.front_end", "ms", priors.front_end_ms, 0.7));
+  m.numbers.push_back(number(engine, "host.step", "ms", {priors.step_ms, 0.7}));
+  m.numbers.push_back(number(engine, "host.sequence", "us", {priors.sequence_us, 0.7}));
+  m.numbers.push_back(number(engine, "host.front_end", "ms", {priors.front_end_ms, 0.7}));
   m.tables = {"serving-h200-b200"};
   return m;
 }
@@ -84,9 +91,9 @@ ServingModel behind_dynamo(const std::string& id, const std::string& other, cons
   m.taken = {"host.step", "host.sequence", "host.front_end", "host.intake"};
   add_common(m, priors);
   const std::string engine = "engines/" + id;
-  m.numbers.push_back(number(engine, "front_ends.dynamo.delay", "ms", 10, 1));
-  m.numbers.push_back(number(engine, "front_ends.dynamo.step", "ms", 0.5, 1));
-  m.numbers.push_back(number(engine, "front_ends.dynamo.sequence", "us", 10, 1));
+  m.numbers.push_back(number(engine, "front_ends.dynamo.delay", "ms", {10, 1}));
+  m.numbers.push_back(number(engine, "front_ends.dynamo.step", "ms", {0.5, 1}));
+  m.numbers.push_back(number(engine, "front_ends.dynamo.sequence", "us", {10, 1}));
   m.tables = {"serving-h100"};
   return m;
 }
@@ -96,8 +103,8 @@ ServingModel behind_dynamo(const std::string& id, const std::string& other, cons
 ServingModel vllm_0_10() {
   ServingModel m = without_front_end("vllm-0.10", {1, 30, 0.2, 30});
   m.other_version = "vllm-0.12";
-  m.numbers.push_back(number("engines/vllm-0.10", "host.op", "us", 20, 1));
-  m.numbers.push_back(number("engines/vllm-0.10", "kernels.products.nvfp4.memory_scale", "", 1, 0.3, 0.2, 1.6));
+  m.numbers.push_back(number("engines/vllm-0.10", "host.op", "us", {20, 1}));
+  m.numbers.push_back(number("engines/vllm-0.10", "kernels.products.nvfp4.memory_scale", "", {1, 0.3, 0.2, 1.6}));
   return m;
 }
 
@@ -107,8 +114,8 @@ ServingModel trtllm_1_1() {
   ServingModel m = without_front_end("trtllm-1.1", {0.3, 12, 0.1, 20});
   m.other_version = "trtllm-1.0";
   m.held_back = {{1024, 1024}};
-  m.numbers.push_back(number("engines/trtllm-1.1", "kernels.fused_quantisation", "us", 4, 0.5));
-  m.numbers.push_back(number("engines/trtllm-1.1", "kernels.products.nvfp4.memory_scale", "", 1, 0.3, 0.2, 1.6));
+  m.numbers.push_back(number("engines/trtllm-1.1", "kernels.fused_quantisation", "us", {4, 0.5}));
+  m.numbers.push_back(number("engines/trtllm-1.1", "kernels.products.nvfp4.memory_scale", "", {1, 0.3, 0.2, 1.6}));
   return m;
 }
 
@@ -118,8 +125,8 @@ ServingModel trtllm_1_0() {
   ServingModel m = behind_dynamo("trtllm-1.0", "trtllm-1.1", {0.3, 12, 0.1, 20});
   m.taken.emplace_back("kernels.products");
   m.backlog_from = 7000;  // from about there, first tokens take a third of the latency while TPOT stays the same
-  m.numbers.push_back(number("engines/trtllm-1.0", "front_ends.dynamo.intake", "ms", 5, 1));
-  m.numbers.push_back(number("engines/trtllm-1.0", "kernels.fused_quantisation", "us", 4, 0.5));
+  m.numbers.push_back(number("engines/trtllm-1.0", "front_ends.dynamo.intake", "ms", {5, 1}));
+  m.numbers.push_back(number("engines/trtllm-1.0", "kernels.fused_quantisation", "us", {4, 0.5}));
   return m;
 }
 
@@ -127,7 +134,7 @@ ServingModel trtllm_1_0() {
 ServingModel sglang_0_5() {
   ServingModel m = without_front_end("sglang-0.5", {1, 5, 0.2, 20});
   m.tables = {"serving-h100", "serving-h200-b200"};
-  m.numbers.push_back(number("engines/sglang-0.5", "front_ends.dynamo.delay", "ms", 60, 0.7));
+  m.numbers.push_back(number("engines/sglang-0.5", "front_ends.dynamo.delay", "ms", {60, 0.7}));
   return m;
 }
 

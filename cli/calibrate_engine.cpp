@@ -93,7 +93,7 @@ int calibrate_engine(const Parsed& parsed, Console& console, const std::string& 
         .errors = fmt::format("absolute errors in the fit: {}; leaving one configuration out at a time: {}",
                               errors_text(in, model, fitted), errors_text(out, model, fitted)),
         .ranges = problem.fitted_ranges(),
-        .groups = calibration::group_errors(model, problem, in, catalogue, settings)};
+        .groups = calibration::group_errors(problem, in, catalogue, settings)};
     console.print(
         values_text(model, in) + "\npredicted by fits that did not see the configuration:\n" +
         validation::summary_text(out.comparisons) +

@@ -236,10 +236,10 @@ sim::RunResult EndpointPoints::run(const study::PointResult& point, const load::
   try {
     measured = endpoints::measure_point(scenario, *server_, prompts, options);
   } catch (const DeviceError& error) {
-    measured.failure = error.what();
+    measured.run.failure = error.what();
     measured.run.stopped = true;
   }
-  failure_ = measured.failure;
+  failure_ = measured.run.failure;
   keep(point.index, measured);
   return std::move(measured.run);
 }

@@ -285,9 +285,8 @@ sim::RunResult MeasuredPoints::run(const study::PointResult& point, const load::
     const exec::PromptSource prompts = prompts_of(spec);
     exec::warm_up(scenario, engines_->replicas(), prompts);
     for (std::size_t i = 0; settings_.trace_ops && i < engines_->size(); ++i) engines_->engine(i).traces().clear();
-    exec::MeasuredRun measured = exec::measure_point(scenario, engines_->replicas(), prompts, options);
-    result = std::move(measured.run);  // kept whatever fails from here on
-    failure_ = std::move(measured.failure);
+    result = exec::measure_point(scenario, engines_->replicas(), prompts, options);  // kept whatever fails from here on
+    failure_ = result.failure;
     name_failure();
     if (settings_.trace_ops && failure_.empty()) collect_ops(scenario);
     return result;

@@ -56,8 +56,8 @@ int RanksModule::call(const char* name, Arguments... arguments) const {
 Introduction RanksModule::begin() const {
   Introduction place;
   int one_host = 0;
-  if (call("plimsoll_mpi_begin", &place.rank, &place.count, &place.local, &place.locals, &one_host) != 0)
-    throw DeviceError("MPI cannot begin");
+  if (call("plimsoll_mpi_begin", &place.rank, &place.count) != 0) throw DeviceError("MPI cannot begin");
+  call("plimsoll_mpi_host", &place.local, &place.locals, &one_host);
   place.one_host = one_host == 1;
   return place;
 }

@@ -79,7 +79,7 @@ EndpointPoint measure_point(const load::Scenario& scenario, Server& server, cons
     if (one.limits.retries > 0) run->expect_retries();
     return run;
   };
-  point.run = load::run_replications(one, options, measurements, make, &point.failure);
+  point.run = load::run_replications(one, options, measurements, make);
   if (point.run.stopped) return point;
   point.run.metrics = measurements.metrics();
   fill_from_outside(point.run.metrics, point.figures.states);

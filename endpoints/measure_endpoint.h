@@ -10,15 +10,15 @@
 namespace plimsoll::endpoints {
 
 struct EndpointPoint {
-  sched::RunResult run;  // after a failure, `stopped` is set and the metrics are not valid
-  std::string failure;   // text of the DeviceError; empty if none
+  sched::RunResult run;
   EndpointFigures figures;
 };
 
 /// Returns why the server cannot run the scenario, such as lengths beyond its limit; empty if it can.
 [[nodiscard]] std::string misfit(const ServerFacts& facts, std::int64_t longest);
 
-/// Runs a point in real time until its last request has ended or options.stop is requested. Throws InputError for a
+/// Runs a point in real time until its last request has ended or options.stop is requested, or a DeviceError ends it
+/// (RunResult::failure). Throws InputError for a
 /// load that cannot be measured.
 [[nodiscard]] EndpointPoint measure_point(const load::Scenario& scenario, Server& server, const Prompts& prompts,
                                           const sched::RunOptions& options);

@@ -34,24 +34,27 @@ class RankLoader {
  private:
   // ---- matrices -------------------------------------------------------------------------------------------
 
-  // Stacks the rows of parts with the same width; takes the columns [first_column, first_column + k) of each.
-  std::unique_ptr<Linear> stack(std::vector<Part> parts, std::int32_t layer, std::int64_t first_column, std::int64_t k,
-                                std::int64_t copies = 1, bool full_precision = false) {
-    std::int64_t n = 0;
-    for (const Part& part : parts) n += part.rows;
+  struct Columns {
+    std::int64_t first = 0, count = 0;
+  };
+  // Stacks the rows of parts with the same width; takes the same columns of each. `kind`: copies and precision.
+  std::unique_ptr<Linear> stack(std::vector<Part> parts, std::int32_t layer, Columns columns, LinearSpec kind = {}) {
+    kind.k = columns.count;
+    for (const Part& part : parts) kind.n += part.rows;
     const FillRows fill = [&, parts](std::int64_t copy, std::int64_t row, std::int64_t rows, float* out) {
       for (const Part& part : parts) {
         const std::int64_t begin = std::clamp<std::int64_t>(row, 0, part.rows),
                            end = std::clamp<std::int64_t>(row + rows, 0, part.rows);
         if (end > begin) {
           const auto expert = part.kind >= TensorKind::expert_gate ? static_cast<std::int32_t>(copy) : -1;
-          source_.read({part.kind, layer, expert}, part.first_row + begin, end - begin, first_column, k, out);
-          out += (end - begin) * k;
+          source_.read({part.kind, layer, expert}, {part.first_row + begin, end - begin, columns.first, columns.count},
+                       out);
+          out += (end - begin) * columns.count;
         }
         row -= part.rows;
       }
     };
-    return backend_.make_linear({.n = n, .k = k, .copies = copies, .full_precision = full_precision}, fill);
+    return backend_.make_linear(kind, fill);
   }
 
   // Makes this rank's rows of [vocab, hidden]; rows beyond the vocabulary are zero.
@@ -59,7 +62,7 @@ class RankLoader {
     const std::int64_t first = place_.rank * rank_.vocab_rows, width = s_.hidden;
     const FillRows fill = [&, kind](std::int64_t, std::int64_t row, std::int64_t rows, float* out) {
       const std::int64_t there = std::clamp<std::int64_t>(s_.vocab - (first + row), 0, rows);
-      if (there > 0) source_.read({kind, -1, -1}, first + row, there, 0, width, out);
+      if (there > 0) source_.read({kind, -1, -1}, {first + row, there, 0, width}, out);
       std::fill(out + there * width, out + rows * width, 0.0F);
     };
     return backend_.make_linear({.n = rank_.vocab_rows, .k = width, .copies = 1, .full_precision = false}, fill);
@@ -69,12 +72,12 @@ class RankLoader {
     w_.embedding = vocabulary_rows(TensorKind::token_embedding);
     if (!s_.tie_embeddings) w_.own_head = vocabulary_rows(TensorKind::lm_head);
     if (s_.learned_positions && place_.rank == 0)
-      w_.positions = stack({{TensorKind::position_embedding, 0, s_.max_position}}, -1, 0, s_.hidden);
+      w_.positions = stack({{TensorKind::position_embedding, 0, s_.max_position}}, -1, {0, s_.hidden});
     if (a_.lm_head_bias) {
       const std::int64_t first = place_.rank * rank_.vocab_rows;
       const std::int64_t there = std::clamp<std::int64_t>(s_.vocab - first, 0, rank_.vocab_rows);
       std::vector<float> bias(static_cast<std::size_t>(rank_.vocab_rows));
-      if (there > 0) source_.read({TensorKind::lm_head_bias, -1, -1}, first, there, 0, 1, bias.data());
+      if (there > 0) source_.read({TensorKind::lm_head_bias, -1, -1}, {first, there}, bias.data());
       w_.head_bias = keep(bias);
     }
     w_.final_norm = norm(TensorKind::final_norm, TensorKind::final_norm_bias, -1);
@@ -92,7 +95,7 @@ class RankLoader {
     for (const Part& part : parts) {
       const std::size_t at = values.size();
       values.resize(at + static_cast<std::size_t>(part.rows));
-      source_.read({part.kind, layer, -1}, part.first_row, part.rows, 0, 1, values.data() + at);
+      source_.read({part.kind, layer, -1}, {part.first_row, part.rows}, values.data() + at);
     }
     return keep(values);
   }
@@ -135,9 +138,9 @@ class RankLoader {
     const std::int64_t first_query = place_.rank * queries, first_key = first_kv_head() * d;
     l.qkv = stack(
         {{TensorKind::q, first_query, queries}, {TensorKind::k, first_key, keys}, {TensorKind::v, first_key, keys}},
-        layer, 0, s_.hidden);
+        layer, {0, s_.hidden});
     // Each rank takes the input columns of its own heads. An all-reduce then adds the ranks' partial outputs.
-    l.attention_out = stack({{TensorKind::attention_out, 0, s_.hidden}}, layer, first_query, queries);
+    l.attention_out = stack({{TensorKind::attention_out, 0, s_.hidden}}, layer, {first_query, queries});
     l.rope.rope = a_.rope;
     l.rope.norm_epsilon = static_cast<float>(a_.norm_epsilon);
     if (s_.qkv_bias)
@@ -161,9 +164,9 @@ class RankLoader {
     }
     up.push_back({TensorKind::up, first, width});
     bias.push_back({TensorKind::up_bias, first, width});
-    l.up = stack(up, layer, 0, s_.hidden);
+    l.up = stack(up, layer, {0, s_.hidden});
     // Each rank takes the input columns of its own part of the MLP, so the ranks' outputs are partial sums.
-    l.down = stack({{TensorKind::down, 0, s_.hidden}}, layer, first, width);
+    l.down = stack({{TensorKind::down, 0, s_.hidden}}, layer, {first, width});
     if (!a_.mlp_bias) return;
     l.up_bias = join(bias, layer);
     l.down_bias = once(TensorKind::down_bias, layer);
@@ -172,12 +175,12 @@ class RankLoader {
   void load_experts(LayerWeights& l, std::int32_t layer) {
     const std::int64_t experts = s_.moe->experts, width = rank_.expert_intermediate, first = place_.rank * width;
     // Every rank has the whole router, so all ranks choose the same experts without communication.
-    l.router = stack({{TensorKind::router, 0, experts}}, layer, 0, s_.hidden, 1, true);
+    l.router = stack({{TensorKind::router, 0, experts}}, layer, {0, s_.hidden}, {.full_precision = true});
     std::vector<Part> up;
     if (s_.gated_mlp) up.push_back({TensorKind::expert_gate, first, width});
     up.push_back({TensorKind::expert_up, first, width});
-    l.expert_up = stack(up, layer, 0, s_.hidden, experts);
-    l.expert_down = stack({{TensorKind::expert_down, 0, s_.hidden}}, layer, first, width, experts);
+    l.expert_up = stack(up, layer, {0, s_.hidden}, {.copies = experts});
+    l.expert_down = stack({{TensorKind::expert_down, 0, s_.hidden}}, layer, {first, width}, {.copies = experts});
   }
 
   Backend& backend_;

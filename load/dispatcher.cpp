@@ -25,8 +25,7 @@ Dispatcher::Dispatcher(const Replication& replication, const FrontEnd& front_end
       loads_(static_cast<std::size_t>(run_.scenario.replicas)) {
   const Scenario& scenario = run_.scenario;
   if (!scenario.life) return;
-  life_.emplace(*scenario.life, scenario.replicas, scenario.workload.seed, replication.index,
-                std::llround(scenario.warmup.count() * 1e9));
+  life_.emplace(scenario, replication.index);
   for (std::size_t i = 0; i < loads_.size(); ++i) loads_[i].healthy = life_->serves(i);
 }
 
@@ -153,13 +152,12 @@ sched::OfferedLoad Dispatcher::offered() const {
 void Dispatcher::end_run() const {
   if (!clients_) return;
   const double end = 1e-9 * static_cast<double>(clients_->last_end());
-  if (life_) {
-    const FleetUse use = life_->use(clients_->last_end());
-    run_.out.add_fleet(
-        {.replica_s = use.replica_s, .instance_s = use.instance_s, .starts = use.starts, .failures = use.failures});
-  }
-  run_.out.end_run(std::min(run_.scenario.warmup.count(), end), end, clients_->in_system_integral(),
-                   clients_->queue_integral(), offered());
+  if (life_) run_.out.add_fleet(life_->use(clients_->last_end()));
+  run_.out.end_run({.start_s = std::min(run_.scenario.warmup.count(), end),
+                    .end_s = end,
+                    .in_system = clients_->in_system_integral(),
+                    .queue = clients_->queue_integral()},
+                   offered());
 }
 
 void Dispatcher::take(sched::RunResult& result) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "load/scenario.h"
+
 namespace plimsoll::load {
 
 namespace {
@@ -11,14 +13,13 @@ constexpr double kNanosASecond = 1e9;
 constexpr double kNanosAMinute = 60e9;
 }  // namespace
 
-FleetLife::FleetLife(const LifeConfig& config, std::int32_t slots, std::uint64_t seed, std::uint64_t replication,
-                     Nanos warmup)
-    : config_(config),
-      random_(seed, replication, Purpose::failure),
-      warmup_(warmup),
-      slots_(static_cast<std::size_t>(slots)),
-      instances_((slots_.size() + static_cast<std::size_t>(config.slots_per_instance) - 1) /
-                 static_cast<std::size_t>(config.slots_per_instance)),
+FleetLife::FleetLife(const Scenario& scenario, std::uint64_t replication)
+    : config_(scenario.life.value()),
+      random_(scenario.workload.seed, replication, Purpose::failure),
+      warmup_(std::llround(scenario.warmup.count() * kNanosASecond)),
+      slots_(static_cast<std::size_t>(scenario.replicas)),
+      instances_((slots_.size() + static_cast<std::size_t>(config_.slots_per_instance) - 1) /
+                 static_cast<std::size_t>(config_.slots_per_instance)),
       keep_rows_(replication == 0) {
   if (config_.autoscaling) {
     scaler_.emplace(*config_.autoscaling, config_.initial);
@@ -226,8 +227,8 @@ Nanos settling_time(const LifeConfig& config) {
   return time;
 }
 
-FleetUse FleetLife::use(Nanos end) const {
-  FleetUse use = use_;
+sched::FleetUsage FleetLife::use(Nanos end) const {
+  sched::FleetUsage use = use_;
   for (const Slot& slot : slots_) use.replica_s += slot.state == State::off ? 0 : paid(slot.launched, end);
   for (const Instance& instance : instances_) use.instance_s += instance.used == 0 ? 0 : paid(instance.launched, end);
   return use;

@@ -20,6 +20,8 @@ struct FailureConfig {
   Nanos restart = 0;       // from the failure until the slot serves again
 };
 
+struct Scenario;
+
 struct LifeConfig {
   std::int32_t initial = 1;  // replicas at the start, in service from time 0
   std::int32_t slots_per_instance = 1;
@@ -30,12 +32,6 @@ struct LifeConfig {
 /// Returns how long the fleet takes to follow a change of load or a failure. If failures are frequent, long enough to
 /// see some.
 [[nodiscard]] Nanos settling_time(const LifeConfig& config);
-
-/// What a run used within its measured window.
-struct FleetUse {
-  double replica_s = 0, instance_s = 0;
-  std::int64_t starts = 0, failures = 0;
-};
 
 /// States of all slots of a fleet over time. Each slot holds at most one replica. Its events come in order of time.
 class FleetLife {
@@ -51,7 +47,8 @@ class FleetLife {
     Change change = Change::serves;
   };
 
-  FleetLife(const LifeConfig& config, std::int32_t slots, std::uint64_t seed, std::uint64_t replication, Nanos warmup);
+  /// The fleet of a scenario that has a `life`. Each replication has failures of its own.
+  FleetLife(const Scenario& scenario, std::uint64_t replication);
 
   /// Returns whether the slot has a replica that accepts requests.
   [[nodiscard]] bool serves(std::size_t slot) const { return slots_[slot].state == State::ready; }
@@ -68,7 +65,7 @@ class FleetLife {
   /// Returns the states from the start to `end`; only recorded for the first replication.
   [[nodiscard]] std::vector<sched::FleetRow> rows(Nanos end) const;
   /// Returns the usage from the end of the warm-up to `end`.
-  [[nodiscard]] FleetUse use(Nanos end) const;
+  [[nodiscard]] sched::FleetUsage use(Nanos end) const;
 
  private:
   enum class State : std::uint8_t { off, starting, ready, draining, dead };
@@ -108,7 +105,7 @@ class FleetLife {
   double request_s_ = 0;  // integral of the number of requests in the fleet over this period
   bool keep_rows_ = false;
   std::vector<sched::FleetRow> rows_;
-  FleetUse use_;  // use of slots and instances that are already released
+  sched::FleetUsage use_;  // use of slots and instances that are already released
 };
 
 }  // namespace plimsoll::load

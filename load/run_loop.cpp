@@ -190,7 +190,7 @@ void ReplicaRunner::take(sched::RunResult& result, bool logs) {
 }
 
 sched::RunResult run_replications(const Scenario& scenario, const sched::RunOptions& options,
-                                  sched::MetricsCollector& out, const MakeRunner& make, std::string* failure) {
+                                  sched::MetricsCollector& out, const MakeRunner& make) {
   sched::RunResult result;
   for (std::int32_t i = 0; i < scenario.replications && !result.stopped; ++i) {
     sched::RunOptions kept = options;
@@ -201,8 +201,7 @@ sched::RunResult run_replications(const Scenario& scenario, const sched::RunOpti
     try {
       result.stopped = !loop.run();
     } catch (const DeviceError& error) {
-      if (failure == nullptr) throw;
-      *failure = error.what();
+      result.failure = error.what();
       result.stopped = true;
     }
     loop.take(result);

@@ -155,10 +155,8 @@ class RunLoop {
 using MakeRunner = std::function<std::unique_ptr<Runner>(std::uint64_t replication, const sched::RunOptions& options)>;
 
 /// Runs all replications one after the other, recording requests, steps and logs of the first. Adds the metrics to
-/// `out`. If the runner throws DeviceError and `failure` is not null, `*failure` gets its text and the partial result
-/// has `stopped` set; otherwise the error is rethrown.
+/// `out`. If the runner throws DeviceError, the partial result says so (RunResult::failure).
 [[nodiscard]] sched::RunResult run_replications(const Scenario& scenario, const sched::RunOptions& options,
-                                                sched::MetricsCollector& out, const MakeRunner& make,
-                                                std::string* failure = nullptr);
+                                                sched::MetricsCollector& out, const MakeRunner& make);
 
 }  // namespace plimsoll::load

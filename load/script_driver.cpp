@@ -53,7 +53,7 @@ class ScriptRun {
     Dispatcher::report(replica_, nullptr, out_);
     out_.add_itl(replica_.itl().counts());
     out_.add_itl_sum(replica_.itl().sum());
-    out_.end_run(0, real_, in_system_, queue_, {});
+    out_.end_run({.start_s = 0, .end_s = real_, .in_system = in_system_, .queue = queue_}, {});
   }
 
   void report(sched::RunResult& result) {
@@ -169,7 +169,7 @@ class ScriptRun {
 }  // namespace
 
 sched::RunResult run_script(const Scenario& scenario, const sched::RunOptions& options, ScriptReplica& replica,
-                            sched::MetricsCollector& out, std::string* failure) {
+                            sched::MetricsCollector& out) {
   PLIMSOLL_CHECK(scenario.replicas == 1, "a script drives one replica");
   ScriptRun run(scenario, options, replica, out);
   sched::RunResult result;
@@ -177,8 +177,7 @@ sched::RunResult run_script(const Scenario& scenario, const sched::RunOptions& o
     result.stopped = !run.run();
     run.measure();
   } catch (const DeviceError& error) {
-    if (failure == nullptr) throw;
-    *failure = error.what();
+    result.failure = error.what();
     result.stopped = true;
   }
   run.report(result);

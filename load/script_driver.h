@@ -5,7 +5,6 @@
 #pragma once
 
 #include <optional>
-#include <string>
 
 #include "load/scenario.h"
 #include "sched/metrics_collector.h"
@@ -31,10 +30,8 @@ class ScriptReplica {
 };
 
 /// Runs the script. Metrics are added to `out`; the caller fills in the result's steps. If the replica throws
-/// DeviceError and `failure` is not null, `*failure` gets its text and the partial result has `stopped` set; otherwise
-/// the error is rethrown. Throws InputError for a script that never ends.
+/// DeviceError, the partial result says so (RunResult::failure). Throws InputError for a script that never ends.
 [[nodiscard]] sched::RunResult run_script(const Scenario& scenario, const sched::RunOptions& options,
-                                          ScriptReplica& replica, sched::MetricsCollector& out,
-                                          std::string* failure = nullptr);
+                                          ScriptReplica& replica, sched::MetricsCollector& out);
 
 }  // namespace plimsoll::load

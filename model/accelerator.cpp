@@ -74,7 +74,7 @@ std::string bound_problem(const Accelerator& a, OpClass op_class, const OpCoeffi
       if (beyond <= 0) continue;
       const double ratio = table.log_ratio[i * table.y.size() + j];
       const double time =
-          roofline_time(c, half_peak(a), a.memory_bandwidth, Flops(work.flops), Bytes(work.bytes)).count() *
+          roofline_time(c, {half_peak(a), a.memory_bandwidth}, Flops(work.flops), Bytes(work.bytes)).count() *
           std::exp(ratio);
       if (time < beyond / a.memory_bandwidth.value * (1 - kTolerance)) {
         return fmt::format("residual {} at ({}, {}) reads memory at {:.2f} of the specified bandwidth", ratio,

@@ -41,6 +41,12 @@ struct OpCoefficients {
   std::shared_ptr<const ResidualTable> residual;  // none: pure p-norm
 };
 
+/// The two limits of a roofline, as specified for the device.
+struct Roof {
+  FlopsPerSecond peak{0};
+  BytesPerSecond bandwidth{0};
+};
+
 /// One segment of an all-reduce: t = latency + bytes / bandwidth. Of several segments, the fastest applies.
 struct AllReduceSegment {
   Seconds latency{0};

@@ -61,8 +61,8 @@ struct WarmCache {
 /// probability h = exp(-L (1 - h)).
 [[nodiscard]] double cache_hits(const WarmCache& cache, Bytes bytes);
 
-/// Measured kernels of one op and type, as ratios to a roofline: rows of shapes by columns of sizes.
-/// All measurements of one kernel in one type, with the fit of their interpolation.
+/// All measurements of one kernel in one type, as ratios to a roofline: rows of shapes by columns of sizes. With the
+/// fit of their interpolation.
 struct KernelTable {
   KernelOp op = KernelOp::gemm;
   std::string dtype, kv_dtype, kernel;  // as measured: "bfloat16", "fp8"; kv_dtype for attention; name of the kernel
@@ -140,10 +140,14 @@ struct KernelWork {
 /// Returns the flops and bytes of one execution of a kernel.
 [[nodiscard]] KernelWork kernel_work(KernelOp op, const KernelKey& key, double column, double bytes_per_stored_element);
 
+/// A device's roof as a benchmark sees it: the cache may hold part of the stored bytes.
+struct KernelRoof : Roof {
+  WarmCache cache = {};
+};
 /// Returns the seconds of the roofline alone. Decode attention adds passing bytes to t0 (accelerator.h); all other ops
 /// are one p-norm. With a cache, stored bytes that hit it are divided by its speedup.
-[[nodiscard]] double kernel_roofline(KernelOp op, const OpCoefficients& coefficients, FlopsPerSecond peak,
-                                     BytesPerSecond bandwidth, const KernelWork& work, const WarmCache& cache = {});
+[[nodiscard]] double kernel_roofline(KernelOp op, const OpCoefficients& coefficients, const KernelRoof& roof,
+                                     const KernelWork& work);
 /// Returns the seconds of a later chunk of a prefill, for which there are no measurements: the prefill of all tokens so
 /// far, minus that of the cached tokens, plus the fixed cost that both include.
 [[nodiscard]] double chunk_time(double t0, double whole, double cached);

@@ -40,13 +40,16 @@ KernelWork moe_work(const KernelKey& key, double tokens, double weight_bytes) {
   return {2 * rows * matrices, reached * matrices * weight_bytes, rows * (2 * hidden + 3 * width) * kActivationBytes};
 }
 
-// Queries and outputs of `rows` tokens, keys and values of `attended` tokens, and `pairs` comparisons; all per
-// sequence.
-KernelWork attention_work(const KernelKey& key, double rows, double attended, double pairs, double kv_bytes) {
+// Per sequence: queries and outputs of `rows` tokens, keys and values of `attended` tokens, and `pairs` comparisons.
+struct AttentionSize {
+  double rows, attended, pairs;
+};
+
+KernelWork attention_work(const KernelKey& key, const AttentionSize& size, double kv_bytes) {
   const double sequences = key[0], width = static_cast<double>(key[1]) * key[3];
   const double kv_width = static_cast<double>(key[2]) * key[3];
-  return {4 * width * pairs * sequences, 2 * kv_width * attended * kv_bytes * sequences,
-          2 * width * rows * kActivationBytes * sequences};
+  return {4 * width * size.pairs * sequences, 2 * kv_width * size.attended * kv_bytes * sequences,
+          2 * width * size.rows * kActivationBytes * sequences};
 }
 
 }  // namespace
@@ -136,8 +139,8 @@ KernelWork kernel_work(KernelOp op, const KernelKey& key, double column, double 
   switch (op) {
     case KernelOp::gemm: return gemm_work(key, column, bytes);
     case KernelOp::moe: return moe_work(key, column, bytes);
-    case KernelOp::prefill_attention: return attention_work(key, column, column, column * (column + 1) / 2, bytes);
-    case KernelOp::decode_attention: return attention_work(key, 1, column, column, bytes);
+    case KernelOp::prefill_attention: return attention_work(key, {column, column, column * (column + 1) / 2}, bytes);
+    case KernelOp::decode_attention: return attention_work(key, {1, column, column}, bytes);
   }
   PLIMSOLL_CHECK(false, "no such op");
 }
@@ -155,14 +158,12 @@ double cache_hits(const WarmCache& cache, Bytes bytes) {
   return hits;
 }
 
-double kernel_roofline(KernelOp op, const OpCoefficients& c, FlopsPerSecond peak, BytesPerSecond bandwidth,
-                       const KernelWork& work, const WarmCache& cache) {
+double kernel_roofline(KernelOp op, const OpCoefficients& c, const KernelRoof& roof, const KernelWork& work) {
   const bool decode = op == KernelOp::decode_attention;
-  const double hits = cache.bytes.value > 0 ? cache_hits(cache, Bytes(work.stored + work.passing)) : 0;
-  const double stored = work.stored * (1 - hits + hits / cache.speedup);
-  const double time =
-      roofline_time(c, peak, bandwidth, Flops(work.flops), Bytes(stored + (decode ? 0 : work.passing))).count();
-  return decode ? time + work.passing / (bandwidth.value * c.memory_efficiency) : time;
+  const double hits = roof.cache.bytes.value > 0 ? cache_hits(roof.cache, Bytes(work.stored + work.passing)) : 0;
+  const double stored = work.stored * (1 - hits + hits / roof.cache.speedup);
+  const double time = roofline_time(c, roof, Flops(work.flops), Bytes(stored + (decode ? 0 : work.passing))).count();
+  return decode ? time + work.passing / (roof.bandwidth.value * c.memory_efficiency) : time;
 }
 
 double chunk_time(double t0, double whole, double cached) { return t0 + std::max(0.0, whole - cached); }

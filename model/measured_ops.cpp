@@ -85,7 +85,7 @@ void OpPricer::use_measured(double wide) {
     if (!products->dtype.empty()) products->kernel = find_products(products->dtype);
     if (products->kernel == nullptr) continue;
     const KernelTable& table = products->kernel->table();
-    products->prices = scaled(table.coefficients, table.cold_efficiency, wide, fitted_peak(products->dtype, wide),
+    products->prices = scaled(table.coefficients, table.cold_efficiency, {wide, fitted_peak(products->dtype, wide)},
                               products == &narrow_ ? own_products() : KernelScale{});
   }
   if (narrow_.kernel != nullptr && inputs_.weight_dtype == DType::fp8)
@@ -112,7 +112,7 @@ void OpPricer::use_wide_products(double wide) {
   if (wide_.kernel == nullptr || bytes_per_element(inputs_.weight_dtype) > 2) return;
   const KernelTable& table = wide_.kernel->table();
   narrow_ = wide_;
-  narrow_.prices = scaled(table.coefficients, table.cold_efficiency, wide, std::max(wide, peak), own_products());
+  narrow_.prices = scaled(table.coefficients, table.cold_efficiency, {wide, std::max(wide, peak)}, own_products());
 }
 
 void OpPricer::use_attention(const KernelFile& file, double wide) {
@@ -140,7 +140,7 @@ void OpPricer::use_attention(const KernelFile& file, double wide) {
     }
     grid = kernel->grid(heads, kv_heads, size);
     ClassPrices& prices = prices_[static_cast<std::size_t>(op_class)];
-    prices = scaled(kernel->table().coefficients, kernel->table().cold_efficiency, wide, wide);
+    prices = scaled(kernel->table().coefficients, kernel->table().cold_efficiency, {wide, wide});
     prices.residual = grid.get();
     if (op == KernelOp::decode_attention) most_decode_rows_ = largest_batch(kernel->table());
     return static_cast<double>(kernel->table().columns.back());
@@ -201,7 +201,7 @@ void OpPricer::use_experts(const KernelFile& file, double wide) {
   const KernelTable& table = experts_.kernel->table();
   const double own_peak = matmul_peak(*inputs_.accelerator, inputs_.weight_dtype).value;
   const double peak = is_narrow(table.dtype) ? fitted_peak(table.dtype, wide) : std::max(wide, own_peak);
-  experts_.prices = scaled(table.coefficients, table.cold_efficiency, wide, peak);
+  experts_.prices = scaled(table.coefficients, table.cold_efficiency, {wide, peak});
   const double width = static_cast<double>(moe.intermediate) / inputs_.tp, parts = shape.gated_mlp ? 3 : 2;
   experts_.matrices = parts * shape.hidden * width;
   experts_.passing = 2 * shape.hidden + parts * width;

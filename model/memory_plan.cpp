@@ -21,9 +21,19 @@ double layer_bytes(const LlmShape& shape, DType dtype, std::int32_t tp, bool moe
   return bytes;
 }
 
+// A model's weights, divided over tp x pp ranks.
+struct ShardedWeights {
+  const LlmShape& shape;
+  DType dtype;
+  std::int32_t tp, pp;
+
+  [[nodiscard]] double table_bytes(std::int32_t stage) const;
+  [[nodiscard]] double stage_bytes(std::int32_t stage) const;
+};
+
 // The embedding is on the first stage, final norm and LM head on the last. A tied embedding is shared only if both are
 // one stage.
-double table_bytes(const LlmShape& shape, DType dtype, std::int32_t tp, std::int32_t pp, std::int32_t stage) {
+double ShardedWeights::table_bytes(std::int32_t stage) const {
   const double element = activation_element_bytes(dtype);
   const double table = static_cast<double>(rank_shape(shape, tp).vocab_rows) * shape.hidden * element;
   const bool first = stage == 0, last = stage == pp - 1;
@@ -37,9 +47,9 @@ double table_bytes(const LlmShape& shape, DType dtype, std::int32_t tp, std::int
   return bytes;
 }
 
-double stage_weight_bytes(const LlmShape& shape, DType dtype, std::int32_t tp, std::int32_t pp, std::int32_t stage) {
+double ShardedWeights::stage_bytes(std::int32_t stage) const {
   const LayerRange range = stage_layers(shape, pp, stage);
-  double bytes = table_bytes(shape, dtype, tp, pp, stage);
+  double bytes = table_bytes(stage);
   const double dense = layer_bytes(shape, dtype, tp, false);
   const double moe = shape.moe ? layer_bytes(shape, dtype, tp, true) : 0;
   for (std::int32_t i = 0; i < range.count; ++i) bytes += layer_kind(shape, range.first + i).moe ? moe : dense;
@@ -78,7 +88,7 @@ MemoryPlan plan_stage(const MemoryInputs& in, std::int32_t stage) {
   MemoryPlan plan;
   plan.visible = accelerator.memory_visible.value > 0 ? accelerator.memory_visible : accelerator.memory;
   plan.budget = plan.visible * fraction;
-  plan.weights = Bytes(stage_weight_bytes(*in.shape, in.weight_dtype, in.tp, in.pp, stage));
+  plan.weights = Bytes(ShardedWeights{*in.shape, in.weight_dtype, in.tp, in.pp}.stage_bytes(stage));
   plan.activation = Bytes(activation_bytes(in));
   plan.overhead = in.engine->overhead + in.engine->graph_pool;
   plan.kv = plan.budget - plan.weights - plan.activation - plan.overhead;
@@ -120,10 +130,9 @@ std::string tp_problem(const LlmShape& shape, std::int32_t tp) {
 }
 
 Bytes weight_bytes_per_rank(const LlmShape& shape, DType dtype, std::int32_t tp, std::int32_t pp) {
+  const ShardedWeights weights{shape, dtype, tp, pp};
   double most = 0;
-  for (std::int32_t stage = 0; stage < pp; ++stage) {
-    most = std::max(most, stage_weight_bytes(shape, dtype, tp, pp, stage));
-  }
+  for (std::int32_t stage = 0; stage < pp; ++stage) most = std::max(most, weights.stage_bytes(stage));
   return Bytes(most);
 }
 
@@ -131,10 +140,9 @@ Bytes kv_bytes_per_token_per_rank(const LlmShape& shape, DType kv_dtype, std::in
   return Bytes(stage_kv_bytes(shape, kv_dtype, tp, stage_layers(shape, pp, 0).count));
 }
 
-std::int64_t jumpstart_max_kv_batch(const LlmShape& shape, const Accelerator& accelerator, DType dtype, std::int32_t tp,
-                                    std::int64_t context) {
+std::int64_t jumpstart_max_kv_batch(const LlmShape& shape, DType dtype, Bytes memory, std::int64_t context) {
   const double weights = weight_count(shape) * bytes_per_element(dtype);
-  const double left = accelerator.memory.value * tp - weights;
+  const double left = memory.value - weights;
   if (left <= 0) return 0;
   const double sequence = kv_bytes_per_token(shape, dtype).value * static_cast<double>(context);
   return static_cast<std::int64_t>(std::floor(left / sequence));

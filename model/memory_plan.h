@@ -34,8 +34,7 @@ struct MemoryPlan {
   /// Returns whether there is room for at least one KV block.
   [[nodiscard]] bool fits() const { return kv_blocks > 0; }
 };
-/// Returns the plan of the stage that holds the fewest KV blocks.
-/// Computes the memory of one GPU and the KV pool that is left.
+/// Computes the memory of one GPU and the KV pool that is left, of the stage that holds the fewest KV blocks.
 [[nodiscard]] MemoryPlan plan_memory(const MemoryInputs& inputs);
 
 /// Returns why the degree is impossible ("32 attention heads do not divide by tp 5"); empty if it is possible.
@@ -47,9 +46,8 @@ struct MemoryPlan {
                                                 std::int32_t pp);
 
 // The formulas of the JumpStart post, for comparison.
-// (memory - weights) / (kv bytes per token * context), rounded down.
-[[nodiscard]] std::int64_t jumpstart_max_kv_batch(const LlmShape&, const Accelerator&, DType, std::int32_t tp,
-                                                  std::int64_t context);
+/// (memory - weights) / (kv bytes per token * context), rounded down. `memory` is that of all GPUs of the replica.
+[[nodiscard]] std::int64_t jumpstart_max_kv_batch(const LlmShape&, DType, Bytes memory, std::int64_t context);
 /// Peak FLOP/s over bandwidth, rounded down: the batch at which weight reads cease to be the limit (70e12 / 600e9 =
 /// 116).
 [[nodiscard]] std::int64_t jumpstart_critical_batch(const Accelerator&, DType);

@@ -70,11 +70,10 @@ double residual_at(const ResidualTable& table, double x, double y) {
   return px.fraction == 0 ? low : low + px.fraction * (row(px.index + 1) - low);
 }
 
-Seconds roofline_time(const OpCoefficients& coefficients, FlopsPerSecond peak, BytesPerSecond bandwidth, Flops flops,
-                      Bytes bytes) {
+Seconds roofline_time(const OpCoefficients& coefficients, const Roof& roof, Flops flops, Bytes bytes) {
   // An op without arithmetic has no compute time, whatever its efficiency is; 0 / 0 must not appear.
-  const double compute = flops.value == 0 ? 0 : flops.value / (peak.value * coefficients.compute_efficiency);
-  const double memory = bytes.value / (bandwidth.value * coefficients.memory_efficiency);
+  const double compute = flops.value == 0 ? 0 : flops.value / (roof.peak.value * coefficients.compute_efficiency);
+  const double memory = bytes.value / (roof.bandwidth.value * coefficients.memory_efficiency);
   return coefficients.t0 + Seconds(p_norm(compute, memory, coefficients.p).value);
 }
 
@@ -89,8 +88,8 @@ std::string dtype_problem(const Accelerator& accelerator, DType weight_dtype) {
 OpPricer::OpPricer(const CostInputs& inputs) : inputs_(inputs) {
   const Accelerator& accelerator = *inputs.accelerator;
   // Quantised products run at the peak of the narrow type, all other products at that of the activations.
-  const double narrow = matmul_peak(accelerator, inputs.weight_dtype).value;
-  const double wide = matmul_peak(accelerator, activation_type(inputs.weight_dtype, accelerator)).value;
+  const Peaks peaks = {matmul_peak(accelerator, activation_type(inputs.weight_dtype, accelerator)).value,
+                       matmul_peak(accelerator, inputs.weight_dtype).value};
   if (const std::string problem = dtype_problem(accelerator, inputs.weight_dtype); !problem.empty())
     throw InputError(problem);
   if (!(accelerator.memory_bandwidth.value > 0)) {
@@ -99,7 +98,7 @@ OpPricer::OpPricer(const CostInputs& inputs) : inputs_(inputs) {
   // No op may be faster than reading its bytes at this bandwidth, whatever was fitted.
   bound_byte_time_ = 1 / accelerator.memory_bandwidth.value;
   const auto priced = [&](const OpCoefficients& c) {
-    ClassPrices scaled_prices = scaled(c, 1, wide, narrow);
+    ClassPrices scaled_prices = scaled(c, 1, peaks);
     scaled_prices.residual = c.residual.get();
     return scaled_prices;
   };
@@ -112,7 +111,7 @@ OpPricer::OpPricer(const CostInputs& inputs) : inputs_(inputs) {
   // Until a measured table is found, products use the prices of their class.
   wide_.prices = narrow_.prices = prices(OpClass::gemm);
   const OpCoefficients& gemm = accelerator.coefficients[static_cast<std::size_t>(OpClass::gemm)];
-  narrow_.prices = scaled(gemm, 1, wide, narrow, own_products());
+  narrow_.prices = scaled(gemm, 1, peaks, own_products());
   narrow_.prices.residual = gemm.residual.get();
   // Launched one by one, kernels leave a gap; within a captured graph it is shorter. Without a measurement of graphs
   // both are taken to be the same.
@@ -120,19 +119,18 @@ OpPricer::OpPricer(const CostInputs& inputs) : inputs_(inputs) {
   gaps_ = {eager_gap, accelerator.graph ? accelerator.graph->kernel_gap.count() : eager_gap};
   if (inputs.tp > 1)
     fuses_norm_ = fuses_norm(*inputs.interconnect, inputs.tp, inputs.engine->all_reduce_on(inputs.interconnect->id));
-  if (accelerator.kernels && inputs.engine->measured_kernels) use_measured(wide);
+  if (accelerator.kernels && inputs.engine->measured_kernels) use_measured(peaks.wide);
 }
 
 // A scale above one corrects a low efficiency, but cannot raise it above the specification.
-ClassPrices OpPricer::scaled(const OpCoefficients& c, double cold_efficiency, double wide, double narrow,
-                             KernelScale own) const {
+ClassPrices OpPricer::scaled(const OpCoefficients& c, double cold_efficiency, Peaks peaks, KernelScale own) const {
   const double compute_scale = inputs_.engine->compute_scale * own.compute;
   const double memory_scale = inputs_.engine->memory_scale * own.memory;
   const double compute = std::min(1.0, c.compute_efficiency * compute_scale);
   const double memory = std::min(1.0, c.memory_efficiency * memory_scale);
   const double cold = std::min(1.0, cold_efficiency * std::max(1.0, memory_scale));
-  return {1 / (wide * compute),
-          1 / (narrow * compute),
+  return {1 / (peaks.wide * compute),
+          1 / (peaks.narrow * compute),
           bound_byte_time_ / memory,
           bound_byte_time_ / cold,
           c.t0.count(),
@@ -158,8 +156,7 @@ TimeParts OpPricer::price_pointwise(const Op& op, LaunchMode mode) const {
   const bool is_fused = fuses_norm_ && is_behind_all_reduce(op);
   if (mode == LaunchMode::graph && inputs_.accelerator->graph)
     prices.t0 = std::min(prices.t0, inputs_.accelerator->graph->pointwise_t0.count());
-  // Fused into the kernel of the all-reduce, the norm has no launch and no gap of its own.
-  // A norm fused into the all-reduce has no launch of its own.
+  // A norm fused into the kernel of the all-reduce has no launch and no gap of its own.
   if (is_fused) prices.t0 = 0;
   TimeParts parts = price_class(op, prices);
   if (!is_fused) parts.other += op.launches * kernel_gap(mode);

@@ -24,9 +24,8 @@ namespace plimsoll::model {
 /// Interpolates the log ratio bilinearly; constant outside the grid.
 [[nodiscard]] double residual_at(const ResidualTable& table, double x, double y);
 
-/// Returns t0 + p-norm, without the residual. Peak and bandwidth are the specified ones.
-[[nodiscard]] Seconds roofline_time(const OpCoefficients& coefficients, FlopsPerSecond peak, BytesPerSecond bandwidth,
-                                    Flops flops, Bytes bytes);
+/// Returns t0 + p-norm, without the residual.
+[[nodiscard]] Seconds roofline_time(const OpCoefficients& coefficients, const Roof& roof, Flops flops, Bytes bytes);
 
 /// Divides an op's time by cause: `compute_share` of it is computing, the rest is memory traffic in proportion to
 /// bytes.
@@ -92,7 +91,11 @@ class OpPricer {
     double passing = 0;   // elements in and out of one (token, expert) pair
   };
 
-  [[nodiscard]] ClassPrices scaled(const OpCoefficients& c, double cold_efficiency, double wide, double narrow,
+  // Flop/s of products in the activations' type and in the weights' type.
+  struct Peaks {
+    double wide = 0, narrow = 0;
+  };
+  [[nodiscard]] ClassPrices scaled(const OpCoefficients& c, double cold_efficiency, Peaks peaks,
                                    KernelScale own = {}) const;
   [[nodiscard]] double fitted_peak(std::string_view dtype, double wide) const;
   void use_measured(double wide);

@@ -41,19 +41,24 @@ class LayerBuilder {
   [[nodiscard]] std::size_t attention_index() const { return attention_index_; }
 
  private:
-  void add_pointwise(OpKind kind, OpId id, std::int64_t rows, std::int64_t width, double elements) {
-    Op op{.kind = kind, .id = id, .m = rows, .n = width};
-    op.other_bytes = elements * real(rows) * real(width) * element_;
+  // The activations that an op walks over.
+  struct Extent {
+    std::int64_t rows, width;
+  };
+  // `elements`: how often each of them is read or written.
+  void add_pointwise(OpKind kind, OpId id, Extent extent, double elements) {
+    Op op{.kind = kind, .id = id, .m = extent.rows, .n = extent.width};
+    op.other_bytes = elements * real(extent.rows) * real(extent.width) * element_;
     ops_.push_back(op);
   }
 
   void add_norm(OpId id) {
     if (inputs_.capabilities.fused_residual_norm) {
-      add_pointwise(OpKind::norm, id, tokens_, shape_.hidden, 4);  // reads x and residual, writes both
+      add_pointwise(OpKind::norm, id, {tokens_, shape_.hidden}, 4);  // reads x and residual, writes both
       return;
     }
-    add_pointwise(OpKind::residual_add, OpId::residual_add, tokens_, shape_.hidden, 3);
-    add_pointwise(OpKind::norm, id, tokens_, shape_.hidden, 2);
+    add_pointwise(OpKind::residual_add, OpId::residual_add, {tokens_, shape_.hidden}, 3);
+    add_pointwise(OpKind::norm, id, {tokens_, shape_.hidden}, 2);
   }
 
   void add_gemm(const Matrix& matrix) {
@@ -111,8 +116,8 @@ class LayerBuilder {
     const MlaShape& mla = *shape_.mla;
     const std::vector<Matrix> matrices = attention_matrices(shape_, inputs_.tp);
     for (const Matrix& matrix : matrices) {
-      if (matrix.id == OpId::q_up) add_pointwise(OpKind::norm, OpId::q_norm, tokens_, mla.q_lora_rank, 2);
-      if (matrix.id == OpId::kv_up) add_pointwise(OpKind::norm, OpId::kv_norm, tokens_, mla.kv_lora_rank, 2);
+      if (matrix.id == OpId::q_up) add_pointwise(OpKind::norm, OpId::q_norm, {tokens_, mla.q_lora_rank}, 2);
+      if (matrix.id == OpId::kv_up) add_pointwise(OpKind::norm, OpId::kv_norm, {tokens_, mla.kv_lora_rank}, 2);
       if (matrix.id != OpId::attention_out) add_gemm(matrix);
     }
     add_rope_append((rank_.heads + 1) * mla.qk_rope_head_dim + mla.kv_lora_rank);
@@ -120,12 +125,12 @@ class LayerBuilder {
 
   void add_rope_append(std::int64_t width) {
     if (inputs_.capabilities.fused_rope_append) {
-      add_pointwise(OpKind::rope_append, OpId::rope_append, tokens_, width, 2);
+      add_pointwise(OpKind::rope_append, OpId::rope_append, {tokens_, width}, 2);
       return;
     }
-    if (shape_.qk_norm) add_pointwise(OpKind::norm, OpId::qk_norm, tokens_, width, 2);
-    add_pointwise(OpKind::rope_append, OpId::rope, tokens_, width, 2);
-    add_pointwise(OpKind::rope_append, OpId::append, tokens_, width, 2);
+    if (shape_.qk_norm) add_pointwise(OpKind::norm, OpId::qk_norm, {tokens_, width}, 2);
+    add_pointwise(OpKind::rope_append, OpId::rope, {tokens_, width}, 2);
+    add_pointwise(OpKind::rope_append, OpId::append, {tokens_, width}, 2);
   }
 
   // Adds one dense MLP: up projections, activation, down projection.
@@ -136,7 +141,7 @@ class LayerBuilder {
     } else {
       add_gemm(up);
     }
-    add_pointwise(OpKind::activation, activation, tokens_, down.k, shape_.gated_mlp ? 3 : 2);
+    add_pointwise(OpKind::activation, activation, {tokens_, down.k}, shape_.gated_mlp ? 3 : 2);
     add_gemm(down);
   }
 
@@ -151,11 +156,11 @@ class LayerBuilder {
     add_gemm(matrices.front());
     // Five matrices mean shared experts, which every token passes through beside its routed ones.
     if (matrices.size() == 5) add_dense(matrices[1], matrices[2], OpId::shared_activation);
-    add_pointwise(OpKind::route, OpId::route, rows, shape_.hidden, 2);  // top k, then rows sorted by expert
+    add_pointwise(OpKind::route, OpId::route, {rows, shape_.hidden}, 2);  // top k, then rows sorted by expert
     add_expert_gemm(matrices[matrices.size() - 2]);
-    add_pointwise(OpKind::activation, OpId::expert_activation, rows, matrices.back().k, shape_.gated_mlp ? 3 : 2);
+    add_pointwise(OpKind::activation, OpId::expert_activation, {rows, matrices.back().k}, shape_.gated_mlp ? 3 : 2);
     add_expert_gemm(matrices.back());
-    add_pointwise(OpKind::combine, OpId::combine, rows, shape_.hidden, 1 + 1.0 / shape_.moe->experts_per_token);
+    add_pointwise(OpKind::combine, OpId::combine, {rows, shape_.hidden}, 1 + 1.0 / shape_.moe->experts_per_token);
   }
 
   void add_all_reduce(OpId id) {

@@ -53,11 +53,6 @@ std::vector<Matrix> latent_attention_matrices(const LlmShape& shape, const RankS
   return out;
 }
 
-void add_dense_mlp(std::vector<Matrix>& out, const LlmShape& shape, std::int64_t width, OpId up_id, OpId down_id) {
-  out.push_back({up_id, (shape.gated_mlp ? 2 : 1) * width, shape.hidden});
-  out.push_back({down_id, shape.hidden, width});
-}
-
 }  // namespace
 
 RankShape rank_shape(const LlmShape& shape, std::int32_t tp) {
@@ -99,20 +94,21 @@ std::vector<Matrix> attention_matrices(const LlmShape& shape, std::int32_t tp) {
 
 std::vector<Matrix> mlp_matrices(const LlmShape& shape, std::int32_t tp, bool moe) {
   const RankShape rank = rank_shape(shape, tp);
-  const OpId up = shape.gated_mlp ? OpId::gate_up : OpId::up;
   std::vector<Matrix> out;
+  const auto add = [&](std::int64_t width, OpId up_id, OpId down_id) {
+    out.push_back({up_id, (shape.gated_mlp ? 2 : 1) * width, shape.hidden});
+    out.push_back({down_id, shape.hidden, width});
+  };
   if (!moe) {
-    add_dense_mlp(out, shape, rank.intermediate, up, OpId::down);
+    add(rank.intermediate, shape.gated_mlp ? OpId::gate_up : OpId::up, OpId::down);
     return stored(std::move(out), shape);
   }
   out.push_back({OpId::router, shape.moe->experts, shape.hidden, 1, false});
   if (rank.shared_intermediate > 0) {
-    add_dense_mlp(out, shape, rank.shared_intermediate, shape.gated_mlp ? OpId::shared_gate_up : OpId::shared_up,
-                  OpId::shared_down);
+    add(rank.shared_intermediate, shape.gated_mlp ? OpId::shared_gate_up : OpId::shared_up, OpId::shared_down);
   }
   const auto routed = static_cast<std::ptrdiff_t>(out.size());
-  add_dense_mlp(out, shape, rank.expert_intermediate, shape.gated_mlp ? OpId::expert_gate_up : OpId::expert_up,
-                OpId::expert_down);
+  add(rank.expert_intermediate, shape.gated_mlp ? OpId::expert_gate_up : OpId::expert_up, OpId::expert_down);
   for (auto it = out.begin() + routed; it != out.end(); ++it) it->copies = shape.moe->experts;
   return stored(std::move(out), shape);
 }

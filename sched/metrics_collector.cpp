@@ -198,11 +198,10 @@ void MetricsCollector::add_fleet(const FleetUsage& usage) {
   fleet_ = sum;
 }
 
-void MetricsCollector::end_run(double start_s, double end_s, double in_system_integral, double queue_integral,
-                               const OfferedLoad& load) {
-  runs_.push_back({records_.size(), start_s, end_s, load, shed_, unfit_});
-  in_system_ += in_system_integral;
-  queue_ += queue_integral;
+void MetricsCollector::end_run(const RunWindow& window, const OfferedLoad& load) {
+  runs_.push_back({records_.size(), window.start_s, window.end_s, load, shed_, unfit_});
+  in_system_ += window.in_system;
+  queue_ += window.queue;
 }
 
 double MetricsCollector::window_s() const {

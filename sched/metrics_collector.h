@@ -93,6 +93,13 @@ struct FleetUsage {
   std::int64_t starts = 0, failures = 0;
 };
 
+/// The measured window of a run: its ends in seconds, and integrals over it of the number of logical requests in the
+/// system, and of those whose service has not begun.
+struct RunWindow {
+  double start_s = 0, end_s = 0;
+  double in_system = 0, queue = 0;
+};
+
 /// Collects one or several replications of a point. Memory: at most 64 bytes a completed request, or fixed after
 /// bound_memory().
 class MetricsCollector {
@@ -100,7 +107,6 @@ class MetricsCollector {
   /// Requests sent before `warmup` (from the run's start) are left out of request metrics, throughput and integrals.
   MetricsCollector(Slo slo, Seconds warmup, bool returns_at_batch_end);
 
-  /// Takes memory for as many completed requests, so that a long run does not copy them.
   /// Reserves memory for this many completed requests.
   void reserve(std::size_t requests);
   /// For runs without end. From the 16384th completed request on, quantiles are those of histograms, within 0.1 %, and
@@ -108,18 +114,14 @@ class MetricsCollector {
   void bound_memory();
   /// Adds a request that ended. Call in order of end within a run.
   void add(const RequestResult& result);
-  /// Adds the counts of times between tokens; their sum comes by add_itl_sum().
-  /// Adds the times between tokens of one replica.
+  /// Adds the counts of the times between tokens of one replica; their sum comes by add_itl_sum().
   void add_itl(const LogHistogram& itl);
-  /// Of gaps that were added without their sum.
   void add_itl_sum(double seconds);
   /// Adds the integrals of one replica over one run's window. `pool_tokens` is the capacity of its KV pool. Every run
   /// must have the same pools.
   void add_replica(const Integrals& integrals, double peak_used_tokens, double pool_tokens, std::int64_t preemptions);
-  /// Closes one replication. [start_s, end_s] is the measured window in seconds. The two integrals are over the window:
-  /// of the number of logical requests in the system, and of those whose service has not begun. `load` is the load that
-  /// the run offered.
-  void end_run(double start_s, double end_s, double in_system_integral, double queue_integral, const OfferedLoad& load);
+  /// Closes one replication. `load` is the load that the run offered.
+  void end_run(const RunWindow& window, const OfferedLoad& load);
   /// Adds the usage of a run with replicas that come and go; call before its end_run().
   void add_fleet(const FleetUsage& usage);
   /// Computes the metrics of all runs added so far.

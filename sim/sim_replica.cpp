@@ -236,7 +236,7 @@ void SimReplica::start_leap(const sched::Forward& forward) {
   const auto growth = static_cast<double>(load.rows);
   const bool padded = forward.padded > 0;
   const auto windowed_growth = padded ? growth : static_cast<double>(replica_.requests().window_growing());
-  series_ = StepSeries(curve, load.context, growth, load.context_windowed, windowed_growth);
+  series_ = StepSeries(curve, {load.context, load.context_windowed}, {growth, windowed_growth});
   if (series_.first() <= 0)
     remaining_ = 1;  // steps take no time: the policy decides each, so that events at this instant come between them
   // A piece ends where the cost stops to be smooth: at the end of a cell, where a row fills the sliding window, and at

@@ -35,9 +35,8 @@ void StepSeries::each_node(std::int64_t n, Visit&& visit) const {
   }
   const double middle = (count - 1) / 2, q = count * count;
   const double m2 = (q - 1) / 12, m4 = m2 * (3 * q - 7) / 20;
-  // Short pieces: three nodes that are exact for polynomials up to the fifth degree. The weight of the outer nodes
-  // follows from the second and fourth moment.
-  // A cell that is short against the context needs only the 3-node rule.
+  // A cell that is short against the context needs only the 3-node rule, exact up to the fifth degree. The weight of
+  // the outer nodes follows from the second and fourth moment.
   if (growth_ * count * kShortFraction <= context_) {
     const double s = std::sqrt(m4 / m2), w = 0.5 * count * m2 / (s * s);
     visit(middle - s, w);
@@ -122,27 +121,29 @@ void StepSeries::add_gaps(std::int64_t n, std::int64_t weight, double total, sch
   const std::int32_t low_bin = sched::LogHistogram::bin_of(low);
   const std::int32_t high_bin = n == 2 ? low_bin : sched::LogHistogram::bin_of(high);
   histogram.add_to_bin(low_bin, 0, (total - first_) * static_cast<double>(weight));  // the sum of all of them
-  add_bins(1, low_bin, n - 1, high_bin, weight, histogram);
+  add_bins({1, low_bin}, {n - 1, high_bin}, weight, histogram);
 }
 
-void StepSeries::add_bins(std::int64_t low, std::int32_t low_bin, std::int64_t high, std::int32_t high_bin,
-                          std::int64_t weight, sched::HistogramShare& histogram) const {
+StepSeries::BinnedStep StepSeries::binned(std::int64_t step) const {
+  return {step, sched::LogHistogram::bin_of(at(static_cast<double>(step)))};
+}
+
+void StepSeries::add_bins(BinnedStep low, BinnedStep high, std::int64_t weight,
+                          sched::HistogramShare& histogram) const {
   // Times are monotone: if both ends fall into the same bin, so do all steps between them.
-  if (low_bin == high_bin) {
-    histogram.add_to_bin(low_bin, weight * (high - low + 1), 0);
+  if (low.bin == high.bin) {
+    histogram.add_to_bin(low.bin, weight * (high.step - low.step + 1), 0);
     return;
   }
-  if (high - low == 1) {
-    histogram.add_to_bin(low_bin, weight, 0);
-    histogram.add_to_bin(high_bin, weight, 0);
+  if (high.step - low.step == 1) {
+    histogram.add_to_bin(low.bin, weight, 0);
+    histogram.add_to_bin(high.bin, weight, 0);
     return;
   }
   // Halves the range until both ends share a bin.
-  const std::int64_t middle = low + (high - low) / 2;
-  const std::int32_t bin = sched::LogHistogram::bin_of(at(static_cast<double>(middle)));
-  const std::int32_t next = sched::LogHistogram::bin_of(at(static_cast<double>(middle + 1)));
-  add_bins(low, low_bin, middle, bin, weight, histogram);
-  add_bins(middle + 1, next, high, high_bin, weight, histogram);
+  const std::int64_t middle = low.step + (high.step - low.step) / 2;
+  add_bins(low, binned(middle), weight, histogram);
+  add_bins(binned(middle + 1), high, weight, histogram);
 }
 
 }  // namespace plimsoll::sim

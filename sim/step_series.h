@@ -17,10 +17,19 @@ namespace plimsoll::sim {
 
 class StepSeries {
  public:
+  /// Tokens that a step attends to, in layers with full and with windowed attention.
+  struct Context {
+    double full = 0, windowed = 0;
+  };
+
   StepSeries() = default;
   /// `curve` must outlive the series. `context` is that of the first step; every further step adds `growth`.
-  StepSeries(const model::DecodeCurve& curve, double context, double growth, double windowed, double windowed_growth)
-      : curve_(&curve), context_(context), growth_(growth), windowed_(windowed), windowed_growth_(windowed_growth) {
+  StepSeries(const model::DecodeCurve& curve, Context context, Context growth)
+      : curve_(&curve),
+        context_(context.full),
+        growth_(growth.full),
+        windowed_(context.windowed),
+        windowed_growth_(growth.windowed) {
     first_ = at(0);
   }
 
@@ -57,8 +66,12 @@ class StepSeries {
   template <class Visit>
   void each_node(std::int64_t n, Visit&& visit) const;
   [[nodiscard]] const Sums& sums(std::int64_t n) const;
-  void add_bins(std::int64_t low, std::int32_t low_bin, std::int64_t high, std::int32_t high_bin, std::int64_t weight,
-                sched::HistogramShare& histogram) const;
+  struct BinnedStep {
+    std::int64_t step = 0;
+    std::int32_t bin = 0;
+  };
+  [[nodiscard]] BinnedStep binned(std::int64_t step) const;
+  void add_bins(BinnedStep low, BinnedStep high, std::int64_t weight, sched::HistogramShare& histogram) const;
 
   const model::DecodeCurve* curve_ = nullptr;
   double context_ = 0, growth_ = 0, windowed_ = 0, windowed_growth_ = 0, first_ = 0;

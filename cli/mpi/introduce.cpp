@@ -26,13 +26,17 @@ void stay_on_one_host() {
 
 extern "C" {
 
-/// Gives this rank and the number of ranks, the same on its host, and whether all are on one host. Returns 0 if MPI
-/// began.
-int plimsoll_mpi_begin(int* rank, int* size, int* local, int* locals, int* one_host) {
+/// Gives this rank and the number of ranks. Returns 0 if MPI began.
+int plimsoll_mpi_begin(int* rank, int* size) {
   stay_on_one_host();
   if (MPI_Init(nullptr, nullptr) != MPI_SUCCESS) return 1;
   MPI_Comm_rank(MPI_COMM_WORLD, rank);
   MPI_Comm_size(MPI_COMM_WORLD, size);
+  return 0;
+}
+
+/// Gives this rank and the number of ranks on its host, and whether all are on one host.
+int plimsoll_mpi_host(int* local, int* locals, int* one_host) {
   MPI_Comm host = MPI_COMM_NULL;
   int here = 0;
   if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host) == MPI_SUCCESS)
@@ -42,9 +46,10 @@ int plimsoll_mpi_begin(int* rank, int* size, int* local, int* locals, int* one_h
     MPI_Comm_free(&host);
   }
   *locals = here;
-  int fewest = 0;
+  int fewest = 0, size = 0;
   MPI_Allreduce(&here, &fewest, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-  *one_host = fewest == *size ? 1 : 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  *one_host = fewest == size ? 1 : 0;
   return 0;
 }
 

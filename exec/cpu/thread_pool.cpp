@@ -101,7 +101,7 @@ bool ThreadPool::take_from(int part, int thread) {
       continue;
     // Units are claimed from the front: `left` counts those up to the end of the part.
     const std::int64_t begin = units * (part + 1) / parts - left;
-    call(piece, object, thread, begin, begin + taken);
+    catching([&] { piece(object, thread, begin, begin + taken); });
     // Only the thread that completes the last unit wakes the driver.
     if (unfinished_.fetch_sub(static_cast<std::uint32_t>(taken)) == static_cast<std::uint32_t>(taken) &&
         driver_sleeps_.load())
@@ -111,9 +111,10 @@ bool ThreadPool::take_from(int part, int thread) {
   return false;
 }
 
-void ThreadPool::call(Piece piece, void* object, int thread, std::int64_t begin, std::int64_t end) {
+template <class Work>
+void ThreadPool::catching(const Work& work) {
   try {
-    piece(object, thread, begin, end);
+    work();
   } catch (...) {
     const std::lock_guard lock(failing_);
     // The round continues; the driver rethrows the first exception at its end.

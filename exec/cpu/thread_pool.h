@@ -78,7 +78,8 @@ class ThreadPool {
   void publish(Piece piece, void* object, std::int64_t units, Claim claim);
   void take_all(int thread);
   bool take_from(int part, int thread);
-  void call(Piece piece, void* object, int thread, std::int64_t begin, std::int64_t end);
+  template <class Work>
+  void catching(const Work& work);
   void wait_for_claimed();
   void work(int thread);
   void end_workers();

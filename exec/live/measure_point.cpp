@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/live/measure_point.h"
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -12,6 +13,9 @@
 namespace plimsoll::exec {
 
 namespace {
+
+// Makes the workers of a replication anew.
+using MakeWorkers = std::function<void(std::optional<StepWorkers>& workers)>;
 
 // Runs the steps of a script like those of any other load. Only the times that the policy sees are the script's.
 class LiveScript final : public load::ScriptReplica {
@@ -48,38 +52,39 @@ class LiveScript final : public load::ScriptReplica {
   StepExecutor& executor_;
 };
 
-void run_replications(const load::Scenario& scenario, const LiveReplicas& replicas, const PromptSource& prompts,
-                      const sched::RunOptions& options, sched::MetricsCollector& measurements, MeasuredRun& result) {
+sched::RunResult run_replications(const load::Scenario& scenario, const MakeWorkers& make_workers,
+                                  const sched::RunOptions& options, sched::MetricsCollector& measurements) {
   std::optional<StepWorkers> workers;  // of the current replication; each replication starts with empty caches
-  const auto make = [&](std::uint64_t, const sched::RunOptions& kept) {
-    workers.emplace(replicas.devices, builder_config(scenario, replicas.sequences, replicas.sampling), prompts);
+  return load::run_replications(scenario, options, measurements, [&](std::uint64_t, const sched::RunOptions& kept) {
+    make_workers(workers);
     return std::make_unique<LiveRun>(scenario, kept, *workers);
-  };
-  result.run = load::run_replications(scenario, options, measurements, make, &result.failure);
+  });
 }
 
-void run_script(const load::Scenario& scenario, const LiveReplicas& replicas, const PromptSource& prompts,
-                const sched::RunOptions& options, sched::MetricsCollector& measurements, MeasuredRun& result) {
-  StepWorkers workers(replicas.devices, builder_config(scenario, replicas.sequences, replicas.sampling), prompts);
-  LiveScript script(scenario, options, workers);
-  result.run = load::run_script(scenario, options, script, measurements, &result.failure);
-  result.run.steps = script.step_rows();
+sched::RunResult run_script(const load::Scenario& scenario, const MakeWorkers& make_workers,
+                            const sched::RunOptions& options, sched::MetricsCollector& measurements) {
+  std::optional<StepWorkers> workers;
+  make_workers(workers);
+  LiveScript script(scenario, options, *workers);
+  sched::RunResult result = load::run_script(scenario, options, script, measurements);
+  result.steps = script.step_rows();
+  return result;
 }
 
 }  // namespace
 
-MeasuredRun measure_point(const load::Scenario& scenario, const LiveReplicas& replicas, const PromptSource& prompts,
-                          const sched::RunOptions& options) {
+sched::RunResult measure_point(const load::Scenario& scenario, const LiveReplicas& replicas,
+                               const PromptSource& prompts, const sched::RunOptions& options) {
   PLIMSOLL_CHECK(replicas.devices.size() == static_cast<std::size_t>(scenario.replicas), "one device a replica");
   const bool whole_batches = sched::traits_of(scenario.policy).returns_at_batch_end;
   sched::MetricsCollector measurements(scenario.slo, scenario.warmup, whole_batches);
-  MeasuredRun result;
-  if (std::holds_alternative<load::Script>(scenario.workload.load)) {
-    run_script(scenario, replicas, prompts, options, measurements, result);
-  } else {
-    run_replications(scenario, replicas, prompts, options, measurements, result);
-  }
-  if (!result.run.stopped) result.run.metrics = measurements.metrics();
+  const MakeWorkers make_workers = [&](std::optional<StepWorkers>& workers) {
+    workers.emplace(replicas.devices, builder_config(scenario, replicas.sequences, replicas.sampling), prompts);
+  };
+  const bool scripted = std::holds_alternative<load::Script>(scenario.workload.load);
+  sched::RunResult result = scripted ? run_script(scenario, make_workers, options, measurements)
+                                     : run_replications(scenario, make_workers, options, measurements);
+  if (!result.stopped) result.metrics = measurements.metrics();
   return result;
 }
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "exec/forward_device.h"
@@ -21,15 +20,11 @@ struct LiveReplicas {
   Sampling sampling;
 };
 
-struct MeasuredRun {
-  sched::RunResult run;  // after a failure, `stopped` is set, metrics are not valid and the rest is partial
-  std::string failure;   // text of the DeviceError; empty if none
-};
-
 /// Runs a point in real time, until its last request has ended or options.stop is requested. Script loads run on the
-/// script's own clock. Throws InputError for a scenario that cannot be measured.
-[[nodiscard]] MeasuredRun measure_point(const load::Scenario& scenario, const LiveReplicas& replicas,
-                                        const PromptSource& prompts, const sched::RunOptions& options);
+/// script's own clock. A DeviceError ends the run (RunResult::failure). Throws InputError for a scenario that cannot be
+/// measured.
+[[nodiscard]] sched::RunResult measure_point(const load::Scenario& scenario, const LiveReplicas& replicas,
+                                             const PromptSource& prompts, const sched::RunOptions& options);
 
 /// Runs forwards like the scenario's before the clock starts, so that pages are mapped, kernels chosen and graphs
 /// recorded (warm_up.cpp). Takes up to 1 s per device, or 30 s if the device records graphs. Throws DeviceError.

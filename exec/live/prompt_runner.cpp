@@ -45,13 +45,13 @@ std::size_t group_end(const std::vector<Prompt>& prompts, std::size_t first, con
 
 class Group {
  public:
-  Group(Engine& engine, std::span<const Prompt> prompts, std::size_t first, const PromptRun& run,
-        std::vector<std::vector<std::int32_t>>& tokens)
+  // `first`: index of the group's first prompt among all.
+  Group(Engine& engine, std::span<const Prompt> prompts, std::size_t first, const PromptRun& run)
       : engine_(engine),
         prompts_(prompts),
         first_(first),
         run_(run),
-        tokens_(tokens),
+        tokens_(prompts.size()),
         done_(prompts.size()),
         blocks_(prompts.size()) {
     std::int32_t next = 0;
@@ -61,6 +61,8 @@ class Group {
       next += static_cast<std::int32_t>(blocks_[i].size());
     }
   }
+
+  [[nodiscard]] std::vector<std::vector<std::int32_t>>& tokens() { return tokens_; }
 
   // Both return whether to continue. forward_done is called with the number of rows of each forward.
   template <class Done>
@@ -83,7 +85,7 @@ class Group {
       input_.decode.clear();
       for (std::size_t i = 0; i < prompts_.size(); ++i) {
         DecodeRow row;
-        row.token = tokens_[first_ + i].back();
+        row.token = tokens_[i].back();
         row.context = static_cast<std::int64_t>(prompts_[i].tokens.size()) + step - 1;
         row.blocks = blocks_[i];
         row.slot = static_cast<std::int32_t>(i);
@@ -91,7 +93,7 @@ class Group {
         input_.decode.push_back(row);
       }
       engine_.run(input_, output_);
-      for (std::size_t i = 0; i < prompts_.size(); ++i) tokens_[first_ + i].push_back(output_.tokens[i]);
+      for (std::size_t i = 0; i < prompts_.size(); ++i) tokens_[i].push_back(output_.tokens[i]);
       if (!forward_done(static_cast<std::int64_t>(prompts_.size()))) return false;
     }
     return true;
@@ -139,7 +141,7 @@ class Group {
         logits = logits.subspan(values);
       }
       done_[i] += static_cast<std::int64_t>(span.tokens.size());
-      if (span.emits) tokens_[first_ + i].push_back(output_.tokens[answer++]);
+      if (span.emits) tokens_[i].push_back(output_.tokens[answer++]);
     }
     PLIMSOLL_CHECK(answer == output_.tokens.size() && logits.empty(), "a forward answers what it was asked");
   }
@@ -148,7 +150,7 @@ class Group {
   std::span<const Prompt> prompts_;
   std::size_t first_;
   const PromptRun& run_;
-  std::vector<std::vector<std::int32_t>>& tokens_;
+  std::vector<std::vector<std::int32_t>> tokens_;
   std::vector<std::int64_t> done_;  // tokens with KV
   std::vector<std::vector<std::int32_t>> blocks_;
   std::vector<std::size_t> chosen_;
@@ -187,8 +189,10 @@ std::vector<std::vector<std::int32_t>> run_prompts(Engine& engine, const std::ve
   };
   for (std::size_t first = 0; first < prompts.size();) {
     const std::size_t last = group_end(prompts, first, run, engine.config());
-    Group group(engine, std::span(prompts).subspan(first, last - first), first, run, tokens);
-    if (!group.prefill(forward_done) || !group.decode(forward_done)) break;
+    Group group(engine, std::span(prompts).subspan(first, last - first), first, run);
+    const bool whole = group.prefill(forward_done) && group.decode(forward_done);
+    std::move(group.tokens().begin(), group.tokens().end(), tokens.begin() + static_cast<std::ptrdiff_t>(first));
+    if (!whole) break;
     first = last;
   }
   return tokens;

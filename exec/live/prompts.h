@@ -11,6 +11,8 @@
 
 namespace plimsoll::exec {
 
+struct OpenRequest;
+
 struct Prompt {
   std::string id;  // from the file, otherwise the line number
   std::vector<std::int32_t> tokens;
@@ -38,9 +40,8 @@ class PromptSource {
   /// Request i takes prompt i modulo their number, repeated or cut to the request's length. No prompt may be empty.
   explicit PromptSource(std::vector<std::vector<std::int32_t>> given) : given_(std::move(given)) {}
 
-  /// Appends the `input` prompt tokens of request `serial`. The hashes are those of sched::NewRequest.
-  void append(std::uint64_t serial, sched::Tok input, std::span<const std::uint64_t> hashes,
-              sched::Tok hash_block_tokens, std::vector<std::int32_t>& out) const;
+  /// Appends the prompt tokens of a request.
+  void append(const OpenRequest& request, std::vector<std::int32_t>& out) const;
 
  private:
   [[nodiscard]] std::int32_t draw(std::uint64_t key, std::uint64_t position) const;

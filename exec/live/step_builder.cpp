@@ -116,7 +116,7 @@ void StepBuilder::swap_in(ReqId id) {
 // Draws the prompt only when it is needed, so that waiting requests use no memory for tokens.
 void StepBuilder::materialise(Sequence& s) {
   if (!s.tokens.empty()) return;
-  prompts_.append(s.serial, s.origin.input, s.origin.prefix_hashes, s.origin.hash_block_tokens, s.tokens);
+  prompts_.append(s.origin, s.tokens);
   s.origin.prefix_hashes = {};
 }
 

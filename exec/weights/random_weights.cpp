@@ -30,14 +30,14 @@ class RandomWeights final : public WeightSource {
   RandomWeights(const model::Architecture& architecture, std::uint64_t seed)
       : architecture_(architecture), seed_(mix(seed)) {}
 
-  void read(const TensorRef& tensor, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns,
-            float* out) const override {
+  void read(const TensorRef& tensor, const TensorSlice& slice, float* out) const override {
     const std::int64_t width = shape_of(architecture_, tensor).columns;
     const std::uint64_t key = key_of(tensor);
     const float centre = is_norm(tensor.kind) ? 1.0F : 0.0F;
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const auto first = static_cast<std::uint64_t>((row + r) * width + column);
-      for (std::int64_t c = 0; c < columns; ++c) *out++ = centre + draw(key, first + static_cast<std::uint64_t>(c));
+    for (std::int64_t r = 0; r < slice.rows; ++r) {
+      const auto first = static_cast<std::uint64_t>((slice.row + r) * width + slice.column);
+      for (std::int64_t c = 0; c < slice.columns; ++c)
+        *out++ = centre + draw(key, first + static_cast<std::uint64_t>(c));
     }
   }
 

@@ -42,8 +42,8 @@ class SafetensorsWeights final : public WeightSource {
     });
   }
 
-  void read(const TensorRef& tensor, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns,
-            float* out) const override {
+  void read(const TensorRef& tensor, const TensorSlice& slice, float* out) const override {
+    auto [row, rows, column, columns] = slice;
     const TensorShape shape = shape_of(architecture_, tensor);
     PLIMSOLL_CHECK(row >= 0 && rows >= 0 && row + rows <= shape.rows, "rows of the tensor are read");
     PLIMSOLL_CHECK(column >= 0 && columns >= 0 && column + columns <= shape.columns, "columns of the tensor are read");

@@ -20,17 +20,16 @@ using model::Architecture;
 // Names without ".weight" or ".bias". '|' separates alternatives in order of preference; an empty name means that the
 // family has no such tensor.
 struct Scheme {
-  std::string_view beginning, layers;
-  std::string_view embedding, positions, final_norm;
-  std::string_view input_norm, mlp_norm;
-  std::string_view q, k, v, fused_qkv, out;
-  std::string_view gate, up, fused_gate_up, down;
+  std::string_view beginning = {}, layers = {};
+  std::string_view embedding = {}, positions = {}, final_norm = {};
+  std::string_view input_norm = {}, mlp_norm = {};
+  std::string_view q = {}, k = {}, v = {}, fused_qkv = {}, out = {};
+  std::string_view gate = {}, up = {}, fused_gate_up = {}, down = {};
 };
 
 constexpr Scheme kLlama = {.beginning = "model.",
                            .layers = "layers.",
                            .embedding = "embed_tokens",
-                           .positions = "",
                            .final_norm = "norm",
                            .input_norm = "input_layernorm",
                            .mlp_norm = "post_attention_layernorm",
@@ -54,46 +53,32 @@ constexpr Scheme kOpt = {.beginning = "model.decoder.",
                          .q = "self_attn.q_proj",
                          .k = "self_attn.k_proj",
                          .v = "self_attn.v_proj",
-                         .fused_qkv = "",
                          .out = "self_attn.out_proj",
-                         .gate = "",
                          .up = "fc1",
-                         .fused_gate_up = "",
                          .down = "fc2"};
 
 constexpr Scheme kGptj = {.beginning = "transformer.",
                           .layers = "h.",
                           .embedding = "wte",
-                          .positions = "",
                           .final_norm = "ln_f",
                           .input_norm = "ln_1",
-                          .mlp_norm = "",
                           .q = "attn.q_proj",
                           .k = "attn.k_proj",
                           .v = "attn.v_proj",
-                          .fused_qkv = "",
                           .out = "attn.out_proj",
-                          .gate = "",
                           .up = "mlp.fc_in",
-                          .fused_gate_up = "",
                           .down = "mlp.fc_out"};
 
 // The new decoder architecture has separate norms for attention and MLP; in the older one the two share a norm.
 constexpr Scheme kFalcon = {.beginning = "transformer.",
                             .layers = "h.",
                             .embedding = "word_embeddings",
-                            .positions = "",
                             .final_norm = "ln_f",
                             .input_norm = "ln_attn|input_layernorm",
                             .mlp_norm = "ln_mlp",
-                            .q = "",
-                            .k = "",
-                            .v = "",
                             .fused_qkv = "self_attention.query_key_value",
                             .out = "self_attention.dense",
-                            .gate = "",
                             .up = "mlp.dense_h_to_4h",
-                            .fused_gate_up = "",
                             .down = "mlp.dense_4h_to_h"};
 
 Scheme scheme_of(const model::LlmShape& shape) {
@@ -149,9 +134,9 @@ class Finder {
       case TensorKind::up_bias: gate_up(names_.up, TensorPart::second, ".bias"); break;
       case TensorKind::down_bias: whole(names_.down, ".bias"); break;
       case TensorKind::router: whole("block_sparse_moe.gate|mlp.gate", ".weight"); break;
-      case TensorKind::expert_gate: expert("w1", "gate_proj", "gate_up_proj", 0, 2); break;
-      case TensorKind::expert_up: expert("w3", "up_proj", "gate_up_proj", 1, 2); break;
-      case TensorKind::expert_down: expert("w2", "down_proj", "down_proj", 0, 1); break;
+      case TensorKind::expert_gate: expert("w1", "gate_proj", {"gate_up_proj", 0, 2}); break;
+      case TensorKind::expert_up: expert("w3", "up_proj", {"gate_up_proj", 1, 2}); break;
+      case TensorKind::expert_down: expert("w2", "down_proj", {"down_proj", 0, 1}); break;
     }
     return std::move(places_);
   }
@@ -214,15 +199,19 @@ class Finder {
       slice(names_.fused_gate_up, end, 2 * own_.rows, part == TensorPart::first ? 0 : own_.rows);
   }
 
-  // Mixtral's w1, w2, w3, the usual names, or all experts in one tensor [experts, parts * rows, columns].
-  void expert(std::string_view mixtral, std::string_view usual, std::string_view stacked, std::int64_t part,
-              std::int64_t parts) {
+  // A part of a tensor of all experts, [experts, parts * rows, columns].
+  struct Stacked {
+    std::string_view name;
+    std::int64_t part, parts;
+  };
+  // Mixtral's w1, w2, w3, the usual names, or all experts in one tensor.
+  void expert(std::string_view mixtral, std::string_view usual, const Stacked& stacked) {
     const std::int64_t e = tensor_.expert;
     slice(fmt::format("block_sparse_moe.experts.{}.{}", e, mixtral), ".weight", own_.rows, 0);
     slice(fmt::format("mlp.experts.{}.{}", e, usual), ".weight", own_.rows, 0);
-    places_.push_back({fmt::format("{}mlp.experts.{}", before_, stacked),
-                       {s_.moe->experts, parts * own_.rows, own_.columns},
-                       (e * parts + part) * own_.rows,
+    places_.push_back({fmt::format("{}mlp.experts.{}", before_, stacked.name),
+                       {s_.moe->experts, stacked.parts * own_.rows, own_.columns},
+                       (e * stacked.parts + stacked.part) * own_.rows,
                        own_.rows,
                        own_.rows});
   }

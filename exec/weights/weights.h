@@ -60,13 +60,18 @@ struct TensorShape {
 /// Returns the unsharded shape.
 [[nodiscard]] TensorShape shape_of(const model::Architecture& architecture, const TensorRef& tensor);
 
+/// A rectangle of a tensor: `rows` rows from `row` on, and of each `columns` columns from `column` on.
+struct TensorSlice {
+  std::int64_t row = 0, rows = 0;
+  std::int64_t column = 0, columns = 1;
+};
+
 /// Any number of threads may read concurrently.
 class WeightSource {
  public:
   virtual ~WeightSource() = default;
   /// out[r * columns + c] = tensor[row + r, column + c] in f32. Throws InputError, naming the tensor.
-  virtual void read(const TensorRef& tensor, std::int64_t row, std::int64_t rows, std::int64_t column,
-                    std::int64_t columns, float* out) const = 0;
+  virtual void read(const TensorRef& tensor, const TensorSlice& slice, float* out) const = 0;
   /// Checks, before anything is loaded, that every tensor of the model exists with its shape. Throws InputError.
   virtual void check(const model::Architecture& architecture) const = 0;
 };

@@ -29,8 +29,8 @@ MemoryRow row_of(PointSpec spec) {
   row.critical_batch = model::jumpstart_critical_batch(*spec.hardware.accelerator, spec.weight_dtype);
   row.attention_intensity = model::attention_intensity(row.longest, spec.shape->head_dim);
   if (model::tp_problem(*spec.shape, spec.deployment.tp).empty() && spec.deployment.pp <= spec.shape->layers) {
-    row.max_kv_batch = model::jumpstart_max_kv_batch(*spec.shape, *spec.hardware.accelerator, spec.weight_dtype,
-                                                     spec.deployment.tp, row.longest);
+    const Bytes memory = spec.hardware.accelerator->memory * spec.deployment.tp;
+    row.max_kv_batch = model::jumpstart_max_kv_batch(*spec.shape, spec.weight_dtype, memory, row.longest);
     row.plan = point_memory(spec);
     row.kv_blocks = resolved.scenario ? resolved.scenario->kv.blocks : row.plan->kv_blocks;
   }

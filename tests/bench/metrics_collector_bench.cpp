@@ -41,7 +41,7 @@ BENCHMARK(AddRequests)->Unit(benchmark::kMillisecond);
 void MetricsOfAMillion(benchmark::State& state) {
   MetricsCollector measurements({}, Seconds(0), false);
   for (const RequestResult& result : requests(1'000'000)) measurements.add(result);
-  measurements.end_run(0, 1005, 0, 0, {});
+  measurements.end_run({0, 1005, 0, 0}, {});
   for (auto _ : state) benchmark::DoNotOptimize(measurements.metrics());
 }
 BENCHMARK(MetricsOfAMillion)->Unit(benchmark::kMillisecond);

@@ -42,7 +42,7 @@ std::vector<KernelMeasurement> measurements(const std::function<double(const Ker
         row.key = {n, k};
         row.column = m;
         const model::KernelWork work = model::kernel_work(KernelOp::gemm, row.key, m, 2);
-        row.seconds = model::kernel_roofline(KernelOp::gemm, kTrue, a.bf16, a.memory_bandwidth, work) *
+        row.seconds = model::kernel_roofline(KernelOp::gemm, kTrue, {{a.bf16, a.memory_bandwidth}}, work) *
                       std::exp(ratio(row.key, m));
         row.line = rows.size() + 2;
         rows.push_back(row);
@@ -129,7 +129,7 @@ TEST(KernelFit, FindsTheCacheThatBenchmarksOfExpertsReadFrom) {
           row.column = tokens;
           const model::KernelWork work = model::kernel_work(KernelOp::moe, row.key, tokens, 2);
           row.seconds =
-              model::kernel_roofline(KernelOp::moe, kTrue, device().bf16, device().memory_bandwidth, work, cache);
+              model::kernel_roofline(KernelOp::moe, kTrue, {{device().bf16, device().memory_bandwidth}, cache}, work);
           rows.push_back(row);
         }
       }

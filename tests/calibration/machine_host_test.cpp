@@ -9,13 +9,14 @@
 namespace plimsoll::calibration {
 namespace {
 
-HostSample run_of(double steps, double rows, double tokens, double prompts, const std::array<double, 4>& x) {
-  return {steps, rows, tokens, prompts, steps * x[0] + rows * x[1] + tokens * x[2] + prompts * x[3]};
+HostSample run_of(HostSample run, const std::array<double, 4>& x) {
+  run.seconds = run.steps * x[0] + run.rows * x[1] + run.tokens * x[2] + run.prompts * x[3];
+  return run;
 }
 
 std::vector<HostSample> samples_of(const std::array<double, 4>& x) {
-  return {run_of(1200, 1200, 1290, 6, x), run_of(200, 800, 920, 8, x), run_of(120, 1920, 2400, 32, x),
-          run_of(12, 32, 272, 16, x),     run_of(48, 48, 1578, 6, x),  run_of(12, 12, 2406, 6, x)};
+  return {run_of({1200, 1200, 1290, 6}, x), run_of({200, 800, 920, 8}, x), run_of({120, 1920, 2400, 32}, x),
+          run_of({12, 32, 272, 16}, x),     run_of({48, 48, 1578, 6}, x),  run_of({12, 12, 2406, 6}, x)};
 }
 
 // Times that are exactly such a sum have a unique solution.

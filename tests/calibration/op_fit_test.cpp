@@ -24,7 +24,7 @@ std::vector<OpSample> gemms(const model::OpCoefficients& truth, double wobble) {
       sample.op.n = sample.op.k = width;
       sample.op.flops = 2.0 * static_cast<double>(m * width * width);
       sample.op.weight_bytes = 2.0 * static_cast<double>(width * width);
-      const double exact = model::roofline_time(truth, FlopsPerSecond(kPeak), BytesPerSecond(kBandwidth),
+      const double exact = model::roofline_time(truth, {FlopsPerSecond(kPeak), BytesPerSecond(kBandwidth)},
                                                 Flops(sample.op.flops), Bytes(sample.op.weight_bytes))
                                .count();
       sample.seconds = exact * (1 + wobble * ((m + width / 512) % 3 == 0 ? 1 : -1));

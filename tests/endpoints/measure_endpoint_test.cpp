@@ -32,7 +32,7 @@ EndpointPoint measure(const OpenAiStub& stub, const load::Scenario& what, const 
 TEST(MeasureEndpoint, CountsTokensAndTimesOfEveryRequest) {
   const OpenAiStub stub;
   const EndpointPoint point = measure(stub, scenario(6, 2));
-  EXPECT_EQ(point.failure, "");
+  EXPECT_EQ(point.run.failure, "");
   EXPECT_EQ(point.run.metrics.requests_completed, 6);
   EXPECT_EQ(point.run.metrics.output_tokens_mean, 5);
   EXPECT_EQ(point.run.metrics.input_tokens_mean, 8);
@@ -191,7 +191,7 @@ TEST(MeasureEndpoint, EveryBadAnswerHasItsClass) {
       peer.hang_up();
     });
     const EndpointPoint point = measure(stub, scenario(1));
-    EXPECT_EQ(point.failure, "") << given.code;
+    EXPECT_EQ(point.run.failure, "") << given.code;
     EXPECT_EQ(point.run.metrics.requests_completed, 0) << given.code;
     ASSERT_EQ(point.run.metrics.rejections.size(), 1U) << given.code;
     EXPECT_EQ(point.run.metrics.rejections.begin()->first, given.code);
@@ -301,7 +301,7 @@ TEST(MeasureEndpoint, ARefusalOfAccessEndsTheRun) {
   });
   const EndpointPoint point = measure(stub, scenario(5));
   EXPECT_TRUE(point.run.stopped);
-  EXPECT_NE(point.failure.find("status 403: no access"), std::string::npos);
+  EXPECT_NE(point.run.failure.find("status 403: no access"), std::string::npos);
 }
 
 // A request is retried as often as the study states, and not more.

@@ -18,12 +18,11 @@ Blocks table(const BlockPool& pool, ReqId id) {
   return {blocks.begin(), blocks.end()};
 }
 
-Blocks run_one(BlockPool& pool, ReqId id, std::int64_t tokens, Tok computed,
-               std::span<const std::uint64_t> hashes = {}) {
+Blocks run_one(BlockPool& pool, ReqId id, Tok tokens, std::span<const std::uint64_t> hashes = {}) {
   pool.open(id, hashes);
   pool.attach_prefix(id, 0);
   pool.cover(id, tokens);
-  pool.publish(id, computed);
+  pool.publish(id, tokens);
   Blocks blocks = table(pool, id);
   pool.release(id, 0);
   pool.close(id);
@@ -35,7 +34,7 @@ TEST(BlockPool, requests_without_hashes_use_the_same_few_blocks_of_a_cache) {
   BlockPool pool(1000, 16, true);
   std::int32_t highest = 0;
   for (ReqId id = 0; id < 2000; ++id) {
-    for (const std::int32_t block : run_one(pool, id % 3, 48, 48)) highest = std::max(highest, block);
+    for (const std::int32_t block : run_one(pool, id % 3, 48)) highest = std::max(highest, block);
   }
   EXPECT_EQ(highest, 2);
   EXPECT_EQ(pool.free(), 1000);
@@ -44,8 +43,8 @@ TEST(BlockPool, requests_without_hashes_use_the_same_few_blocks_of_a_cache) {
 TEST(BlockPool, content_is_reused_in_the_order_in_which_it_was_given_back) {
   BlockPool pool(4, 16, true);
   const std::vector<std::uint64_t> first{1}, second{2};
-  EXPECT_EQ(run_one(pool, 0, 16, 16, first), (Blocks{0}));
-  EXPECT_EQ(run_one(pool, 1, 16, 16, second), (Blocks{1}));
+  EXPECT_EQ(run_one(pool, 0, 16, first), (Blocks{0}));
+  EXPECT_EQ(run_one(pool, 1, 16, second), (Blocks{1}));
   pool.open(2, {});
   pool.cover(2, 48);  // takes the two blocks without content, then the block with the oldest content
   EXPECT_EQ(table(pool, 2), (Blocks{2, 3, 0}));

@@ -42,7 +42,7 @@ class Reference {
     const TensorRef tensor{kind, layer_, expert};
     const TensorShape shape = shape_of(a_, tensor);
     Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> values(shape.rows, shape.columns);
-    weights_.read(tensor, 0, shape.rows, 0, shape.columns, values.data());
+    weights_.read(tensor, {0, shape.rows, 0, shape.columns}, values.data());
     return values.cast<double>();
   }
   [[nodiscard]] RowVectorXd vector(TensorKind kind) const { return matrix(kind).col(0).transpose(); }
@@ -157,12 +157,16 @@ class Reference {
     return x;
   }
 
-  [[nodiscard]] MatrixXd dense(const MatrixXd& x, const MatrixXd* gate, const MatrixXd& up, const MatrixXd& down,
-                               bool bias) const {
+  struct Mlp {
+    MatrixXd gate, up, down;  // gate: empty without one
+    bool bias = false;
+  };
+  [[nodiscard]] MatrixXd dense(const MatrixXd& x, const Mlp& mlp) const {
+    const auto& [gate, up, down, bias] = mlp;
     MatrixXd y = x * up.transpose();
     if (bias) y.rowwise() += vector(TensorKind::up_bias);
-    if (gate != nullptr) {
-      MatrixXd g = x * gate->transpose();
+    if (gate.size() > 0) {
+      MatrixXd g = x * gate.transpose();
       if (bias) g.rowwise() += vector(TensorKind::gate_bias);
       y = (y.array() * g.unaryExpr([this](double value) { return act(value); }).array()).matrix();
     } else {
@@ -176,7 +180,7 @@ class Reference {
   [[nodiscard]] MatrixXd mlp(const MatrixXd& x) const {
     if (model::layer_kind(s_, layer_).moe) return experts(x);
     const MatrixXd gate = s_.gated_mlp ? matrix(TensorKind::gate) : MatrixXd();
-    return dense(x, s_.gated_mlp ? &gate : nullptr, matrix(TensorKind::up), matrix(TensorKind::down), a_.mlp_bias);
+    return dense(x, {gate, matrix(TensorKind::up), matrix(TensorKind::down), a_.mlp_bias});
   }
 
   // Applies the k best experts by router logit, weighted by the softmax over these k.
@@ -192,10 +196,9 @@ class Reference {
       for (const Index e : order) sum += std::exp(scores(i, e) - scores(i, order[0]));
       for (const Index e : order) {
         const auto expert = static_cast<std::int32_t>(e);
-        const MatrixXd gate = matrix(TensorKind::expert_gate, expert);
         y.row(i) += std::exp(scores(i, e) - scores(i, order[0])) / sum *
-                    dense(x.row(i), &gate, matrix(TensorKind::expert_up, expert),
-                          matrix(TensorKind::expert_down, expert), false);
+                    dense(x.row(i), {matrix(TensorKind::expert_gate, expert), matrix(TensorKind::expert_up, expert),
+                                     matrix(TensorKind::expert_down, expert)});
       }
     }
     return y;

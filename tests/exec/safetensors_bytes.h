@@ -22,11 +22,14 @@ inline std::string safetensors_bytes(const std::string& header, const std::strin
   return safetensors_bytes(header, data, header.size());
 }
 
-/// Returns {"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}} with one entry.
-inline std::string entry(const std::string& name, const std::string& dtype, const std::string& shape, std::size_t begin,
-                         std::size_t end) {
+/// Where the data of a tensor is.
+struct ByteRange {
+  std::size_t begin = 0, end = 0;
+};
+/// Returns "a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}.
+inline std::string entry(const std::string& name, const std::string& dtype, const std::string& shape, ByteRange bytes) {
   return '"' + name + R"(":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":[)" +
-         std::to_string(begin) + ',' + std::to_string(end) + "]}";
+         std::to_string(bytes.begin) + ',' + std::to_string(bytes.end) + "]}";
 }
 
 /// Returns every tensor that a model has, or every one that it lacks although others of its family have it.
@@ -53,7 +56,7 @@ inline std::string safetensors_of(const PlainTensors& tensors) {
     for (const std::int64_t size : tensor.shape) shape += (shape.size() > 1 ? "," : "") + std::to_string(size);
     const std::size_t begin = data.size();
     data.append(reinterpret_cast<const char*>(tensor.values.data()), tensor.values.size() * sizeof(float));
-    header += (header.size() > 1 ? "," : "") + entry(name, "F32", shape + "]", begin, data.size());
+    header += (header.size() > 1 ? "," : "") + entry(name, "F32", shape + "]", {begin, data.size()});
   }
   return safetensors_bytes(header + "}", data);
 }

@@ -45,8 +45,11 @@ class Served {
                          now);
   }
   sched::PointMetrics metrics() {
-    measurements_.end_run(0, 1e-9 * static_cast<double>(clients.last_end()), clients.in_system_integral(),
-                          clients.queue_integral(), {});
+    measurements_.end_run({.start_s = 0,
+                           .end_s = 1e-9 * static_cast<double>(clients.last_end()),
+                           .in_system = clients.in_system_integral(),
+                           .queue = clients.queue_integral()},
+                          {});
     return measurements_.metrics();
   }
 

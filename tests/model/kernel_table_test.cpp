@@ -117,8 +117,8 @@ TEST(KernelRoofline, ReadsWhatTheCacheHoldsFaster) {
   const OpCoefficients memory_alone{
       .compute_efficiency = 1, .memory_efficiency = 1, .p = 3, .t0 = Seconds(0), .residual = nullptr};
   const auto time = [&](double stored, const WarmCache& cache) {
-    return kernel_roofline(KernelOp::moe, memory_alone, FlopsPerSecond(1e15), BytesPerSecond(1e12), {0, stored, 2e6},
-                           cache);
+    return kernel_roofline(KernelOp::moe, memory_alone, {{FlopsPerSecond(1e15), BytesPerSecond(1e12)}, cache},
+                           {0, stored, 2e6});
   };
   const WarmCache cache{Bytes(50e6), 3};
   EXPECT_NEAR(time(40e6, {}), 42e-6, 1e-12);

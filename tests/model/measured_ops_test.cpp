@@ -50,7 +50,7 @@ class MeasuredOps : public testing::Test {
   [[nodiscard]] double measured(std::size_t table, const KernelKey& key, double column) const {
     const KernelTable& t = d_.accelerator.kernels->kernel(table).table();
     const MeasuredKernel& kernel = d_.accelerator.kernels->kernel(table);
-    return kernel_roofline(t.op, t.coefficients, d_.accelerator.fp16, d_.accelerator.memory_bandwidth,
+    return kernel_roofline(t.op, t.coefficients, {{d_.accelerator.fp16, d_.accelerator.memory_bandwidth}},
                            kernel_work(t.op, key, column, 2)) *
            std::exp(log_ratio_at(t, *kernel.row(key), column));
   }
@@ -231,9 +231,10 @@ TEST_F(MeasuredOps, FourBitFloatsCostWhatWasMeasured) {
   op.weight_bytes = 0.5625 * 4096 * 4096;
   op.other_bytes = 2.0 * 256 * (4096 + 4096);
   const KernelKey key{4096, 4096};
-  const double expected = kernel_roofline(t.op, t.coefficients, FlopsPerSecond(600e12), d_.accelerator.memory_bandwidth,
-                                          kernel_work(t.op, key, 256, 0.5625)) *
-                          std::exp(log_ratio_at(t, *d_.accelerator.kernels->kernel(1).row(key), 256));
+  const double expected =
+      kernel_roofline(t.op, t.coefficients, {{FlopsPerSecond(600e12), d_.accelerator.memory_bandwidth}},
+                      kernel_work(t.op, key, 256, 0.5625)) *
+      std::exp(log_ratio_at(t, *d_.accelerator.kernels->kernel(1).row(key), 256));
   EXPECT_NEAR(pricer.price(op).total() - pricer.kernel_gap(), expected, 1e-12);
 }
 

@@ -20,9 +20,9 @@ MemoryInputs inputs_for(const Deployment& d) {
 
 TEST(JumpStart, SevenBillionOnAnA10gHoldFourSequencesOf4096) {
   // (24.0e9 - 13.477e9) / (524288 * 4096 = 2.147e9) = 4.9; the post's rounded 10 GB / 2.147 GB = 4.66.
-  EXPECT_EQ(jumpstart_max_kv_batch(shape_named("llama-2-7b"), a10g(), DType::fp16, 1, 4096), 4);
+  EXPECT_EQ(jumpstart_max_kv_batch(shape_named("llama-2-7b"), DType::fp16, a10g().memory, 4096), 4);
   // 70B in fp16 does not fit one GPU at all.
-  EXPECT_EQ(jumpstart_max_kv_batch(shape_named("llama-2-70b"), a10g(), DType::fp16, 1, 4096), 0);
+  EXPECT_EQ(jumpstart_max_kv_batch(shape_named("llama-2-70b"), DType::fp16, a10g().memory, 4096), 0);
 }
 
 TEST(JumpStart, CriticalBatchIsPeakOverBandwidth) {

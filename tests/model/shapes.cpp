@@ -9,18 +9,21 @@
 namespace plimsoll::model {
 namespace {
 
-LlmShape dense(const char* id, const char* family, std::int32_t layers, std::int32_t hidden, std::int32_t heads,
-               std::int32_t kv_heads, std::int32_t head_dim, std::int32_t intermediate, std::int32_t vocab) {
+struct Sizes {
+  std::int32_t layers, hidden, heads, kv_heads, head_dim, intermediate, vocab;
+};
+
+LlmShape dense(const char* id, const char* family, const Sizes& sizes) {
   LlmShape s;
   s.id = id;
   s.family = family;
-  s.layers = layers;
-  s.hidden = hidden;
-  s.heads = heads;
-  s.kv_heads = kv_heads;
-  s.head_dim = head_dim;
-  s.intermediate = intermediate;
-  s.vocab = vocab;
+  s.layers = sizes.layers;
+  s.hidden = sizes.hidden;
+  s.heads = sizes.heads;
+  s.kv_heads = sizes.kv_heads;
+  s.head_dim = sizes.head_dim;
+  s.intermediate = sizes.intermediate;
+  s.vocab = sizes.vocab;
   s.max_position = 4096;
   return s;
 }
@@ -40,7 +43,7 @@ LlmShape falcon(LlmShape shape) {
 }
 
 LlmShape opt_13b() {
-  LlmShape s = dense("opt-13b", "opt", 40, 5120, 40, 40, 128, 20480, 50272);
+  LlmShape s = dense("opt-13b", "opt", {40, 5120, 40, 40, 128, 20480, 50272});
   s.gated_mlp = false;
   s.norm = Norm::layernorm;
   s.qkv_bias = s.tie_embeddings = s.learned_positions = true;
@@ -49,7 +52,7 @@ LlmShape opt_13b() {
 }
 
 LlmShape gpt_j() {
-  LlmShape s = dense("gpt-j-6b", "gptj", 28, 4096, 16, 16, 256, 16384, 50400);
+  LlmShape s = dense("gpt-j-6b", "gptj", {28, 4096, 16, 16, 256, 16384, 50400});
   s.gated_mlp = false;
   s.norm = Norm::layernorm;
   s.parallel_attention = true;
@@ -57,14 +60,14 @@ LlmShape gpt_j() {
 }
 
 LlmShape deepseek_v3() {
-  LlmShape s = dense("deepseek-v3", "deepseek_v3", 61, 7168, 128, 128, 0, 18432, 129280);
+  LlmShape s = dense("deepseek-v3", "deepseek_v3", {61, 7168, 128, 128, 0, 18432, 129280});
   s.mla = MlaShape{1536, 512, 128, 64, 128};
   s.moe = MoeShape{256, 8, 1, 2048, 3};
   return s;
 }
 
 LlmShape deepseek_v2_lite() {
-  LlmShape s = dense("deepseek-v2-lite", "deepseek_v2", 27, 2048, 16, 16, 0, 10944, 102400);
+  LlmShape s = dense("deepseek-v2-lite", "deepseek_v2", {27, 2048, 16, 16, 0, 10944, 102400});
   s.mla = MlaShape{0, 512, 128, 64, 128};
   s.moe = MoeShape{64, 6, 2, 1408, 1};
   return s;
@@ -72,35 +75,36 @@ LlmShape deepseek_v2_lite() {
 
 std::vector<PublishedShape> make_shapes() {
   return {
-      {dense("llama-2-7b", "llama", 32, 4096, 32, 32, 128, 11008, 32000), 6738415616., 6738415616., 524288},
-      {dense("llama-2-70b", "llama", 80, 8192, 64, 8, 128, 28672, 32000), 68976648192., 68976648192., 327680},
-      {dense("llama-3.1-8b", "llama", 32, 4096, 32, 8, 128, 14336, 128256), 8030261248., 8030261248., 131072},
-      {changed(dense("mistral-7b", "mistral", 32, 4096, 32, 8, 128, 14336, 32000),
+      {dense("llama-2-7b", "llama", {32, 4096, 32, 32, 128, 11008, 32000}), 6738415616., 6738415616., 524288},
+      {dense("llama-2-70b", "llama", {80, 8192, 64, 8, 128, 28672, 32000}), 68976648192., 68976648192., 327680},
+      {dense("llama-3.1-8b", "llama", {32, 4096, 32, 8, 128, 14336, 128256}), 8030261248., 8030261248., 131072},
+      {changed(dense("mistral-7b", "mistral", {32, 4096, 32, 8, 128, 14336, 32000}),
                [](LlmShape& s) { s.sliding_window = 4096; }),
        7241732096., 7241732096., 131072},
-      {changed(dense("qwen2.5-7b", "qwen2", 28, 3584, 28, 4, 128, 18944, 152064),
+      {changed(dense("qwen2.5-7b", "qwen2", {28, 3584, 28, 4, 128, 18944, 152064}),
                [](LlmShape& s) { s.qkv_bias = true; }),
        7615616512., 7615616512., 57344},
-      {changed(dense("qwen3-8b", "qwen3", 36, 4096, 32, 8, 128, 12288, 151936), [](LlmShape& s) { s.qk_norm = true; }),
+      {changed(dense("qwen3-8b", "qwen3", {36, 4096, 32, 8, 128, 12288, 151936}),
+               [](LlmShape& s) { s.qk_norm = true; }),
        8190735360., 8190735360., 147456},
-      {changed(dense("gemma-2-9b", "gemma2", 42, 3584, 16, 8, 256, 14336, 256000),
+      {changed(dense("gemma-2-9b", "gemma2", {42, 3584, 16, 8, 256, 14336, 256000}),
                [](LlmShape& s) {
                  s.tie_embeddings = true;
                  s.sliding_window = 4096;
                  s.window_period = 2;
                }),
        9241705984., 9241705984., 344064},
-      {dense("phi-4", "phi3", 40, 5120, 40, 10, 128, 17920, 100352), 14659507200., 14659507200., 204800},
-      {falcon(dense("falcon-7b", "falcon", 32, 4544, 71, 1, 64, 18176, 65024)), 6921720704., 6921720704., 8192},
-      {falcon(dense("falcon-40b", "falcon", 60, 8192, 128, 8, 64, 32768, 65024)), 41303293952., 41303293952., 122880},
+      {dense("phi-4", "phi3", {40, 5120, 40, 10, 128, 17920, 100352}), 14659507200., 14659507200., 204800},
+      {falcon(dense("falcon-7b", "falcon", {32, 4544, 71, 1, 64, 18176, 65024})), 6921720704., 6921720704., 8192},
+      {falcon(dense("falcon-40b", "falcon", {60, 8192, 128, 8, 64, 32768, 65024})), 41303293952., 41303293952., 122880},
       {opt_13b(), 12853473280., 12853473280., 819200},
       {gpt_j(), 6050882784., 6050882784., 458752},
-      {changed(dense("mixtral-8x7b", "mixtral", 32, 4096, 32, 8, 128, 14336, 32000),
+      {changed(dense("mixtral-8x7b", "mixtral", {32, 4096, 32, 8, 128, 14336, 32000}),
                [](LlmShape& s) {
                  s.moe = MoeShape{8, 2, 0, 14336, 0};
                }),
        46702792704., 12879925248., 131072},
-      {changed(dense("qwen3-30b-a3b", "qwen3", 48, 2048, 32, 4, 128, 6144, 151936),
+      {changed(dense("qwen3-30b-a3b", "qwen3", {48, 2048, 32, 4, 128, 6144, 151936}),
                [](LlmShape& s) {
                  s.qk_norm = true;
                  s.moe = MoeShape{128, 8, 0, 768, 0};

@@ -11,11 +11,11 @@ namespace {
 constexpr Nanos kSecond = 1'000'000'000;
 
 /// Returns a completed request; times are in whole seconds.
-RequestResult completed(Nanos sent, Nanos first, Nanos end, Tok output, Tok input = 10) {
+RequestResult completed(Nanos sent, Nanos first, Nanos end, Tok output) {
   return {.sent = sent * kSecond,
           .first_token = first * kSecond,
           .end = end * kSecond,
-          .input = input,
+          .input = 10,
           .output = output,
           .generated = output};
 }
@@ -36,7 +36,7 @@ void add_overload(MetricsCollector& out) {
     result.queue_s = static_cast<double>(i);
     out.add(result);
   }
-  out.end_run(0, 200, 0, 0, {.kind = OfferedLoad::Kind::open, .last_sent_s = 99, .rate = 1, .gap_scv = 0});
+  out.end_run({0, 200, 0, 0}, {.kind = OfferedLoad::Kind::open, .last_sent_s = 99, .rate = 1, .gap_scv = 0});
 }
 
 MetricsCollector streaming(Slo slo = {}, double warmup = 0) { return {std::move(slo), Seconds(warmup), false}; }
@@ -61,7 +61,7 @@ TEST(MetricsCollector, BoundedMemoryKeepsTheFigures) {
       for (MetricsCollector* const each : {&whole, &bounded}) each->add(result);
     }
     const OfferedLoad load{.kind = OfferedLoad::Kind::closed, .last_sent_s = 0.1 * requests, .clients = 30};
-    for (MetricsCollector* const each : {&whole, &bounded}) each->end_run(0, 0.1 * requests, 1, 1, load);
+    for (MetricsCollector* const each : {&whole, &bounded}) each->end_run({0, 0.1 * requests, 1, 1}, load);
     const PointMetrics a = whole.metrics(), b = bounded.metrics();
     if (requests < 16'384) {
       EXPECT_EQ(a, b);
@@ -93,7 +93,7 @@ TEST(MetricsCollector, FollowTheDefinitions) {
   MetricsCollector measurements = streaming();
   measurements.add(completed(0, 2, 10, 5));  // latency 10, TTFT 2, TPOT 8/4, 2 per token
   measurements.add(completed(5, 6, 11, 6));  // latency 6, TTFT 1, TPOT 5/5, 1 per token
-  measurements.end_run(0, 20, 16, 4, {});
+  measurements.end_run({0, 20, 16, 4}, {});
   const PointMetrics point = measurements.metrics();
   EXPECT_DOUBLE_EQ(*point.latency.mean, 8);
   EXPECT_DOUBLE_EQ(*point.latency.p50, 8);  // halfway between the two
@@ -124,7 +124,7 @@ TEST(MetricsCollector, KnowTheStatisticOfEveryBound) {
       streaming(bounds({{Metric::latency, 0.75, 1}, {Metric::ttft, -1, 1}, {Metric::tpot, 0.5, 1}}));
   measurements.add(completed(0, 2, 10, 5));
   measurements.add(completed(5, 6, 11, 6));
-  measurements.end_run(0, 20, 16, 4, {});
+  measurements.end_run({0, 20, 16, 4}, {});
   // Three quarters of the way between latencies 6 and 10, TTFT 1 and 2, TPOT 1 and 2.
   EXPECT_EQ(measurements.metrics().slo_values, (std::vector<double>{9, 1.5, 1.5}));
 }
@@ -135,7 +135,7 @@ TEST(MetricsCollector, ARequestThatFailedIsLateForEveryBound) {
   for (Nanos latency = 1; latency <= 3; ++latency) measurements.add(completed(0, 1, latency, 5));
   measurements.add(failed(Outcome::timed_out, 0));
   measurements.add(failed(Outcome::rejected, 0));
-  measurements.end_run(0, 20, 16, 4, {});
+  measurements.end_run({0, 20, 16, 4}, {});
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   // 1, 2, 3, inf, inf: the median is the third; the 0.9 quantile is between the two failed requests.
   EXPECT_EQ(measurements.metrics().slo_values, (std::vector<double>{3, kInfinite, kInfinite}));
@@ -195,7 +195,7 @@ TEST(MetricsCollector, FailedRequestsCountButTheirTokensDoNot) {
   refused.code = "max_model_len";
   measurements.add(refused);
   measurements.add(failed(Outcome::cancelled, 1));
-  measurements.end_run(0, 4, 0, 0, {});
+  measurements.end_run({0, 4, 0, 0}, {});
   const PointMetrics point = measurements.metrics();
   EXPECT_EQ(point.requests_completed, 1);
   EXPECT_EQ(point.requests_timed_out, 2);
@@ -210,7 +210,7 @@ TEST(MetricsCollector, RequestsSentDuringWarmupAreLeftOut) {
   measurements.add(completed(4, 5, 9, 4));
   measurements.add(failed(Outcome::rejected, 4));
   measurements.add(completed(5, 6, 7, 4));
-  measurements.end_run(5, 9, 0, 0, {});
+  measurements.end_run({5, 9, 0, 0}, {});
   const PointMetrics point = measurements.metrics();
   EXPECT_EQ(point.requests_completed, 1);
   EXPECT_EQ(point.requests_rejected, 0);
@@ -282,7 +282,7 @@ TEST(MetricsCollector, KvIntegralsBecomeFractions) {
                       .last_block = 50};
   measurements.add_replica(one, 80, 100, 3);
   measurements.add_replica({}, 10, 100, 0);
-  measurements.end_run(10, 20, 0, 0, {});
+  measurements.end_run({10, 20, 0, 0}, {});
   const PointMetrics point = measurements.metrics();
   EXPECT_DOUBLE_EQ(point.kv_used_mean, 0.15);
   EXPECT_DOUBLE_EQ(point.kv_wasted_mean, 0.1);
@@ -299,11 +299,11 @@ TEST(MetricsCollector, ReplicationsArePooled) {
   MetricsCollector measurements = streaming();
   measurements.add(completed(0, 1, 2, 10));
   measurements.add_replica({.used_tokens = 100, .held_tokens = 100}, 10, 10, 0);
-  measurements.end_run(0, 10, 5, 0, {});
+  measurements.end_run({0, 10, 5, 0}, {});
   measurements.add(completed(0, 1, 4, 50));
   measurements.add(completed(0, 1, 6, 60));
   measurements.add_replica({.used_tokens = 200, .held_tokens = 200}, 10, 10, 0);
-  measurements.end_run(0, 30, 5, 0, {});
+  measurements.end_run({0, 30, 5, 0}, {});
   const PointMetrics point = measurements.metrics();
   EXPECT_DOUBLE_EQ(point.duration_s, 40);
   EXPECT_DOUBLE_EQ(point.output_tokens_per_s, 120 / 40.0);
@@ -318,7 +318,7 @@ TEST(MetricsCollector, ReplicationsArePooled) {
 TEST(MetricsCollector, OneRunHasBatchMeansIntervals) {
   MetricsCollector measurements = streaming();
   for (Nanos i = 0; i < 300; ++i) measurements.add(completed(i, i + 1, i + 2 + i % 2, 10));
-  measurements.end_run(0, 300, 0, 0, {});
+  measurements.end_run({0, 300, 0, 0}, {});
   const PointMetrics point = measurements.metrics();
   EXPECT_DOUBLE_EQ(*point.latency.mean, 2.5);
   EXPECT_NEAR(*point.latency_mean_ci95_s, 0, 1e-12);  // every batch of ten requests has the same mean
@@ -329,7 +329,7 @@ TEST(MetricsCollector, OneRunHasBatchMeansIntervals) {
 TEST(MetricsCollector, ShortRunsHaveNoIntervals) {
   MetricsCollector measurements = streaming();
   for (Nanos i = 0; i < 40; ++i) measurements.add(completed(i, i + 1, i + 2, 10));
-  measurements.end_run(0, 42, 0, 0, {});
+  measurements.end_run({0, 42, 0, 0}, {});
   EXPECT_FALSE(measurements.metrics().latency_mean_ci95_s);
   EXPECT_FALSE(measurements.metrics().output_tokens_per_s_ci95);
 }

@@ -23,7 +23,7 @@ class StepSeriesTest : public ::testing::Test {
 
   StepSeries series(std::int64_t rows, double context_a_row) {
     const auto n = static_cast<double>(rows);
-    return {cost_.decode_curve(rows), n * context_a_row, n, n * context_a_row, n};
+    return {cost_.decode_curve(rows), {n * context_a_row, n * context_a_row}, {n, n}};
   }
 
   load::Scenario scenario_;

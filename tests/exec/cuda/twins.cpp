@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <tuple>
 
 namespace plimsoll::exec {
 
@@ -56,14 +57,15 @@ std::size_t Twins::reader(std::int64_t width) {
   return cpu_.linears.size() - 1;
 }
 
-void Twins::run_side(Twin& side, const RowTable& table, const std::function<void(Twin&)>& ops,
-                     std::vector<float>& logits, std::vector<std::int32_t>& tokens) {
+std::pair<std::vector<float>, std::vector<std::int32_t>> Twins::run_side(Twin& side, const RowTable& table,
+                                                                         const std::function<void(Twin&)>& ops) const {
   (void)side->begin(table);
   ops(side);
   side->end();
-  logits.resize(table.sampled.size() * static_cast<std::size_t>(config_.rank.vocab_rows));
-  tokens.resize(table.sampled.size());
+  std::vector<float> logits(table.sampled.size() * static_cast<std::size_t>(config_.rank.vocab_rows));
+  std::vector<std::int32_t> tokens(table.sampled.size());
   side->wait(tokens.data(), logits.data());
+  return {std::move(logits), std::move(tokens)};
 }
 
 TwinOutputs Twins::run_logits(ForwardInput input, const std::function<void(Twin&)>& ops, std::int64_t valid,
@@ -78,8 +80,8 @@ TwinOutputs Twins::run_logits(ForwardInput input, const std::function<void(Twin&
     side->sample(vocab_begin, valid);
     side->exchange_samples();
   };
-  run_side(cpu_, table, all, outputs.cpu, outputs.cpu_tokens);
-  run_side(cuda_, table, all, outputs.cuda, outputs.cuda_tokens);
+  std::tie(outputs.cpu, outputs.cpu_tokens) = run_side(cpu_, table, all);
+  std::tie(outputs.cuda, outputs.cuda_tokens) = run_side(cuda_, table, all);
   return outputs;
 }
 

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "exec/backend.h"
@@ -50,8 +51,9 @@ class Twins {
 
  private:
   std::size_t reader(std::int64_t width);
-  void run_side(Twin& side, const RowTable& table, const std::function<void(Twin&)>& ops, std::vector<float>& logits,
-                std::vector<std::int32_t>& tokens);
+  // Returns logits and tokens.
+  [[nodiscard]] std::pair<std::vector<float>, std::vector<std::int32_t>> run_side(
+      Twin& side, const RowTable& table, const std::function<void(Twin&)>& ops) const;
 
   BackendConfig config_;
   Twin cpu_, cuda_;

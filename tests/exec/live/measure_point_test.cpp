@@ -70,12 +70,12 @@ TEST_P(ServeTest, AScriptIsDecidedAsInTheSimulator) {
     sched::RunOptions options;
     options.keep_log = options.keep_requests = true;
     Machine machine(s);
-    const MeasuredRun measured = measure_point(s, machine.replicas, machine.prompts, options);
+    const sched::RunResult measured = measure_point(s, machine.replicas, machine.prompts, options);
     const sched::RunResult simulated = sim::simulate(s, options);
-    ASSERT_EQ(measured.run.logs, simulated.logs) << "seed " << seed;
-    ASSERT_EQ(measured.run.requests.size(), 24U);
-    EXPECT_EQ(measured.run.metrics.preemptions, simulated.metrics.preemptions);
-    EXPECT_EQ(measured.run.steps_run, simulated.steps_run);
+    ASSERT_EQ(measured.logs, simulated.logs) << "seed " << seed;
+    ASSERT_EQ(measured.requests.size(), 24U);
+    EXPECT_EQ(measured.metrics.preemptions, simulated.metrics.preemptions);
+    EXPECT_EQ(measured.steps_run, simulated.steps_run);
   }
 }
 
@@ -97,7 +97,7 @@ TEST_P(ServeTest, ATightPoolIsDecidedAsInTheSimulator) {
     sched::RunOptions options;
     options.keep_log = true;
     Machine machine(s);
-    ASSERT_EQ(measure_point(s, machine.replicas, machine.prompts, options).run.logs, sim::simulate(s, options).logs)
+    ASSERT_EQ(measure_point(s, machine.replicas, machine.prompts, options).logs, sim::simulate(s, options).logs)
         << "seed " << seed;
   }
 }
@@ -127,9 +127,9 @@ TEST_P(ServeTest, ALiveRunIsReproducedFromItsEvents) {
     sched::RunOptions options;
     options.keep_log = true;
     Machine machine(s);
-    const MeasuredRun measured = measure_point(s, machine.replicas, machine.prompts, options);
-    const std::string file = write_events(measured.run.events);
-    EXPECT_EQ(sim::replay(file, s), measured.run.logs) << "seed " << seed;
+    const sched::RunResult measured = measure_point(s, machine.replicas, machine.prompts, options);
+    const std::string file = write_events(measured.events);
+    EXPECT_EQ(sim::replay(file, s), measured.logs) << "seed " << seed;
     std::filesystem::remove(file);
   }
 }
@@ -151,14 +151,14 @@ TEST(Serve, AClosedLoopServesEveryRequestInOrder) {
   Machine machine(s);
   sched::RunOptions options;
   options.keep_requests = options.keep_steps = true;
-  const MeasuredRun measured = measure_point(s, machine.replicas, machine.prompts, options);
+  const sched::RunResult measured = measure_point(s, machine.replicas, machine.prompts, options);
   ASSERT_EQ(measured.failure, "");
-  const sched::PointMetrics& m = measured.run.metrics;
+  const sched::PointMetrics& m = measured.metrics;
   EXPECT_EQ(m.requests_completed, 50);
   EXPECT_DOUBLE_EQ(m.output_tokens_per_s, 500 / m.duration_s);
   EXPECT_LE(m.in_system_mean, 4.0 + 1e-9) << "four users have at most four requests in the system";
-  ASSERT_EQ(measured.run.requests.size(), 50U);
-  for (const sched::RequestRow& row : measured.run.requests) {
+  ASSERT_EQ(measured.requests.size(), 50U);
+  for (const sched::RequestRow& row : measured.requests) {
     EXPECT_LE(row.arrival, row.dispatched);  // the intended time comes first
     EXPECT_LT(row.dispatched, row.first_token);
     EXPECT_LT(row.first_token, row.end);
@@ -166,7 +166,7 @@ TEST(Serve, AClosedLoopServesEveryRequestInOrder) {
   }
   for (std::int32_t replica = 0; replica < 2; ++replica) {
     Nanos last = 0;
-    for (const sched::StepRow& step : measured.run.steps) {
+    for (const sched::StepRow& step : measured.steps) {
       if (step.replica != replica) continue;
       EXPECT_LE(last, step.start);
       EXPECT_LE(step.start, step.end);
@@ -180,7 +180,7 @@ TEST(Serve, AClosedLoopServesEveryRequestInOrder) {
 TEST(Serve, TimesAddUpToTheLatency) {
   const load::Scenario s = closed_loop(3, 30);
   Machine machine(s);
-  const sched::PointMetrics m = measure_point(s, machine.replicas, machine.prompts, {}).run.metrics;
+  const sched::PointMetrics m = measure_point(s, machine.replicas, machine.prompts, {}).metrics;
   EXPECT_GE(m.time_host_s, 0);
   EXPECT_GE(m.time_queue_s, 0);
   EXPECT_EQ(m.time_kv_s, 0) << "what the device does inside a step is not known";
@@ -193,12 +193,12 @@ TEST(Serve, AFailureKeepsWhatWasMeasured) {
   machine.devices[0].forwards_to_failure = 35;  // a request has ten forwards, so three are served
   sched::RunOptions options;
   options.keep_requests = options.keep_log = true;
-  const MeasuredRun measured = measure_point(s, machine.replicas, machine.prompts, options);
+  const sched::RunResult measured = measure_point(s, machine.replicas, machine.prompts, options);
   EXPECT_EQ(measured.failure, "the device is gone");
-  EXPECT_TRUE(measured.run.stopped);
-  EXPECT_EQ(measured.run.requests.size(), 3U);
-  EXPECT_THAT(measured.run.logs.at(0), HasSubstr("\n34: D[r3]\n"));
-  EXPECT_THAT(measured.run.events, HasSubstr("\"event\":\"end\""));
+  EXPECT_TRUE(measured.stopped);
+  EXPECT_EQ(measured.requests.size(), 3U);
+  EXPECT_THAT(measured.logs.at(0), HasSubstr("\n34: D[r3]\n"));
+  EXPECT_THAT(measured.events, HasSubstr("\"event\":\"end\""));
 }
 
 load::Scenario script_of(std::vector<load::ScriptRequest> requests) {
@@ -213,13 +213,13 @@ TEST(Serve, AScriptThatFailsKeepsWhatWasMeasured) {
   machine.devices[0].forwards_to_failure = 6;  // A ends in the third forward
   sched::RunOptions options;
   options.keep_requests = options.keep_log = options.keep_steps = true;
-  const MeasuredRun measured = measure_point(s, machine.replicas, machine.prompts, options);
+  const sched::RunResult measured = measure_point(s, machine.replicas, machine.prompts, options);
   EXPECT_EQ(measured.failure, "the device is gone");
-  EXPECT_TRUE(measured.run.stopped);
-  ASSERT_EQ(measured.run.requests.size(), 1U);
-  EXPECT_EQ(measured.run.requests[0].name, "A");
-  EXPECT_EQ(measured.run.logs.size(), 1U);
-  EXPECT_GE(measured.run.steps.size(), 5U);
+  EXPECT_TRUE(measured.stopped);
+  ASSERT_EQ(measured.requests.size(), 1U);
+  EXPECT_EQ(measured.requests[0].name, "A");
+  EXPECT_EQ(measured.logs.size(), 1U);
+  EXPECT_GE(measured.steps.size(), 5U);
 }
 
 // A run regularly checks for a stop request, even if its progress is unknown.
@@ -234,7 +234,7 @@ TEST(Serve, StopsALoadOfGivenDuration) {
     EXPECT_EQ(fraction, 0);
     stop.request_stop();
   };
-  EXPECT_TRUE(measure_point(s, machine.replicas, machine.prompts, options).run.stopped);  // otherwise it takes an hour
+  EXPECT_TRUE(measure_point(s, machine.replicas, machine.prompts, options).stopped);  // otherwise it takes an hour
 }
 
 TEST(Serve, StopsAScript) {
@@ -247,9 +247,9 @@ TEST(Serve, StopsAScript) {
   options.progress = [&](double fraction) {
     if (fraction > 0) stop.request_stop();
   };
-  const MeasuredRun measured = measure_point(s, machine.replicas, machine.prompts, options);
-  EXPECT_TRUE(measured.run.stopped);
-  EXPECT_EQ(measured.run.requests.size(), 1U);
+  const sched::RunResult measured = measure_point(s, machine.replicas, machine.prompts, options);
+  EXPECT_TRUE(measured.stopped);
+  EXPECT_EQ(measured.requests.size(), 1U);
 }
 
 TEST(Serve, StopsBetweenSteps) {
@@ -263,10 +263,10 @@ TEST(Serve, StopsBetweenSteps) {
   options.progress = [&](double) {
     if (++calls == 2) stop.request_stop();
   };
-  const MeasuredRun measured = measure_point(s, machine.replicas, machine.prompts, options);
-  EXPECT_TRUE(measured.run.stopped);
+  const sched::RunResult measured = measure_point(s, machine.replicas, machine.prompts, options);
+  EXPECT_TRUE(measured.stopped);
   EXPECT_EQ(measured.failure, "");
-  EXPECT_GT(measured.run.requests.size(), 0U);
+  EXPECT_GT(measured.requests.size(), 0U);
 }
 
 // Nothing can be served within a nanosecond: every client gives up, and the engine drops its request.
@@ -274,9 +274,9 @@ TEST(Serve, TimeOutsCancel) {
   load::Scenario s = closed_loop(8, 40);
   s.limits = {.timeout = Seconds(1e-9), .cancel_on_timeout = true, .retries = 0};
   Machine machine(s);
-  const MeasuredRun measured = measure_point(s, machine.replicas, machine.prompts, {});
-  EXPECT_EQ(measured.run.metrics.requests_timed_out, 40);
-  EXPECT_EQ(measured.run.metrics.requests_completed, 0);
+  const sched::RunResult measured = measure_point(s, machine.replicas, machine.prompts, {});
+  EXPECT_EQ(measured.metrics.requests_timed_out, 40);
+  EXPECT_EQ(measured.metrics.requests_completed, 0);
 }
 
 TEST(Serve, AWarmUpLeavesTheBlocksToTheRun) {
@@ -284,7 +284,7 @@ TEST(Serve, AWarmUpLeavesTheBlocksToTheRun) {
   Machine machine(s);
   warm_up(s, machine.replicas, machine.prompts);
   EXPECT_GT(machine.devices[0].forwards, 2);
-  EXPECT_EQ(measure_point(s, machine.replicas, machine.prompts, {}).run.metrics.requests_completed, 20);
+  EXPECT_EQ(measure_point(s, machine.replicas, machine.prompts, {}).metrics.requests_completed, 20);
 }
 
 // ---- workers ------------------------------------------------------------------------------------------------
@@ -370,7 +370,7 @@ TEST(StepWorkers, RunAheadAsFarAsThePolicyAllows) {
     }
     for (std::uint64_t serial = 0; serial < 3; ++serial) {
       std::vector<std::int32_t> prompt;
-      prompts.append(serial, 5, {}, 0, prompt);
+      prompts.append({.serial = serial, .input = 5, .prefix_hashes = {}}, prompt);
       EXPECT_EQ(tokens[serial], testing::continuation(prompt, 101));
     }
   }

@@ -71,7 +71,11 @@ class Drive {
     request.hash_block_tokens = hashes_.empty() ? 0 : 8;
     if (const auto id = live_.arrive(request, now_)) alive_[request.serial] = *id;
     std::vector<std::int32_t> prompt;
-    prompts_.append(request.serial, request.input, hashes_, request.hash_block_tokens, prompt);
+    prompts_.append({.serial = request.serial,
+                     .input = request.input,
+                     .prefix_hashes = hashes_,
+                     .hash_block_tokens = request.hash_block_tokens},
+                    prompt);
     expected_[request.serial] = testing::continuation(prompt, static_cast<std::size_t>(request.output));
     collect();
   }

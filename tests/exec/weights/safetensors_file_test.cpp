@@ -37,8 +37,8 @@ TEST(SafetensorsFile, HasTensorsOfEveryReadableType) {
   // 1.0, -2.0 in f16; 3.0 in bf16 (the upper half of 0x40400000).
   std::string data(reinterpret_cast<const char*>(f32), 8);
   data += bytes_of({0x3c00, 0xc000, 0x4040}) + std::string(reinterpret_cast<const char*>(&f64), 8);
-  const std::string header = "{" + entry("a", "F32", "[2]", 0, 8) + "," + entry("b", "F16", "[1,2]", 8, 12) + "," +
-                             entry("c", "BF16", "[]", 12, 14) + "," + entry("d", "F64", "[1]", 14, 22) + "}  ";
+  const std::string header = "{" + entry("a", "F32", "[2]", {0, 8}) + "," + entry("b", "F16", "[1,2]", {8, 12}) + "," +
+                             entry("c", "BF16", "[]", {12, 14}) + "," + entry("d", "F64", "[1]", {14, 22}) + "}  ";
   const SafetensorsFile file(scratch.write("a.safetensors", safetensors_bytes(header, data)));
   ASSERT_EQ(file.tensors().size(), 4U);
   EXPECT_EQ(all_of(file.tensors().at("a"), 2), (std::vector{1.5F, -2.25F}));
@@ -54,7 +54,7 @@ TEST(SafetensorsFile, EveryHalfHasItsValue) {
   std::string data;
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) data += bytes_of({static_cast<std::uint16_t>(bits)});
   const SafetensorsFile file(scratch.write(
-      "h.safetensors", safetensors_bytes("{" + entry("h", "F16", "[65536]", 0, data.size()) + "}", data)));
+      "h.safetensors", safetensors_bytes("{" + entry("h", "F16", "[65536]", {0, data.size()}) + "}", data)));
   const std::vector<float> values = all_of(file.tensors().at("h"), 0x10000);
   for (int bits = 0; bits < 0x10000; ++bits) {
     const int exponent = (bits >> 10) & 31, fraction = bits & 1023;
@@ -75,7 +75,7 @@ TEST(SafetensorsFile, EveryHalfHasItsValue) {
 TEST(SafetensorsFile, MayBeEmptyAndHaveMetadata) {
   const Scratch scratch;
   EXPECT_TRUE(SafetensorsFile(scratch.write("a.safetensors", safetensors_bytes("{}", ""))).tensors().empty());
-  const std::string header = R"({"__metadata__":{"format":"pt"},)" + entry("z", "F32", "[0,3]", 0, 0) + "}";
+  const std::string header = R"({"__metadata__":{"format":"pt"},)" + entry("z", "F32", "[0,3]", {0, 0}) + "}";
   const SafetensorsFile file(scratch.write("b.safetensors", safetensors_bytes(header, "")));
   EXPECT_EQ(file.tensors().at("z").bytes.size(), 0U);
 }
@@ -84,7 +84,7 @@ TEST(SafetensorsFile, MayBeEmptyAndHaveMetadata) {
 TEST(SafetensorsFile, TypesThatAreNotReadMayBeThere) {
   const Scratch scratch;
   const SafetensorsFile file(
-      scratch.write("a.safetensors", safetensors_bytes("{" + entry("m", "BOOL", "[3]", 0, 3) + "}", "abc")));
+      scratch.write("a.safetensors", safetensors_bytes("{" + entry("m", "BOOL", "[3]", {0, 3}) + "}", "abc")));
   EXPECT_EQ(file.tensors().at("m").type, ElementType::other);
 }
 
@@ -128,7 +128,8 @@ std::vector<Hostile> hostile_headers() {
 // What is wrong with an entry of the header.
 std::vector<Hostile> hostile_entries() {
   return {
-      {"a name that occurs twice", with(entry("a", "F32", "[1]", 0, 4) + "," + entry("a", "F32", "[1]", 4, 8), eight),
+      {"a name that occurs twice",
+       with(entry("a", "F32", "[1]", {0, 4}) + "," + entry("a", "F32", "[1]", {4, 8}), eight),
        "tensor 'a': occurs twice"},
       {"metadata twice", safetensors_bytes(R"({"__metadata__":{},"__metadata__":{}})", ""), "occurs twice"},
       {"metadata of numbers", safetensors_bytes(R"({"__metadata__":{"a":1}})", ""), "expected text only"},
@@ -140,33 +141,35 @@ std::vector<Hostile> hostile_entries() {
       {"one offset", with(R"("a":{"dtype":"F32","shape":[1],"data_offsets":[4]})", "1234"),
        "data_offsets has 1 numbers"},
       {"an unknown field", with(R"("a":{"kind":"F32"})", ""), "unknown field 'kind'"},
-      {"an unknown type", with(entry("a", "F33", "[1]", 0, 4), "1234"), "tensor 'a': unknown dtype 'F33'"},
-      {"a negative size", with(entry("a", "F32", "[-1]", 0, 4), "1234"), "tensor 'a': shape: found a negative number"},
-      {"a fraction", with(entry("a", "F32", "[1.5]", 0, 4), "1234"), "not whole"},
-      {"a size of 10^30", with(entry("a", "F32", "[1000000000000000000000000000000]", 0, 4), "1234"),
+      {"an unknown type", with(entry("a", "F33", "[1]", {0, 4}), "1234"), "tensor 'a': unknown dtype 'F33'"},
+      {"a negative size", with(entry("a", "F32", "[-1]", {0, 4}), "1234"),
+       "tensor 'a': shape: found a negative number"},
+      {"a fraction", with(entry("a", "F32", "[1.5]", {0, 4}), "1234"), "not whole"},
+      {"a size of 10^30", with(entry("a", "F32", "[1000000000000000000000000000000]", {0, 4}), "1234"),
        "tensor 'a': shape"},
-      {"sizes whose product wraps to 4 bytes", with(entry("a", "F32", "[4294967296,4294967296,1]", 0, 0), ""),
+      {"sizes whose product wraps to 4 bytes", with(entry("a", "F32", "[4294967296,4294967296,1]", {0, 0}), ""),
        "tensor 'a': data_offsets [0, 0] hold 0"},
-      {"2^62 + 1 numbers of 4 bytes: 4 modulo 2^64", with(entry("a", "F32", "[4611686018427387905]", 0, 4), "1234"),
+      {"2^62 + 1 numbers of 4 bytes: 4 modulo 2^64", with(entry("a", "F32", "[4611686018427387905]", {0, 4}), "1234"),
        "takes another number"},
-      {"a size above 2^63", with(entry("a", "F32", "[0,9223372036854775808]", 0, 0), ""), "is too large"},
-      {"nine dimensions", with(entry("a", "F32", "[1,1,1,1,1,1,1,1,1]", 0, 4), "1234"), "too many numbers"},
-      {"offsets reversed", with(entry("a", "F32", "[1]", 4, 0), "1234"),
+      {"a size above 2^63", with(entry("a", "F32", "[0,9223372036854775808]", {0, 0}), ""), "is too large"},
+      {"nine dimensions", with(entry("a", "F32", "[1,1,1,1,1,1,1,1,1]", {0, 4}), "1234"), "too many numbers"},
+      {"offsets reversed", with(entry("a", "F32", "[1]", {4, 0}), "1234"),
        "tensor 'a': data_offsets [4, 0] are reversed"},
-      {"offsets past the end", with(entry("a", "F32", "[2]", 0, 8), "1234"),
+      {"offsets past the end", with(entry("a", "F32", "[2]", {0, 8}), "1234"),
        "tensor 'a': data_offsets [0, 8] reach past the end"},
       {"offsets near 2^64",
        with(R"("a":{"dtype":"F32","shape":[1],"data_offsets":[18446744073709551612,18446744073709551615]})", "1234"),
        "reach past"},
-      {"fewer bytes than the shape", with(entry("a", "F32", "[2]", 0, 4), "1234"),
+      {"fewer bytes than the shape", with(entry("a", "F32", "[2]", {0, 4}), "1234"),
        "hold 4 bytes, shape [2] of F32 takes 8"},
-      {"half a byte", with(entry("a", "F4", "[1]", 0, 1), "1"), "takes another number"},
-      {"overlapping tensors", with(entry("a", "F32", "[2]", 0, 8) + "," + entry("b", "F32", "[1]", 4, 8), eight),
+      {"half a byte", with(entry("a", "F4", "[1]", {0, 1}), "1"), "takes another number"},
+      {"overlapping tensors", with(entry("a", "F32", "[2]", {0, 8}) + "," + entry("b", "F32", "[1]", {4, 8}), eight),
        "tensor 'b' overlaps 'a'"},
-      {"the same place twice", with(entry("a", "F32", "[2]", 0, 8) + "," + entry("b", "F32", "[2]", 0, 8), eight),
+      {"the same place twice", with(entry("a", "F32", "[2]", {0, 8}) + "," + entry("b", "F32", "[2]", {0, 8}), eight),
        "overlaps"},
-      {"a hole", with(entry("a", "F32", "[1]", 4, 8), eight), "tensor 'a': the 4 bytes before it belong to no tensor"},
-      {"a tail", with(entry("a", "F32", "[1]", 0, 4), eight), "the last 4 bytes belong to no tensor"},
+      {"a hole", with(entry("a", "F32", "[1]", {4, 8}), eight),
+       "tensor 'a': the 4 bytes before it belong to no tensor"},
+      {"a tail", with(entry("a", "F32", "[1]", {0, 4}), eight), "the last 4 bytes belong to no tensor"},
       {"a name with control characters", with(R"("a\u001b[31m\n":{"dtype":"F32"})", ""), "tensor 'a?[31m?'"},
   };
 }
@@ -214,8 +217,8 @@ TEST(SafetensorsFile, AWriterThatDoesNotFinishLeavesNothing) {
 
 // Whatever bytes change, the file is refused or every tensor can be read completely (sanitizers check that).
 RC_GTEST_PROP(SafetensorsFile, ChangedBytesNeverLeadOutOfTheFile, ()) {
-  const std::string header = R"({"__metadata__":{"format":"pt"},)" + entry("a.weight", "F32", "[2,3]", 0, 24) + "," +
-                             entry("b", "BF16", "[4]", 24, 32) + "," + entry("c", "F16", "[1,1]", 32, 34) + "}";
+  const std::string header = R"({"__metadata__":{"format":"pt"},)" + entry("a.weight", "F32", "[2,3]", {0, 24}) + "," +
+                             entry("b", "BF16", "[4]", {24, 32}) + "," + entry("c", "F16", "[1,1]", {32, 34}) + "}";
   std::string bytes = safetensors_bytes(header, std::string(34, 'x'));
   // Changing digits gives other numbers in valid JSON; changing letters gives other names and types; other changes
   // break the text.

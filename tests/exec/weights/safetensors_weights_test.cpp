@@ -73,7 +73,7 @@ TEST_F(SafetensorsWeightsTest, ReadsRowsAndColumns) {
   weights->check(llama_);
   const PlainTensor& k = tensors_.at("model.layers.1.self_attn.k_proj.weight");
   std::vector<float> part(2 * 3);
-  weights->read({TensorKind::k, 1, -1}, 30, 2, 61, 3, part.data());
+  weights->read({TensorKind::k, 1, -1}, {30, 2, 61, 3}, part.data());
   for (std::size_t r = 0; r < 2; ++r)
     for (std::size_t c = 0; c < 3; ++c) EXPECT_EQ(part[r * 3 + c], k.values[(30 + r) * 64 + 61 + c]);
 }
@@ -86,7 +86,7 @@ TEST_F(SafetensorsWeightsTest, ReadsRowsThatAFusedTensorSpreads) {
   const PlainTensor& fused = tensors.at("transformer.h.0.self_attention.query_key_value.weight");
   const std::int64_t d = falcon.shape.head_dim, hidden = falcon.shape.hidden;
   std::vector<float> all(static_cast<std::size_t>(2 * d * hidden));
-  weights->read({TensorKind::v, 0, -1}, 0, 2 * d, 0, hidden, all.data());
+  weights->read({TensorKind::v, 0, -1}, {0, 2 * d, 0, hidden}, all.data());
   for (std::int64_t r = 0; r < 2 * d; ++r) {
     const std::int64_t row = r < d ? 3 * d + r : 7 * d + (r - d);
     EXPECT_EQ(all[static_cast<std::size_t>(r * hidden + 5)], fused.values[static_cast<std::size_t>(row * hidden + 5)])
@@ -100,7 +100,7 @@ TEST_F(SafetensorsWeightsTest, ReadsFilesIndicesAndFolders) {
   for (const char* const name : {"", "model.safetensors.index.json"}) {
     const auto weights = safetensors_weights(llama_, scratch_.path(name));
     weights->check(llama_);
-    weights->read({TensorKind::final_norm, -1, -1}, 0, 64, 0, 1, row.data());
+    weights->read({TensorKind::final_norm, -1, -1}, {0, 64, 0, 1}, row.data());
     EXPECT_EQ(row, tensors_.at("model.norm.weight").values);
   }
   EXPECT_THAT(problem_at(scratch_.path("a.safetensors")), HasSubstr("is missing"));
@@ -152,7 +152,7 @@ TEST_F(SafetensorsWeightsTest, ExpertsMayBeStacked) {
   const auto weights = safetensors_weights(mixtral, write(tensors));
   weights->check(mixtral);
   std::vector<float> up(88 * 64);
-  weights->read({TensorKind::expert_up, 0, 2}, 0, 88, 0, 64, up.data());
+  weights->read({TensorKind::expert_up, 0, 2}, {0, 88, 0, 64}, up.data());
   EXPECT_EQ(up, expected);
 }
 

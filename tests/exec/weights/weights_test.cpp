@@ -11,10 +11,9 @@
 namespace plimsoll::exec {
 namespace {
 
-std::vector<float> read(const WeightSource& source, const TensorRef& tensor, std::int64_t row, std::int64_t rows,
-                        std::int64_t column, std::int64_t columns) {
-  std::vector<float> out(static_cast<std::size_t>(rows * columns));
-  source.read(tensor, row, rows, column, columns, out.data());
+std::vector<float> read(const WeightSource& source, const TensorRef& tensor, const TensorSlice& slice) {
+  std::vector<float> out(static_cast<std::size_t>(slice.rows * slice.columns));
+  source.read(tensor, slice, out.data());
   return out;
 }
 
@@ -23,8 +22,8 @@ TEST(RandomWeights, an_element_depends_on_its_unsharded_index_only) {
   const model::Architecture a = tiny_model("llama");
   const auto source = random_weights(a, 3);
   const TensorRef down{TensorKind::down, 1, -1};
-  const std::vector<float> whole = read(*source, down, 0, 64, 0, 176);
-  const std::vector<float> part = read(*source, down, 5, 2, 44, 44);
+  const std::vector<float> whole = read(*source, down, {0, 64, 0, 176});
+  const std::vector<float> part = read(*source, down, {5, 2, 44, 44});
   for (std::size_t r = 0; r < 2; ++r)
     for (std::size_t c = 0; c < 44; ++c) EXPECT_EQ(part[r * 44 + c], whole[(5 + r) * 176 + 44 + c]);
 }
@@ -37,7 +36,7 @@ TEST(RandomWeights, tensors_layers_experts_and_seeds_differ) {
     for (const TensorRef& tensor :
          {TensorRef{TensorKind::q, 0, -1}, TensorRef{TensorKind::k, 0, -1}, TensorRef{TensorKind::q, 1, -1},
           TensorRef{TensorKind::expert_up, 0, 0}, TensorRef{TensorKind::expert_up, 0, 1}})
-      first.insert(read(*source, tensor, 0, 1, 0, 1)[0]);
+      first.insert(read(*source, tensor, {0, 1, 0, 1})[0]);
   }
   EXPECT_EQ(first.size(), 10U);
 }
@@ -47,7 +46,7 @@ TEST(RandomWeights, are_spread_like_a_normal_distribution_of_0_02) {
   const model::Architecture a = tiny_model("llama");
   double sum = 0, square = 0;
   std::int64_t far = 0;
-  const std::vector<float> values = read(*random_weights(a, 1), {TensorKind::down, 0, -1}, 0, 64, 0, 176);
+  const std::vector<float> values = read(*random_weights(a, 1), {TensorKind::down, 0, -1}, {0, 64, 0, 176});
   for (const float value : values) {
     sum += static_cast<double>(value);
     square += static_cast<double>(value) * static_cast<double>(value);
@@ -61,7 +60,7 @@ TEST(RandomWeights, are_spread_like_a_normal_distribution_of_0_02) {
 
 TEST(RandomWeights, norms_are_around_one) {
   const model::Architecture a = tiny_model("llama");
-  for (const float value : read(*random_weights(a, 1), {TensorKind::mlp_norm, 0, -1}, 0, 64, 0, 1))
+  for (const float value : read(*random_weights(a, 1), {TensorKind::mlp_norm, 0, -1}, {0, 64, 0, 1}))
     EXPECT_NEAR(value, 1, 0.1);
 }
 
