@@ -55,12 +55,11 @@ class Largest {
   std::map<std::size_t, Capacity> confirmed() {
     std::map<std::size_t, Capacity> out;
     std::vector<std::size_t> alike;
-    std::optional<std::size_t> leader;
     for (int round = 0; round < kMostRounds && may_lead(out); ++round) {
-      for (const std::size_t c : narrowed(out))
+      for (const std::size_t c : confirm_cheapest(narrowed(out), out))
         if (std::find(alike.begin(), alike.end(), c) == alike.end()) alike.push_back(c);
-      leader = confirm_cheapest(alike, out);
     }
+    const std::optional<std::size_t> leader = cheapest_of_most(alike, out);
     if (!leader) return out;
     for (const std::size_t c : alike) {
       const auto at = out.find(c);
@@ -93,30 +92,46 @@ class Largest {
     });
   }
 
-  // Sorts `alike` by price and confirms them in that order, until one carries as much for its share as any confirmed
-  // one. Returns that one.
-  std::optional<std::size_t> confirm_cheapest(std::vector<std::size_t>& alike, std::map<std::size_t, Capacity>& out) {
+  // Returns whether a confirmed one carries clearly less for its share than another, or is disproved.
+  [[nodiscard]] bool is_less(std::size_t c, const std::map<std::size_t, Capacity>& out) const {
+    const double mine = proven(c, out.at(c));
+    return mine == 0 || std::any_of(out.begin(), out.end(), [&](const auto& other) {
+             return mine < kSurelyLess * proven(other.first, other.second);
+           });
+  }
+
+  // Confirms the cheapest of these first, until one carries as much for its share as any confirmed one. Returns them,
+  // and the larger rival that was confirmed too.
+  std::vector<std::size_t> confirm_cheapest(std::vector<std::size_t> these, std::map<std::size_t, Capacity>& out) {
     const auto by_rent = [this](std::size_t a, std::size_t b) { return rent(a) < rent(b); };
-    std::stable_sort(alike.begin(), alike.end(), by_rent);
-    if (const auto rival = larger_rival(alike)) {
+    std::stable_sort(these.begin(), these.end(), by_rent);
+    if (const auto rival = larger_rival(these)) {
       if (out.count(*rival) == 0) out[*rival] = confirm(*rival);
-      if (std::find(alike.begin(), alike.end(), *rival) == alike.end()) alike.push_back(*rival);
-      std::stable_sort(alike.begin(), alike.end(), by_rent);
+      if (std::find(these.begin(), these.end(), *rival) == these.end()) these.push_back(*rival);
+      std::stable_sort(these.begin(), these.end(), by_rent);
     }
     std::optional<std::size_t> lesser;
-    for (const std::size_t c : alike) {
-      // That one carried most for this price.
-      if (lesser && rent(c) == rent(*lesser) && out.count(c) == 0) continue;
+    for (const std::size_t c : these) {
+      if (lesser && rent(c) == rent(*lesser)) continue;  // that one carried most for this price
       if (out.count(c) == 0) out[c] = confirm(c);
-      const double mine = proven(c, out.at(c));
-      if (mine == 0) continue;
-      const bool is_less = std::any_of(out.begin(), out.end(), [&](const auto& other) {
-        return mine < kSurelyLess * proven(other.first, other.second);
-      });
-      if (!is_less) return c;
-      lesser = c;
+      if (!is_less(c, out)) break;
+      if (proven(c, out.at(c)) > 0) lesser = c;
     }
-    return {};
+    return these;
+  }
+
+  // Returns the cheapest confirmed one that carries as much for its share as any; of equal price the one that carries
+  // most.
+  [[nodiscard]] std::optional<std::size_t> cheapest_of_most(const std::vector<std::size_t>& alike,
+                                                            const std::map<std::size_t, Capacity>& out) const {
+    std::optional<std::size_t> best;
+    for (const std::size_t c : alike) {
+      if (out.count(c) == 0 || is_less(c, out)) continue;
+      const bool is_better = !best || rent(c) < rent(*best) ||
+                             (rent(c) == rent(*best) && proven(c, out.at(c)) > proven(*best, out.at(*best)));
+      if (is_better) best = c;
+    }
+    return best;
   }
 
   // A part of a large fleet may carry less for its share than all of it does, which a small one does not show: the
