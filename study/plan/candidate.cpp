@@ -181,10 +181,12 @@ class Builder {
     return settings_text(candidate, [](const std::string& path) { return path != kReplicas && path != kInstances; });
   }
 
-  // Batches that return as a whole wait to be filled: there the limit matters before it is reached.
+  // The limit matters before it is reached for batches that return as a whole, which wait to be filled, and for
+  // numbered slots, which share the pool and decide how a step is cut into forwards.
   [[nodiscard]] static std::string twins_of(const Candidate& candidate, const ResolvedPoint& resolved) {
     const bool alone = !resolved.scenario || !candidate.spec.deployment.is_fixed() ||
-                       sched::traits_of(candidate.spec.policy).returns_at_batch_end;
+                       sched::traits_of(candidate.spec.policy).returns_at_batch_end ||
+                       sched::resolve_limits(candidate.spec.policy).forward_tokens != sched::kForever;
     const std::string text =
         settings_text(candidate, [&](const std::string& path) { return alone || path != kMaxRunning; });
     return alone ? text : fmt::format("{}{} blocks", text, resolved.scenario->kv.blocks);
