@@ -214,10 +214,13 @@ TEST_F(CalibrateTest, LiveValidationIsOfThisMachine) {
   EXPECT_EQ(other.exit, 2);
   EXPECT_THAT(other.output, HasSubstr("hardware: this-machine"));
   EXPECT_THAT(run("validate jumpstart --live x.yaml").output, HasSubstr("--live replaces the table"));
-  EXPECT_THAT(run("validate --live tiny.yaml --device tpu").output, HasSubstr("--device: found 'tpu', allowed: cpu"));
+  const std::string own = write("own.yaml",
+                                "model: demo-llama-40m\nhardware: this-machine\nengine: plimsoll-cpu\n"
+                                "scheduler: {policy: vllm_v1, kv_blocks: 100}\n"
+                                "workload: {load: {burst: {count: 2}}, lengths: {input: 4, output: 3}, requests: 2}\n");
+  EXPECT_THAT(run("validate --live " + own + " --device tpu").output, HasSubstr("--device: found 'tpu', allowed: cpu"));
   // The device replaces this project's engine of the study, so that a study for the CPU asks for a GPU.
-  const Outcome gpu = run("validate --live " + write("own.yaml", kTinyStudy) +
-                          " --device cuda --set hardware=this-machine --set engine=plimsoll-cpu");
+  const Outcome gpu = run("validate --live " + own + " --device cuda");
   if (gpu.exit == 0) GTEST_SKIP() << "there is a GPU";
   EXPECT_EQ(gpu.exit, 3);
   EXPECT_THAT(gpu.output, HasSubstr("CUDA"));
