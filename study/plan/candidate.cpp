@@ -182,11 +182,11 @@ class Builder {
   }
 
   // The limit matters before it is reached for batches that return as a whole, which wait to be filled, and for
-  // numbered slots, which share the pool and decide how a step is cut into forwards.
+  // numbered slots.
   [[nodiscard]] static std::string twins_of(const Candidate& candidate, const ResolvedPoint& resolved) {
-    const bool alone = !resolved.scenario || !candidate.spec.deployment.is_fixed() ||
-                       sched::traits_of(candidate.spec.policy).returns_at_batch_end ||
-                       sched::resolve_limits(candidate.spec.policy).forward_tokens != sched::kForever;
+    const sched::Traits traits = sched::traits_of(candidate.spec.policy);
+    const bool alone = !resolved.scenario || !candidate.spec.deployment.is_fixed() || traits.returns_at_batch_end ||
+                       traits.numbered_slots;
     const std::string text =
         settings_text(candidate, [&](const std::string& path) { return alone || path != kMaxRunning; });
     return alone ? text : fmt::format("{}{} blocks", text, resolved.scenario->kv.blocks);
