@@ -15,9 +15,10 @@ namespace {
 constexpr std::size_t kInstants = 96;  // instants at which the backlog is sampled
 constexpr std::size_t kFrom = kInstants / 3,
                       kMiddle = 2 * kInstants / 3;  // the window is the last two thirds of the load
-constexpr std::int64_t kMinCount = 100;             // fewer requests prove nothing
-constexpr double kServiceTimes = 5;                 // a backlog is called growing only if the load lasts this many
-                                                    // service times
+constexpr double kWindow = static_cast<double>(kInstants - kFrom) / static_cast<double>(kInstants);  // its share
+constexpr std::int64_t kMinCount = 100;  // fewer requests prove nothing
+constexpr double kServiceTimes = 5;      // a backlog is called growing only if the load lasts this many
+                                         // service times
 constexpr double kSigmas = 3, kLengthSigmas = 2;
 constexpr double kRecoveries = 20;     // from episodes of time-outs
 constexpr double kSmallGrowth = 0.01;  // share of the offered requests; less growth does not matter
@@ -160,7 +161,6 @@ struct Evidence {
     const auto all = served(run) + static_cast<double>(run.shed);
     const double fit = quotient(all, all + static_cast<double>(run.unfit));
     const double mean = run.load.rate > 0 ? run.load.rate * fit : all / length;
-    constexpr double kWindow = static_cast<double>(kInstants - kFrom) / static_cast<double>(kInstants);
     constexpr double kLast = static_cast<double>(kInstants - kMiddle) / static_cast<double>(kInstants);
     meant += mean * length * kWindow;
     last_served_s += mean * length * kLast;
@@ -325,10 +325,9 @@ class Judgement {
     if (drains_too_slowly()) return true;
     if (e_.replay) return replay_is_overloaded();
     if (!grows() || e_.length() < kServiceTimes * service_s_) return false;
-    // Compares the last third of the load with the third before it, with a margin for chance.
+    // Compares the growth in the two halves of the window. Each has the chance of half the window, and the difference
+    // of two has the root of 2 times that.
     constexpr double kAsFast = 0.7;
-    // Growths of the two halves are compared; each has the chance of half the window, and the difference of two has the
-    // root of 2 times that.
     const double chance = 2 * std::sqrt(2.0) * wander(e_.offered / 2);
     return e_.growth_last > 0 && e_.growth_last >= kAsFast * e_.growth_before - std::min(chance, e_.growth_before / 2);
   }
@@ -370,8 +369,6 @@ class Judgement {
   [[nodiscard]] bool waits_stay_short() const {
     if (is_at_rest()) return true;
     if (!shows_its_rate()) return false;
-    // The window in which growth is measured is this part of the load.
-    constexpr double kWindow = static_cast<double>(kInstants - kFrom) / static_cast<double>(kInstants);
     const double grown = e_.replay ? e_.backlog_end - service_s_ * e_.rate
                                    : (std::max(0.0, e_.growth) + kLengthSigmas * wander(e_.offered)) / kWindow;
     return e_.latency() + kSpeaksFor * std::max(0.0, quotient(grown, e_.rate)) < patience_.timeout_s();
@@ -430,9 +427,8 @@ class Judgement {
                             ? 1.3 * (quotient(e_.variance, e_.runs) + 0.5) / (calm_path() * chance_scv())
                             : to_show;
     const double drain = e_.replay ? 1.2 * e_.backlog_end / (1 - kShareServed) : 0;
-    constexpr double kWindow = 1.5;  // ratio of all requests to those in the window
     return too_short("too few requests to tell a backlog that grows from chance",
-                     std::max({kWindow * (patience_.timeout_s() > 0 ? calm : std::min(to_show, calm)),
+                     std::max({(patience_.timeout_s() > 0 ? calm : std::min(to_show, calm)) / kWindow,
                                needed_in_time(rate), drain}));
   }
 
