@@ -30,7 +30,7 @@ std::string digest_text(const std::vector<std::string>& files) {
   return study::hex(study::digest_of(all)).substr(0, kShown);
 }
 
-// "a.csv, b.csv (data 3f2a…)": without folders, which are nobody else's business.
+// "a.csv, b.csv (data 3f2a…)": without folders, which may be private.
 std::string data_text(std::vector<std::string> files) {
   std::sort(files.begin(), files.end());
   std::vector<std::string> names;

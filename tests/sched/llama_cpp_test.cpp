@@ -86,12 +86,7 @@ PolicyConfig draw_config() {
 RC_GTEST_PROP(LlamaCppProperty, LeapsDecideWhatStepsDecide, ()) { check_leaps(draw_config(), draw_kv()); }
 
 RC_GTEST_PROP(LlamaCppProperty, ScriptsEndWithAllTokens, ()) {
-  const PolicyConfig policy = draw_config();
-  const KvConfig kv = draw_kv();
-  const std::string script = script_of(draw_requests());
-  const ScriptRun run = run_script(policy, kv, script);
-  check_tokens(run.ended);
-  RC_ASSERT(run.log == run_script(policy, kv, script, true).log);
+  check_script(draw_config(), draw_kv(), draw_requests());
 }
 
 }  // namespace
