@@ -92,7 +92,7 @@ calibration::MachineSettings read_settings(const Parsed& parsed) {
   settings.device = device == "cuda" ? exec::DeviceKind::cuda : exec::DeviceKind::cpu;
   settings.dtypes = read_dtypes(text_option(parsed, "dtype", "bf16,fp32"));
   settings.ranks = read_ranks(text_option(parsed, "ranks", device == "cuda" ? "1" : "1,2"));
-  settings.seconds = static_cast<double>(whole_option(parsed, "seconds", 5, 36'000, 120));
+  settings.seconds = static_cast<double>(whole_option(parsed, "seconds", {5, 36'000}, 120));
   constexpr double kTimes = 2,
                    kAlways = 60;  // minimum on a quiet machine, with a margin for noise
   settings.most_seconds = kTimes * settings.seconds + kAlways;

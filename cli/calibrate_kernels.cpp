@@ -65,7 +65,7 @@ int calibrate_from(const Parsed& parsed, Console& console, const std::string& da
   if (parsed.values.count("source") > 0) settings.source = parsed.values["source"].as<std::string>();
   if (settings.source.find_first_of("\"\\\n") != std::string::npos)
     throw InputError("--source: quotes, backslashes and line breaks are not allowed");
-  settings.hold_out = static_cast<int>(whole_option(parsed, "hold-out", 2, 1000, 0));
+  settings.hold_out = static_cast<int>(whole_option(parsed, "hold-out", {2, 1000}, 0));
   const auto names = parsed.values["from"].as<std::vector<std::string>>();
   settings.command = command_of(names, settings.hold_out);
   if (settings.command.find_first_of("\"\\\n") != std::string::npos)

@@ -110,7 +110,7 @@ Runs read_files(const Parsed& parsed, const std::string& name, Console& console)
                              .replicas = {}};
   constexpr std::int64_t kMostRanks = 4096;
   if (parsed.values.count("tp") > 0)
-    labels.tp = static_cast<std::int32_t>(whole_option(parsed, "tp", 1, kMostRanks, 1));
+    labels.tp = static_cast<std::int32_t>(whole_option(parsed, "tp", {1, kMostRanks}, 1));
   for (const std::string& file : runs.files) {
     std::vector<std::string> notes;
     validation::MeasuredTable table = validation::read_runs(file, labels, maps, notes);

@@ -68,7 +68,7 @@ std::vector<std::int64_t> user_counts(std::int64_t most) {
 
 std::vector<Rung> rungs_of(const Parsed& parsed, const endpoints::ServerFacts& facts) {
   constexpr std::int64_t kMostUsers = 4096, kUsers = 32;
-  const std::int64_t most = whole_option(parsed, "users", 1, kMostUsers, kUsers);
+  const std::int64_t most = whole_option(parsed, "users", {1, kMostUsers}, kUsers);
   std::vector<std::int64_t> inputs = lengths_option(parsed, "input", "128,512"),
                             outputs = lengths_option(parsed, "output", "16,64");
   const bool stated = parsed.values.count("input") + parsed.values.count("output") > 0;
@@ -88,7 +88,7 @@ std::vector<Rung> rungs_of(const Parsed& parsed, const endpoints::ServerFacts& f
 std::string study_text(const Ladder& ladder, const Parsed& parsed, const LadderRuns& server,
                        const std::vector<Rung>& rungs) {
   constexpr std::int64_t kMostRanks = 4096;
-  const std::int64_t tp = whole_option(parsed, "tp", 1, kMostRanks, 1);
+  const std::int64_t tp = whole_option(parsed, "tp", {1, kMostRanks}, 1);
   // The hardware does not matter to a measurement; it has room for every load. Block sizes are those of the server.
   std::string text = fmt::format(
       "study: ladder of {0}\nmodel: \"{1}\"\nengine: {2}\nhardware: {{accelerator: {{name: {0}, memory: 100 TB, "
@@ -201,7 +201,7 @@ LadderRuns run_ladder(const Ladder& given, const Parsed& parsed, const configs::
                            std::make_shared<const configs::Catalogue>());
   EndpointPoints points(study, parsed, console);
   constexpr std::int64_t kLeast = 10, kMost = 86'400, kSeconds = 900;
-  const auto seconds = static_cast<double>(whole_option(parsed, "seconds", kLeast, kMost, kSeconds));
+  const auto seconds = static_cast<double>(whole_option(parsed, "seconds", {kLeast, kMost}, kSeconds));
   const auto fewer_users = [](const Rung& a, const Rung& b) { return a.users < b.users; };
   console.note(fmt::format("like {}; a ladder of {} runs of 1 to {} users, for about {:.0f} s at most", out.like,
                            rungs.size(), std::max_element(rungs.begin(), rungs.end(), fewer_users)->users, seconds));

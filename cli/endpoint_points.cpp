@@ -83,7 +83,7 @@ endpoints::ServerSettings read_settings(const Parsed& parsed, Console& console) 
 
 std::uint64_t read_nonce(const Parsed& parsed) {
   if (parsed.values.count("nonce") != 0)
-    return static_cast<std::uint64_t>(whole_option(parsed, "nonce", 0, std::numeric_limits<std::int64_t>::max(), 0));
+    return static_cast<std::uint64_t>(whole_option(parsed, "nonce", {0, std::numeric_limits<std::int64_t>::max()}, 0));
   return std::random_device()() & 0x7FFFFFFFU;
 }
 
@@ -176,7 +176,7 @@ EndpointPoints::EndpointPoints(const study::Study& study, const Parsed& parsed, 
     : study_(study),
       console_(console),
       nonce_(read_nonce(parsed)),
-      vocabulary_(whole_option(parsed, "vocab", 16, 1 << 24, 0)),
+      vocabulary_(whole_option(parsed, "vocab", {16, 1 << 24}, 0)),
       server_(std::make_unique<endpoints::Server>(settings_for(study, read_settings(parsed, console)))),
       prompts_(nonce_, 0) {
   check();

@@ -67,7 +67,7 @@ Usage export_usage() {
 std::optional<std::int32_t> degree_option(const Parsed& parsed, const char* name) {
   constexpr std::int64_t kMaxCount = 65536;
   if (parsed.values.count(name) == 0) return {};
-  return static_cast<std::int32_t>(whole_option(parsed, name, 1, kMaxCount, 1));
+  return static_cast<std::int32_t>(whole_option(parsed, name, {1, kMaxCount}, 1));
 }
 
 std::string shown(const ImportedPoint& point, std::string_view column, double scale) {

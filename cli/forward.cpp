@@ -82,13 +82,14 @@ ForwardRequest read_forward_request(const Parsed& parsed) {
   request.seed = parsed.common.seed.value_or(kDefaultSeed);
   request.engine.weight_dtype = request.engine.kv_dtype = one_of(parsed, "dtype", kDTypes);
   request.engine.device = one_of(parsed, "device", kDevices);
-  request.engine.tp = static_cast<std::int32_t>(whole_option(parsed, "tp", 1, kMaxRanks, 1));
-  request.engine.threads = static_cast<int>(whole_option(parsed, "threads", 1, kMaxForwardThreads, parsed.common.jobs));
-  request.run.generate = whole_option(parsed, "generate", 0, kMaxTokens, 0);
-  request.run.chunk = whole_option(parsed, "chunk", 1, kMaxTokens, 0);
+  request.engine.tp = static_cast<std::int32_t>(whole_option(parsed, "tp", {1, kMaxRanks}, 1));
+  request.engine.threads =
+      static_cast<int>(whole_option(parsed, "threads", {1, kMaxForwardThreads}, parsed.common.jobs));
+  request.run.generate = whole_option(parsed, "generate", {0, kMaxTokens}, 0);
+  request.run.chunk = whole_option(parsed, "chunk", {1, kMaxTokens}, 0);
   const bool whole = text_option(parsed, "block-size", "") == "max";
   request.run.block_tokens =
-      whole ? 0 : static_cast<std::int32_t>(whole_option(parsed, "block-size", 1, kMaxTokens, 16));
+      whole ? 0 : static_cast<std::int32_t>(whole_option(parsed, "block-size", {1, kMaxTokens}, 16));
   if (request.run.generate == 0 && parsed.common.out.empty())
     throw InputError("nothing to do: expected --generate N for tokens, --out DIR for logits, or both");
   return request;
@@ -116,14 +117,9 @@ std::unique_ptr<exec::SafetensorsWriter> open_logits(const std::string& folder,
 /// Returns nullopt if it was interrupted.
 std::optional<std::vector<std::vector<std::int32_t>>> compute(exec::Engine& engine,
                                                               const std::vector<exec::Prompt>& prompts,
-                                                              exec::PromptRun run, exec::SafetensorsWriter* logits,
-                                                              Console& console) {
+                                                              exec::PromptRun run, Console& console) {
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());
-  if (logits != nullptr)
-    run.on_logits = [&](std::size_t prompt, std::int64_t row, std::span<const float> values) {
-      logits->write(prompt, row, values);
-    };
   run.on_progress = [&](double done) {
     console.progress(done * static_cast<double>(prompts.size()), prompts.size());
     control.check_in();
@@ -155,7 +151,11 @@ int run_forward(const Arguments& arguments, Console& console) {
   console.note(fmt::format("{}, {}: {}", shape.id, model.origin, engine.description()));
 
   const auto logits = open_logits(out, prompts, shape.vocab);
-  const auto tokens = compute(engine, prompts, request.run, logits.get(), console);
+  if (logits)
+    request.run.on_logits = [&](std::size_t prompt, std::int64_t row, std::span<const float> values) {
+      logits->write(prompt, row, values);
+    };
+  const auto tokens = compute(engine, prompts, request.run, console);
   if (!tokens) {
     console.warn("interrupted: nothing is written");
     return kInterrupted;

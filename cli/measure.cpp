@@ -58,7 +58,7 @@ Request read_request(const Parsed& parsed) {
   const auto is_set = [&](const char* name) { return parsed.values[name].as<bool>(); };
   request.settings.as_is = is_set("as-is");
   request.settings.trace_ops = is_set("trace-ops");
-  request.settings.threads = static_cast<int>(whole_option(parsed, "threads", 1, kMaxThreads, parsed.common.jobs));
+  request.settings.threads = static_cast<int>(whole_option(parsed, "threads", {1, kMaxThreads}, parsed.common.jobs));
   request.files = {.folder = parsed.common.out,
                    .requests = is_set("requests"),
                    .decisions = is_set("decisions"),

@@ -196,27 +196,30 @@ struct Compared {
   std::array<std::vector<double>, kFigures.size()> errors;  // absolute, relative
 };
 
-std::string three_cells(const Figure& figure, const study::PointResult& predicted, const study::PointResult& measured,
-                        std::vector<double>& errors, std::vector<std::string>& cells) {
-  const auto of = [&](const study::PointResult& point) {
-    return point.metrics ? figure.of(*point.metrics) : std::optional<double>();
-  };
-  const std::optional<double> p = of(predicted), m = of(measured);
-  std::optional<double> error;
-  if (p && m && *m > 0) error = *p / *m - 1;
-  if (error) errors.push_back(std::abs(*error));
-  const auto shown = [&](const std::optional<double>& value) {
-    return value ? study::reader_number(*value * figure.unit) : std::string("-");
-  };
-  cells.push_back(shown(p));
-  cells.push_back(shown(m));
-  cells.push_back(error ? fmt::format("{:+.1f} %", 100 * *error) : "");
-  const auto cell = [](std::optional<double> value, double unit) {
-    if (value) *value *= unit;
-    return ',' + study::csv_text(study::number_cell(value));
-  };
-  return cell(p, figure.unit) + cell(m, figure.unit) + cell(error, 1);
-}
+// The two values of a figure in the unit in which it is shown, and their relative error.
+struct ComparedFigure {
+  std::optional<double> predicted, measured, error;
+
+  ComparedFigure(const Figure& figure, const study::PointResult& p, const study::PointResult& m)
+      : predicted(p.metrics ? figure.of(*p.metrics) : std::nullopt),
+        measured(m.metrics ? figure.of(*m.metrics) : std::nullopt) {
+    if (predicted && measured && *measured > 0) error = *predicted / *measured - 1;
+    for (std::optional<double>* const value : {&predicted, &measured})
+      if (*value) **value *= figure.unit;
+  }
+  [[nodiscard]] std::array<std::string, 3> cells() const {
+    const auto shown = [](const std::optional<double>& value) {
+      return value ? study::reader_number(*value) : std::string("-");
+    };
+    return {shown(predicted), shown(measured), error ? fmt::format("{:+.1f} %", 100 * *error) : ""};
+  }
+  [[nodiscard]] std::string csv() const {
+    std::string text;
+    for (const std::optional<double>& value : {predicted, measured, error})
+      text += ',' + study::csv_text(study::number_cell(value));
+    return text;
+  }
+};
 
 Compared compare(const study::Study& study, const std::vector<study::PointResult>& predicted,
                  const std::vector<study::PointResult>& measured) {
@@ -242,7 +245,12 @@ Compared compare(const study::Study& study, const std::vector<study::PointResult
       cells.push_back(study::plain_text(value));
       out.csv += ',' + study::csv_text(value);
     }
-    for (std::size_t i = 0; i < kFigures.size(); ++i) out.csv += three_cells(kFigures[i], *p, m, out.errors[i], cells);
+    for (std::size_t i = 0; i < kFigures.size(); ++i) {
+      const ComparedFigure figure(kFigures[i], *p, m);
+      out.csv += figure.csv();
+      for (std::string& cell : figure.cells()) cells.push_back(std::move(cell));
+      if (figure.error) out.errors[i].push_back(std::abs(*figure.error));
+    }
     out.csv += '\n';
     table.rows.push_back(std::move(cells));
   }

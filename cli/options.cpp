@@ -214,11 +214,11 @@ std::string text_option(const Parsed& parsed, const std::string& name, const std
   return parsed.values.count(name) == 0 ? fallback : parsed.values[name].as<std::string>();
 }
 
-std::int64_t whole_option(const Parsed& parsed, const std::string& name, std::int64_t low, std::int64_t high,
-                          std::int64_t fallback) {
+std::int64_t whole_option(const Parsed& parsed, const std::string& name, WholeRange range, std::int64_t fallback) {
   if (parsed.values.count(name) == 0) return fallback;
   return static_cast<std::int64_t>(whole_number(name, parsed.values[name].as<std::string>(),
-                                                static_cast<std::uint64_t>(low), static_cast<std::uint64_t>(high)));
+                                                static_cast<std::uint64_t>(range.low),
+                                                static_cast<std::uint64_t>(range.high)));
 }
 
 void configure_console(Console& console, const std::vector<std::string>& arguments) {

@@ -60,9 +60,13 @@ struct Parsed {
 [[nodiscard]] std::optional<Parsed> parse_arguments(const Usage& usage, const std::vector<std::string>& arguments,
                                                     Console& console);
 
+/// What an option allows, both ends included.
+struct WholeRange {
+  std::int64_t low = 0, high = 0;
+};
 /// Returns the verb's own option `name` as a whole number; `fallback` if it is not given. Throws InputError.
-[[nodiscard]] std::int64_t whole_option(const Parsed& parsed, const std::string& name, std::int64_t low,
-                                        std::int64_t high, std::int64_t fallback);
+[[nodiscard]] std::int64_t whole_option(const Parsed& parsed, const std::string& name, WholeRange range,
+                                        std::int64_t fallback);
 
 /// Returns --max-error, a percentage; nullopt if not given. Throws InputError.
 [[nodiscard]] std::optional<double> max_error_option(const Parsed& parsed);

@@ -81,7 +81,7 @@ std::string api_key(const Parsed& parsed) {
 std::size_t chosen_point(const Parsed& parsed, const study::Study& study) {
   const auto points = static_cast<std::int64_t>(study.point_count());
   if (parsed.values.count("point") > 0)
-    return static_cast<std::size_t>(whole_option(parsed, "point", 0, points - 1, 0));
+    return static_cast<std::size_t>(whole_option(parsed, "point", {0, points - 1}, 0));
   std::vector<std::string> keys = study.swept_keys();
   std::erase_if(keys, [](const std::string& key) { return key.starts_with("workload."); });
   if (keys.empty()) return 0;
@@ -92,7 +92,7 @@ std::size_t chosen_point(const Parsed& parsed, const study::Study& study) {
 serve::ServeSettings read_settings(const Parsed& parsed) {
   serve::ServeSettings settings;
   settings.host = text_option(parsed, "host", settings.host);
-  settings.port = static_cast<std::uint16_t>(whole_option(parsed, "port", 0, kMaxPort, settings.port));
+  settings.port = static_cast<std::uint16_t>(whole_option(parsed, "port", {0, kMaxPort}, settings.port));
   settings.speed = positive_option(parsed, "speed", 1);
   settings.drain = drain_option(parsed);
   settings.service.chars_per_token = positive_option(parsed, "chars-per-token", 4);
@@ -101,24 +101,20 @@ serve::ServeSettings read_settings(const Parsed& parsed) {
   if (parsed.values.count("served-model-name") > 0)
     settings.service.served_names = parsed.values["served-model-name"].as<std::vector<std::string>>();
   settings.service.open_requests = static_cast<std::size_t>(whole_option(
-      parsed, "max-requests", 1, kMaxConnections, static_cast<std::int64_t>(settings.service.open_requests)));
+      parsed, "max-requests", {1, kMaxConnections}, static_cast<std::int64_t>(settings.service.open_requests)));
   settings.limits.connections = static_cast<std::size_t>(whole_option(
-      parsed, "max-connections", 1, kMaxConnections, static_cast<std::int64_t>(settings.limits.connections)));
+      parsed, "max-connections", {1, kMaxConnections}, static_cast<std::int64_t>(settings.limits.connections)));
   settings.limits.body_bytes = static_cast<std::size_t>(
-      whole_option(parsed, "max-body", 1, kMaxBody, static_cast<std::int64_t>(settings.limits.body_bytes)));
+      whole_option(parsed, "max-body", {1, kMaxBody}, static_cast<std::int64_t>(settings.limits.body_bytes)));
   return settings;
 }
 
-// Records the events of every run in a file, so that simulate --replay can check the decisions.
+// Records the events of a fixed fleet's runs in a file, so that simulate --replay can check the decisions.
 void record_in(const std::string& folder, const study::Study& study, const study::ResolvedPoint& point,
-               serve::ServeSettings& settings, Console& console) {
-  if (folder.empty()) return;
+               serve::ServeSettings& settings) {
   study::make_folder(folder);
   study::write_file(folder + "/study.yaml", study.resolved_yaml());
-  if (point.scenario->life) {
-    console.warn("replicas come and go in this study: events.jsonl and decisions.txt are written of fixed fleets only");
-    return;
-  }
+  if (point.scenario->life) return;
   const std::size_t points = study.point_count(), index = point.result.index;
   const auto replicas = static_cast<std::size_t>(point.scenario->replicas);
   settings.point = index;
@@ -168,7 +164,12 @@ int run_serve(const Arguments& arguments, Console& console) {
   settings.service.engine = point.result.labels.engine;
   settings.service.hardware = point.result.labels.hardware;
   settings.service.longest = study::longest_sequence(study.point(point.result.index));
-  record_in(parsed->common.out, study, point, settings, console);
+  if (!parsed->common.out.empty()) {
+    record_in(parsed->common.out, study, point, settings);
+    if (scenario.life)
+      console.warn(
+          "replicas come and go in this study: events.jsonl and decisions.txt are written of fixed fleets only");
+  }
   settings.on_listening = [&](const std::string& url) {
     std::fprintf(stdout, "%s\n", url.c_str());
     std::fflush(stdout);

@@ -92,9 +92,7 @@ int replay_run(Parsed parsed, Console& console) {
 }
 
 // Points go to any free rank. Only metrics are sent back, so runs that write files stay on this rank.
-void spread(Ranks& ranks, const study::Study& study, const Parsed& parsed, Console& console,
-            study::RunSettings& settings) {
-  ranks.open(study, parsed);
+void spread(Ranks& ranks, Console& console, study::RunSettings& settings) {
   if (settings.keep_requests || settings.keep_decisions || settings.keep_steps) {
     console.warn("--requests, --decisions and --timeline are written by rank 0 alone: the others have nothing to do");
     return;
@@ -138,7 +136,10 @@ int run_simulate(const Arguments& arguments, Console& console) {
     outputs.tick();
     console.progress(done, study.point_count(), static_cast<double>(outputs.recalled()));
   };
-  if (ranks) spread(*ranks, study, *parsed, console, settings);
+  if (ranks) {
+    ranks->open(study, *parsed);
+    spread(*ranks, console, settings);
+  }
   const study::StudyResult result = study::run_study(study, settings);
   if (ranks) ranks->close(console);
 

@@ -195,17 +195,20 @@ class Builder {
  private:
   [[nodiscard]] bool searches() const { return kind_ == StudyOptions::search || given_.has("objective"); }
 
-  // Adds a value. A list is swept; `plan` searches it under its own axis name.
-  void add(std::string_view option, const std::string& path, const std::string& search, const std::string& comment,
+  // Where a value goes. A list is swept; `plan` searches it under the name of its axis, if it has one.
+  struct Key {
+    std::string path, axis = {};
+  };
+  void add(std::string_view option, const Key& key, const std::string& comment,
            const std::function<std::string(const std::string&)>& yaml = scalar) {
     if (!given_.has(option)) return;
     const std::vector<std::string> items = items_of(given_.text(option));
-    put(path, yaml(items.front()), given_.option(option), comment);
+    put(key.path, yaml(items.front()), given_.option(option), comment);
     if (items.size() == 1) return;
     std::vector<std::string> all;
     for (const std::string& item : items) all.push_back(yaml(item));
-    const bool axis = searches() && !search.empty();
-    lists_.push_back({(axis ? "search." : "sweep.") + (axis ? search : path), fmt::format("[{}]", fmt::join(all, ", ")),
+    const bool axis = searches() && !key.axis.empty();
+    lists_.push_back({axis ? "search." + key.axis : "sweep." + key.path, fmt::format("[{}]", fmt::join(all, ", ")),
                       given_.option(option), axis ? "plan tries each" : "a point for each"});
   }
 
@@ -220,28 +223,28 @@ class Builder {
   void machine() {
     constexpr const char* kModels = "plimsoll list models, or a Hugging Face config.json";
     constexpr const char* kMachines = "GPUs, or an instance type (plimsoll list instances)";
-    add("model", "model", "", kModels);
+    add("model", {"model"}, kModels);
     if (fills_up_ && !given_.has("model")) take("model", "model", "llama-3.1-8b", kModels);
-    add("hardware", "hardware", "instances", kMachines,
+    add("hardware", {"hardware", "instances"}, kMachines,
         [](const std::string& text) { return is_flow(text) ? text : scalar(text); });
     if (fills_up_ && !given_.has("hardware")) take("hardware", "hardware", "1xh100", kMachines);
     if (given_.has("engine") && items_of(given_.text("engine")).size() == 1) {
       put("engine", scalar(newest_engine(given_.text("engine"), *catalogue_, stated_.notes)), given_.option("engine"),
           "plimsoll list engines");
     } else if (given_.has("engine")) {
-      add("engine", "engine", "", "plimsoll list engines",
+      add("engine", {"engine"}, "plimsoll list engines",
           [&](const std::string& text) { return scalar(newest_engine(text, *catalogue_, stated_.notes)); });
     } else if (fills_up_) {
       put("engine", newest_engine(std::string(kDefaultEngine), *catalogue_, stated_.notes), "",
           "plimsoll list engines");
     }
-    add("dtype", "dtype", "dtype", "type of the weights: bf16, fp16, fp8, int4, nvfp4, mxfp4");
+    add("dtype", {"dtype", "dtype"}, "type of the weights: bf16, fp16, fp8, int4, nvfp4, mxfp4");
   }
 
   void deployment() {
-    add("tp", "deployment.tp", "tp", "GPUs per replica");
-    add("pp", "deployment.pp", "pp", "pipeline stages per replica");
-    add("replicas", "deployment.replicas", "replicas", "copies of the model");
+    add("tp", {"deployment.tp", "tp"}, "GPUs per replica");
+    add("pp", {"deployment.pp", "pp"}, "pipeline stages per replica");
+    add("replicas", {"deployment.replicas", "replicas"}, "copies of the model");
   }
 
   void load() {
@@ -251,10 +254,10 @@ class Builder {
           "--rate and --{} exclude each other: requests either arrive on their own, or users wait for answers",
           given_.users()));
     if (rate) {
-      add("rate", load_path("rate", "poisson"), "", "requests at random times",
+      add("rate", {load_path("rate", "poisson")}, "requests at random times",
           [](const std::string& text) { return with_unit(text, "/s"); });
     } else if (users) {
-      add(given_.users(), load_path("concurrency", "closed_loop"), "",
+      add(given_.users(), {load_path("concurrency", "closed_loop")},
           "users that send their next request when the last is answered");
     } else if (given_.has("trace")) {
       put(std::string(kTraceLoad), study::json_quoted(given_.text("trace")), given_.option("trace"),
@@ -282,8 +285,8 @@ class Builder {
       put(std::string(kTraceLengths), study::json_quoted(given_.text("trace")), given_.option("trace"),
           "lengths as recorded");
     }
-    add("input", "workload.lengths.input", "", "tokens of a prompt; or {lognormal: {mean: 1000, cv: 1}}");
-    add("output", "workload.lengths.output", "", "tokens of an answer");
+    add("input", {"workload.lengths.input"}, "tokens of a prompt; or {lognormal: {mean: 1000, cv: 1}}");
+    add("output", {"workload.lengths.output"}, "tokens of an answer");
     if (fills_up_ && !given_.has("trace")) {
       constexpr const char* kInput = "1000";
       constexpr const char* kOutput = "300";
@@ -299,7 +302,7 @@ class Builder {
   }
 
   void rest() {
-    add("requests", "workload.requests", "", "number of requests; default 1000");
+    add("requests", {"workload.requests"}, "number of requests; default 1000");
     if (given_.has("slo")) {
       for (const std::string& limit : items_of(given_.text("slo"))) slo(limit);
     }

@@ -198,8 +198,8 @@ std::vector<std::string> Catalogue::content_folders() const {
 
 void Catalogue::add_entry(const std::string& kind, const std::string& id, Document document) {
   entries_.insert_or_assign(kind + "/" + id, std::move(document));
-  engines_.erase(id);  // as it was before
-  accelerators_.erase(id);
+  engines_.entries.erase(id);  // as it was before
+  accelerators_.entries.erase(id);
 }
 
 const Document* Catalogue::entry(std::string_view kind, const std::string& name) const {
@@ -360,10 +360,10 @@ void Catalogue::fail_unknown(std::string_view kind, const std::string& name, con
 }
 
 template <class T, class Read>
-std::shared_ptr<const T> Catalogue::lookup(std::unordered_map<std::string, std::shared_ptr<const T>>& cache,
-                                           std::string_view kind, const std::string& name, const Where& where,
+std::shared_ptr<const T> Catalogue::lookup(Shelf<T>& shelf, const std::string& name, const Where& where,
                                            Read&& read) const {
   const std::scoped_lock lock(mutex_);
+  auto& [kind, cache] = shelf;
   if (const auto found = cache.find(name); found != cache.end()) return found->second;
   if (const Document* const own = entry(kind, name)) {
     auto value = std::make_shared<const T>(read(own->root(), canonical_name(name)));
@@ -405,11 +405,11 @@ std::shared_ptr<const model::LlmShape> Catalogue::model(const std::string& name,
     if (!fs::exists(path, error)) throw InputError(where, fmt::format("model '{}': no such file", path.string()));
     return model_file(path.string());
   }
-  return lookup(models_, "models", name, where, read_model);
+  return lookup(models_, name, where, read_model);
 }
 
 std::shared_ptr<const model::Accelerator> Catalogue::accelerator(const std::string& name, const Where& where) const {
-  return lookup(accelerators_, "accelerators", name, where, [&](const Node& root, const std::string& id) {
+  return lookup(accelerators_, name, where, [&](const Node& root, const std::string& id) {
     model::Accelerator a = kernels_ ? read_accelerator(root, id) : read_accelerator_alone(root, id);
     estimate(a);
     return a;
@@ -431,7 +431,7 @@ void Catalogue::estimate(model::Accelerator& accelerator) const {
 }
 
 std::shared_ptr<const model::Interconnect> Catalogue::interconnect(const std::string& name, const Where& where) const {
-  return lookup(interconnects_, "interconnects", name, where, read_interconnect);
+  return lookup(interconnects_, name, where, read_interconnect);
 }
 
 std::shared_ptr<const model::Interconnect> Catalogue::link(const model::Accelerator& accelerator,
@@ -456,7 +456,7 @@ std::shared_ptr<const Instance> Catalogue::instance(const std::string& name, con
   if (canonical_name(id) == "this-machine")
     throw InputError(where,
                      "this-machine is not calibrated yet: name an instance or {accelerator, count, interconnect}");
-  return lookup(instances_, "instances", id, where, read_instance);
+  return lookup(instances_, id, where, read_instance);
 }
 
 std::shared_ptr<const ThisMachine> Catalogue::this_machine(const std::string& device, const Where& where) const {
@@ -518,7 +518,7 @@ void Catalogue::refuse_hardware(const std::string& name, const Where& where) con
 }
 
 std::shared_ptr<const Engine> Catalogue::engine(const std::string& name, const Where& where) const {
-  return lookup(engines_, "engines", name, where, [this](const Node& root, const std::string& id) {
+  return lookup(engines_, name, where, [this](const Node& root, const std::string& id) {
     return read_engine(root.has("like") ? with_neighbour(root, id).root() : root, id);
   });
 }

@@ -134,10 +134,14 @@ class Catalogue {
   [[nodiscard]] const std::string& root() const { return folders_.back(); }
 
  private:
+  // The entries of one kind that were read so far, by name.
+  template <class T>
+  struct Shelf {
+    std::string_view kind;  // the folder
+    std::unordered_map<std::string, std::shared_ptr<const T>> entries = {};
+  };
   template <class T, class Read>
-  std::shared_ptr<const T> lookup(std::unordered_map<std::string, std::shared_ptr<const T>>& cache,
-                                  std::string_view kind, const std::string& name, const Where& where,
-                                  Read&& read) const;
+  std::shared_ptr<const T> lookup(Shelf<T>& shelf, const std::string& name, const Where& where, Read&& read) const;
   struct File {
     std::string id, path;
   };
@@ -158,13 +162,13 @@ class Catalogue {
   std::map<std::string, Document, std::less<>> entries_;  // "engines/ID"
   bool kernels_ = true;
   mutable std::mutex mutex_;
-  mutable std::unordered_map<std::string, std::shared_ptr<const model::LlmShape>> models_;
+  mutable Shelf<model::LlmShape> models_{"models"};
   mutable std::unordered_map<std::string, std::shared_ptr<const model::LlmShape>>
       model_files_;  // by path and modification time
-  mutable std::unordered_map<std::string, std::shared_ptr<const model::Accelerator>> accelerators_;
-  mutable std::unordered_map<std::string, std::shared_ptr<const model::Interconnect>> interconnects_;
-  mutable std::unordered_map<std::string, std::shared_ptr<const Instance>> instances_;
-  mutable std::unordered_map<std::string, std::shared_ptr<const Engine>> engines_;
+  mutable Shelf<model::Accelerator> accelerators_{"accelerators"};
+  mutable Shelf<model::Interconnect> interconnects_{"interconnects"};
+  mutable Shelf<Instance> instances_{"instances"};
+  mutable Shelf<Engine> engines_{"engines"};
   mutable std::unordered_map<std::string, std::shared_ptr<const ThisMachine>> machines_;
   std::function<ThisMachine(const std::string&)> machine_probe_;
 };

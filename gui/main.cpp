@@ -87,7 +87,7 @@ int run(const QCommandLineParser& parser) {
   if (parser.isSet(QStringLiteral("screenshot"))) {
     for (const QString& file : files) bench.open(file);  // headless: an error ends the program
     if (files.isEmpty()) bench.session().replace(default_session());
-    write_screenshot(bench, window, view, parser.value(QStringLiteral("screenshot")), size);
+    write_screenshot(bench, window, {view, parser.value(QStringLiteral("screenshot")), size});
     return 0;
   }
   window.restore_layout();

@@ -154,16 +154,17 @@ HeatMap simulate_heat_map(const Scenario& scenario, const std::shared_ptr<const 
 }
 
 HeatMap simulate_heat_map_within(const Scenario& scenario, const std::shared_ptr<const configs::Catalogue>& catalogue,
-                                 const Metric& metric, double limit, study::RunControl& control) {
+                                 const MetricLimit& limit, study::RunControl& control) {
   return simulate_map(scenario, catalogue, control, [&](const PointRow& point, const PointRow* best) {
-    const auto value = value_of(point, metric);
-    if (!value || *value > limit) return false;
+    const auto value = value_of(point, limit.metric);
+    if (!value || *value > limit.most) return false;
     return best == nullptr || point.result.metrics->output_tokens_per_s > best->result.metrics->output_tokens_per_s;
   });
 }
 
-std::vector<PairedDifference> paired_differences(const study::Study& a, const study::Study& b, const Metric& metric,
-                                                 int replications, study::RunControl& control) {
+std::vector<PairedDifference> paired_differences(const StudyPair& studies, const Metric& metric, int replications,
+                                                 study::RunControl& control) {
+  const auto& [a, b] = studies;
   std::vector<PairedDifference> out;
   for (std::size_t i = 0; i < std::min(a.point_count(), b.point_count()); ++i) {
     const study::PointSpec spec = a.point(i);

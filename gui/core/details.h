@@ -64,11 +64,14 @@ struct HeatMap {
 [[nodiscard]] HeatMap simulate_heat_map(const Scenario& scenario,
                                         const std::shared_ptr<const configs::Catalogue>& catalogue, double load,
                                         study::RunControl& control);
-/// Picks for each cell, among the scenario's own loads, the one with the most output tokens/s whose `metric` is at most
-/// `limit`.
+struct MetricLimit {
+  const Metric& metric;
+  double most = 0;
+};
+/// Picks for each cell, among the scenario's own loads, the one with the most output tokens/s within the limit.
 [[nodiscard]] HeatMap simulate_heat_map_within(const Scenario& scenario,
                                                const std::shared_ptr<const configs::Catalogue>& catalogue,
-                                               const Metric& metric, double limit, study::RunControl& control);
+                                               const MetricLimit& limit, study::RunControl& control);
 
 /// The relative difference B / A - 1 of a metric at one load, over paired replications. Both scenarios see the same
 /// requests at the same times, so common variation cancels out.
@@ -76,10 +79,12 @@ struct PairedDifference {
   double load = 0, mean = 0;
   std::optional<double> half_width;  // of the 95 % Student t interval; absent with fewer than two replications
 };
+struct StudyPair {
+  const study::Study &a, &b;
+};
 /// Compares the studies point by point in sweep order, with `replications` seeds each. Points that cannot run are
 /// omitted. Stops early if `control` is cancelled.
-[[nodiscard]] std::vector<PairedDifference> paired_differences(const study::Study& a, const study::Study& b,
-                                                               const Metric& metric, int replications,
-                                                               study::RunControl& control);
+[[nodiscard]] std::vector<PairedDifference> paired_differences(const StudyPair& studies, const Metric& metric,
+                                                               int replications, study::RunControl& control);
 
 }  // namespace plimsoll::gui

@@ -170,7 +170,7 @@ void paint_series_marks(QPainter& painter, const PlotFrame& f, const PlotSeries&
       if (low) painter.drawLine(*at, *low);
     }
     const double radius = series.line == LineLook::faded ? 2.2 : point.look == PointLook::small ? 2.4 : 4;
-    draw_marker(painter, *at, series.colour, radius, colour, point.look, f.theme->background);
+    draw_marker(painter, *at, {series.colour, radius, colour, point.look}, f.theme->background);
   }
 }
 
@@ -240,11 +240,11 @@ QPointF PlotFrame::pixel_of_place(double px, double py) const {
           area.bottom() - (py - y->low()) / (y->high() - y->low()) * area.height()};
 }
 
-void draw_marker(QPainter& painter, const QPointF& at, std::size_t shape, double radius, const QColor& colour,
-                 PointLook look, const QColor& background) {
-  painter.setPen(QPen(colour, look == PointLook::hollow ? 1.8 : 1));
-  painter.setBrush(look == PointLook::hollow ? background : colour);
-  draw_shape(painter, at, shape, look == PointLook::hollow ? radius + 0.8 : radius);
+void draw_marker(QPainter& painter, const QPointF& at, const Marker& marker, const QColor& background) {
+  const bool hollow = marker.look == PointLook::hollow;
+  painter.setPen(QPen(marker.colour, hollow ? 1.8 : 1));
+  painter.setBrush(hollow ? background : marker.colour);
+  draw_shape(painter, at, marker.shape, hollow ? marker.radius + 0.8 : marker.radius);
 }
 
 void draw_swatch(QPainter& painter, const QRectF& box, const PlotSeries& series, const Theme& theme) {
@@ -256,7 +256,8 @@ void draw_swatch(QPainter& painter, const QRectF& box, const PlotSeries& series,
   if (!series.markers) return;
   // A legend shows the usual marker, even if the first point is a refined one.
   const PointLook look = series.points.empty() ? PointLook::filled : series.points.front().look;
-  draw_marker(painter, box.center(), series.colour, 4, colour, look == PointLook::small ? PointLook::filled : look,
+  draw_marker(painter, box.center(),
+              {.shape = series.colour, .colour = colour, .look = look == PointLook::small ? PointLook::filled : look},
               theme.background);
 }
 

@@ -22,9 +22,14 @@ struct PlotFrame {
   [[nodiscard]] QPointF pixel_of_place(double px, double py) const;
 };
 
-/// Draws the marker of series `shape` around a point.
-void draw_marker(QPainter& painter, const QPointF& at, std::size_t shape, double radius, const QColor& colour,
-                 PointLook look, const QColor& background);
+struct Marker {
+  std::size_t shape = 0;  // number of the series
+  double radius = 4;
+  QColor colour;
+  PointLook look = PointLook::filled;
+};
+/// Draws a marker around a point; hollow ones are filled with the background.
+void draw_marker(QPainter& painter, const QPointF& at, const Marker& marker, const QColor& background);
 /// Draws a line with a marker, for legends.
 void draw_swatch(QPainter& painter, const QRectF& box, const PlotSeries& series, const Theme& theme);
 

@@ -23,12 +23,11 @@ BarChart::BarChart(QWidget* parent) : QWidget(parent) {
 }
 
 void BarChart::show_bars(std::vector<Part> parts, std::vector<Bar> bars, const QString& unit,
-                         std::optional<double> limit, const QString& limit_text) {
+                         std::optional<Limit> limit) {
   parts_ = std::move(parts);
   bars_ = std::move(bars);
   unit_ = unit;
-  limit_ = limit;
-  limit_text_ = limit_text;
+  limit_ = std::move(limit);
   update();
 }
 
@@ -89,7 +88,7 @@ void BarChart::paintEvent(QPaintEvent* /*event*/) {
   if (bars_.empty()) return;
   const QFontMetricsF metrics(font());
   // The scale covers the limit too, so that its line is visible when all bars are below it.
-  double top = 10, label = 0, most = limit_.value_or(0), note = 0;
+  double top = 10, label = 0, most = limit_ ? limit_->value : 0, note = 0;
   paint_legend(painter, top);
   for (const Bar& bar : bars_) {
     label = std::max(label, metrics.horizontalAdvance(bar.label));
@@ -110,12 +109,12 @@ void BarChart::paintEvent(QPaintEvent* /*event*/) {
   }
   const double end = top + row * static_cast<double>(bars_.size());
   if (limit_) {
-    const double x = left + *limit_ / most * (right - left);
+    const double x = left + limit_->value / most * (right - left);
     painter.setPen(QPen(theme_->bad, 1.6, Qt::DashLine));
     painter.drawLine(QPointF(x, top - 4), QPointF(x, end + 4));
     painter.setPen(theme_->bad);
-    painter.drawText(QPointF(std::max(left, x - metrics.horizontalAdvance(limit_text_)), end + metrics.ascent() + 4),
-                     limit_text_);
+    painter.drawText(QPointF(std::max(left, x - metrics.horizontalAdvance(limit_->text)), end + metrics.ascent() + 4),
+                     limit_->text);
   }
   painter.setPen(theme_->soft_text);
   painter.drawText(QPointF(left, end + metrics.ascent() + 4), unit_);
@@ -139,7 +138,7 @@ void MemoryPage::refresh() {
   chart_->setAccessibleName(tr("Memory of a GPU by deployment"));
   constexpr double kGb = 1e9;
   std::vector<BarChart::Bar> bars;
-  std::optional<double> budget;
+  std::optional<BarChart::Limit> budget;
   QString problem;
   try {
     const study::Study study = make_study(bench_.session().scenario(), bench_.catalogue());
@@ -151,7 +150,7 @@ void MemoryPage::refresh() {
       if (spec.deployment.tp_is_max) spec.deployment.tp = spec.hardware.count;
       if (!model::tp_problem(*spec.shape, spec.deployment.tp).empty()) continue;
       const model::MemoryPlan plan = study::point_memory(spec);
-      budget = plan.budget.value / kGb;
+      budget = {plan.budget.value / kGb, tr("usable")};
       const double longest = static_cast<double>(study::longest_sequence(spec));
       const QString note = plan.fits()
                                ? tr("%1 KV tokens: %2 sequences of %3")
@@ -171,7 +170,7 @@ void MemoryPage::refresh() {
                                            "activations and overhead holds the KV cache.")
                                       : problem);
   chart_->show_bars({{tr("weights"), 0}, {tr("activations"), 1}, {tr("overhead"), 4}, {tr("KV cache"), 2}},
-                    std::move(bars), tr("GB"), budget, tr("usable"));
+                    std::move(bars), tr("GB"), budget);
 }
 
 void TimePage::refresh() {

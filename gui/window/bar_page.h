@@ -27,10 +27,14 @@ class BarChart final : public QWidget {
     std::vector<double> values;
     QString note;
   };
+  /// A line across the bars, in their unit.
+  struct Limit {
+    double value = 0;
+    QString text;
+  };
   explicit BarChart(QWidget* parent = nullptr);
-  /// Replaces what is shown. `limit` is drawn as a line across the bars, in their unit.
-  void show_bars(std::vector<Part> parts, std::vector<Bar> bars, const QString& unit, std::optional<double> limit = {},
-                 const QString& limit_text = {});
+  /// Replaces what is shown.
+  void show_bars(std::vector<Part> parts, std::vector<Bar> bars, const QString& unit, std::optional<Limit> limit = {});
   void set_theme(const Theme& theme) {
     theme_ = &theme;
     update();
@@ -46,8 +50,8 @@ class BarChart final : public QWidget {
   void paint_bar(QPainter& painter, const Bar& bar, const QRectF& box, double most) const;
   std::vector<Part> parts_;
   std::vector<Bar> bars_;
-  QString unit_, limit_text_;
-  std::optional<double> limit_;
+  QString unit_;
+  std::optional<Limit> limit_;
   const Theme* theme_ = &light_theme();
 };
 

@@ -23,10 +23,10 @@ QString number(const PointRow& row, const char* metric) {
   return value ? reader_text(*value, 4) : QStringLiteral("–");
 }
 
-PlotPoint plot_point(const LanePoint& point, const ContentChoice& choice, const QString& name, double x, double y) {
+PlotPoint plot_point(const LanePoint& point, const ContentChoice& choice, const QString& name, const QPointF& at) {
   PlotPoint out;
-  out.x = x;
-  out.y = y;
+  out.x = at.x();
+  out.y = at.y();
   out.look = point.stage == PointStage::study ? PointLook::filled : PointLook::small;
   out.tip = point_tip(point.row, name, point.stage == PointStage::study ? QString() : stage_name(point.stage));
   const auto& metrics = point.row.result.metrics;
@@ -44,7 +44,7 @@ PlotSeries series_of(const Curve& curve, const ContentChoice& choice, const QStr
   for (std::size_t i = 0; i < curve.points.size(); ++i) {
     const auto x = value_of(curve.points[i].row, *choice.x), y = value_of(curve.points[i].row, *choice.y);
     if (!x || !y) continue;
-    series.points.push_back(plot_point(curve.points[i], choice, name, *x, *y));
+    series.points.push_back(plot_point(curve.points[i], choice, name, {*x, *y}));
     series.points.back().id = i;
     series.points.back().doubtful = doubt && !curve.points[i].row.result.extrapolates.empty();
     estimated = estimated || curve.points[i].stage == PointStage::estimate;

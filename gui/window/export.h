@@ -18,10 +18,14 @@ void export_view(View& view, const QString& file, const std::string& session, do
 /// Returns the session contained in a PNG, SVG or PDF written by export_view(); empty if there is none.
 [[nodiscard]] std::string session_in_picture(const QString& file);
 
-/// `--screenshot`, in screenshot.cpp: shows the view, waits until everything it requested has arrived (at most
-/// `timeout_ms`) and writes the picture. Throws DeviceError if the file cannot be written or a result did not arrive in
-/// time.
-void write_screenshot(Workbench& bench, MainWindow& window, const QString& view, const QString& file, const QSize& size,
-                      int timeout_ms = 60000);
+/// `--screenshot`, in screenshot.cpp.
+struct Screenshot {
+  QString view, file;
+  QSize size;
+  int timeout_ms = 60000;
+};
+/// Shows the view, waits until everything it requested has arrived and writes the picture. Throws DeviceError if the
+/// file cannot be written or a result did not arrive in time.
+void write_screenshot(Workbench& bench, MainWindow& window, const Screenshot& shot);
 
 }  // namespace plimsoll::gui

@@ -74,7 +74,7 @@ void HeatPage::prepare() {
     HeatMap map;
     QString failure;
     try {
-      map = within ? simulate_heat_map_within(scenario, catalogue, *metric, limit, control)
+      map = within ? simulate_heat_map_within(scenario, catalogue, {*metric, limit}, control)
                    : simulate_heat_map(scenario, catalogue, at, control);
     } catch (const std::exception& error) {
       failure = qs(error.what());

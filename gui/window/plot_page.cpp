@@ -206,7 +206,7 @@ void ComparePage::prepare() {
     std::vector<PairedDifference> found;
     QString failure;
     try {
-      found = paired_differences(make_study(a, catalogue), make_study(b, catalogue), *metric, kReplications, control);
+      found = paired_differences({make_study(a, catalogue), make_study(b, catalogue)}, *metric, kReplications, control);
     } catch (const std::exception& error) {
       failure = qs(error.what());
     }

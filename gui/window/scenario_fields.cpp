@@ -41,11 +41,16 @@ QStringList hardware(const configs::Catalogue& catalogue) {
   return out;
 }
 
-FieldSpec spec(const char* path, const QString& label, const QString& help, QStringList choices = {},
-               bool slider = false) {
+FieldSpec spec(const char* path, const QString& label, const QString& help, QStringList choices = {}) {
   // Engines without a stated batch limit take many sequences, not one.
-  return {QString::fromLatin1(path), label,  help,
-          std::move(choices),        slider, std::string_view(path) == "scheduler.max_running"};
+  return {QString::fromLatin1(path), label, help,
+          std::move(choices),        false, std::string_view(path) == "scheduler.max_running"};
+}
+
+FieldSpec slider(const char* path, const QString& label, const QString& help, QStringList choices) {
+  FieldSpec out = spec(path, label, help, std::move(choices));
+  out.slider = true;
+  return out;
 }
 
 }  // namespace
@@ -53,10 +58,10 @@ FieldSpec spec(const char* path, const QString& label, const QString& help, QStr
 FieldGroups field_groups(const configs::Catalogue& catalogue) {
   FieldGroups g;
   g.deployment = {
-      spec("deployment.tp", tr("Tensor-parallel degree"), tr("GPUs of one replica; a list such as 1, 2, 4 sweeps it"),
-           words("1 2 4 8"), true),
-      spec("deployment.replicas", tr("Replicas"), tr("Copies of the model behind the router"),
-           words("1 2 3 4 6 8 12 16 24 32"), true),
+      slider("deployment.tp", tr("Tensor-parallel degree"), tr("GPUs of one replica; a list such as 1, 2, 4 sweeps it"),
+             words("1 2 4 8")),
+      slider("deployment.replicas", tr("Replicas"), tr("Copies of the model behind the router"),
+             words("1 2 3 4 6 8 12 16 24 32")),
       spec("deployment.router", tr("Router"), tr("Which replica takes a request"), list_of(sched::router_names())),
   };
   g.workload = {
@@ -72,9 +77,9 @@ FieldGroups field_groups(const configs::Catalogue& catalogue) {
       spec("seed", tr("Seed"), tr("Of all random numbers"), words("1 2 3")),
   };
   g.scheduler = {
-      spec("scheduler.max_running", tr("Batch limit"),
-           tr("Most sequences at once (max_num_seqs, max_rolling_batch_size, MAX_BATCH_SIZE)"),
-           words("1 2 4 8 16 32 64 96 128 192 256 384 512"), true),
+      slider("scheduler.max_running", tr("Batch limit"),
+             tr("Most sequences at once (max_num_seqs, max_rolling_batch_size, MAX_BATCH_SIZE)"),
+             words("1 2 4 8 16 32 64 96 128 192 256 384 512")),
       spec("scheduler.policy", tr("Policy"), tr("The engine's own unless another is chosen"),
            list_of(sched::policy_names())),
       spec("scheduler.step_token_budget", tr("Step token budget"),

@@ -13,8 +13,8 @@
 
 namespace plimsoll::gui {
 
-void write_screenshot(Workbench& bench, MainWindow& window, const QString& view, const QString& file, const QSize& size,
-                      int timeout_ms) {
+void write_screenshot(Workbench& bench, MainWindow& window, const Screenshot& shot) {
+  const auto& [view, file, size, timeout_ms] = shot;
   window.resize(size);
   window.show();
   window.show_view(view);

@@ -77,8 +77,7 @@ void read_weight_dtype(const Section& study, PointSpec& spec) {
   if (stated && !(is_sixteen_bit(spec.weight_dtype) && is_sixteen_bit(checkpoint.dtype)))
     spec.notes.push_back(fmt::format("using dtype {} as stated; the checkpoint's is {} ({})",
                                      model::name(spec.weight_dtype), model::name(checkpoint.dtype), checkpoint.format));
-  // A copy without the checkpoint: its scales and exceptions belong to its own type.
-  // The checkpoint's scales and exceptions do not apply to another type, so they are dropped.
+  // A copy without the checkpoint's scales and exceptions, which do not apply to another type.
   model::LlmShape shape = *spec.shape;
   shape.checkpoint.reset();
   spec.shape = std::make_shared<const model::LlmShape>(std::move(shape));
@@ -341,18 +340,14 @@ void read_deployment(const Section& study, PointSpec& spec) {
   spec.places.failures = section.where("failures");
 }
 
-// Takes the TP or PP degree from a product's setting among the scheduler's settings.
-void take_degree(const std::optional<SchedulerSettings::Degree>& degree, bool stated, std::int32_t& value, bool* is_max,
-                 Where* place) {
-  if (!degree) return;
-  const bool wants_max = degree->value < 0;
-  if (stated && !wants_max && degree->value != value) {
+// Returns the TP or PP degree of a product's setting among the scheduler's settings; none if the deployment states it.
+std::optional<SchedulerSettings::Degree> degree_of(const std::optional<SchedulerSettings::Degree>& degree, bool stated,
+                                                   std::int32_t value) {
+  if (!degree || !stated) return degree;
+  if (degree->value >= 0 && degree->value != value) {
     throw InputError(degree->where, fmt::format("found {}, but deployment states {}; state one", degree->value, value));
   }
-  if (stated) return;
-  if (!wants_max) value = degree->value;
-  if (is_max != nullptr) *is_max = wants_max;
-  if (place != nullptr) *place = degree->where;
+  return {};
 }
 
 bool takes_larger_defaults(const configs::Engine& engine, const Hardware& hardware) {
@@ -376,8 +371,13 @@ void read_scheduler_of(const Section& study, const configs::Engine& engine, Poin
   spec.places.scheduler = study.where("scheduler");
   const auto deployment = study.find("deployment");
   Deployment& d = spec.deployment;
-  take_degree(settings.tp, deployment && deployment->has("tp"), d.tp, &d.tp_is_max, &spec.places.tp);
-  take_degree(settings.pp, deployment && deployment->has("pp"), d.pp, nullptr, nullptr);
+  if (const auto tp = degree_of(settings.tp, deployment && deployment->has("tp"), d.tp)) {
+    d.tp_is_max = tp->value < 0;
+    if (!d.tp_is_max) d.tp = tp->value;
+    spec.places.tp = tp->where;
+  }
+  const auto pp = degree_of(settings.pp, deployment && deployment->has("pp"), d.pp);
+  if (pp && pp->value >= 0) d.pp = pp->value;
 }
 
 }  // namespace

@@ -156,8 +156,15 @@ void add_limit(Chart& chart, const std::vector<PointResult>& points, const std::
                           6});
 }
 
-Chart chart_of(const Axis& x, const Axis& y, const std::vector<std::string>& keys,
-               const std::vector<PointResult>& points, std::size_t across) {
+// A sweep whose key `across` is the x axis; each combination of the other keys is a series.
+struct Sweep {
+  const std::vector<std::string>& keys;
+  const std::vector<PointResult>& points;
+  std::size_t across;
+};
+
+Chart chart_of(const Axis& x, const Axis& y, const Sweep& sweep) {
+  const auto& [keys, points, across] = sweep;
   Chart chart;
   chart.x.text = x.text;
   chart.y.text = y.text;
@@ -192,7 +199,7 @@ std::vector<Chart> points_charts(const std::string& title, const std::vector<std
   std::vector<Axis> ups = axes_up(points);
   if (x.text != "output tokens/s") ups.push_back({"output tokens/s", tokens_per_s});
   for (const Axis& y : ups) {
-    Chart chart = chart_of(x, y, swept_keys, points, *across);
+    Chart chart = chart_of(x, y, {swept_keys, points, *across});
     chart.title = title;
     chart.subtitle = y.text + " over " + x.text;
     chart.x.scale = scale_of(chart, &ChartPoint::x);

@@ -85,8 +85,8 @@ double dithered(double load, std::size_t replication, const CapacityPlan& plan) 
 
 class Rounds {
  public:
-  Rounds(const Question& question, Trials& trials, const CapacityPlan& plan)
-      : question_(question), trials_(trials), plan_(plan), limits_(without_goals(question.spec)) {}
+  Rounds(Trials& trials, const CapacityPlan& plan)
+      : question_(trials.question()), trials_(trials), plan_(plan), limits_(without_goals(question_.spec)) {}
 
   void add(std::size_t slot, std::size_t candidate, const CapacityStart& start) {
     const double least = least_load(question_.spec, requests_at(start.load, 0));
@@ -411,10 +411,9 @@ bool ends_somewhere(const PointSpec& spec) {
   return queues || !spec.slo.bounds.empty() || spec.slo.max_timeout_rate;
 }
 
-std::vector<Capacity> find_capacities(const Question& question, Trials& trials,
-                                      const std::vector<std::size_t>& candidates,
+std::vector<Capacity> find_capacities(Trials& trials, const std::vector<std::size_t>& candidates,
                                       const std::vector<CapacityStart>& starts, const CapacityPlan& plan) {
-  Rounds rounds(question, trials, plan);
+  Rounds rounds(trials, plan);
   for (std::size_t i = 0; i < candidates.size(); ++i) rounds.add(i, candidates[i], starts[i]);
   rounds.run();
   std::vector<Capacity> out;
@@ -450,18 +449,15 @@ CapacityStart start_from(const PointSpec& spec, double load, double run_load, co
   return {load, static_cast<double>(run.requests_completed) / run_load * 1.05 * kConfirmingLives / lives};
 }
 
-sched::PointMetrics long_run(const Question& question, Trials& trials, std::size_t candidate,
-                             const sched::PointMetrics& run) {
+sched::PointMetrics long_run(Trials& trials, std::size_t candidate, const sched::PointMetrics& run) {
   const CapacityPlan plan = confirming_brackets();
-  return trials.one(
-      Rounds(question, trials, plan).long_trial(candidate, &run, load::load_value(question.spec.workload.load)));
+  const double load = load::load_value(trials.question().spec.workload.load);
+  return trials.one(Rounds(trials, plan).long_trial(candidate, &run, load));
 }
 
-Capacity capacity_of(const Question& question, Trials& trials, std::size_t candidate, const CapacityStart& start,
-                     const Capacity* look) {
+Capacity capacity_of(Trials& trials, std::size_t candidate, const CapacityStart& start, const Capacity* look) {
   const CapacityPlan coarse{.stride = 1.25, .tolerance = kLowered, .part = 0};
-  const Capacity first =
-      look != nullptr ? *look : find_capacities(question, trials, {candidate}, {start}, coarse).front();
+  const Capacity first = look != nullptr ? *look : find_capacities(trials, {candidate}, {start}, coarse).front();
   if (first.is_open()) {  // nothing limits the load
     Capacity open = first;
     open.confirmed = true;
@@ -469,11 +465,11 @@ Capacity capacity_of(const Question& question, Trials& trials, std::size_t candi
   }
   CapacityStart from = start;
   if (first.load.mean > 0) {
-    const CapacityStart near = confirming_start(question, first);
+    const CapacityStart near = confirming_start(trials.question(), first);
     from.load = near.load;
     from.requests_per_load = near.requests_per_load;
   }
-  return find_capacities(question, trials, {candidate}, {from}, confirming_brackets()).front();
+  return find_capacities(trials, {candidate}, {from}, confirming_brackets()).front();
 }
 
 }  // namespace plimsoll::study::plan

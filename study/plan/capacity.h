@@ -50,8 +50,7 @@ struct CapacityStart {
 [[nodiscard]] bool ends_somewhere(const PointSpec& spec);
 
 /// Finds the capacities of candidates, with one start each.
-[[nodiscard]] std::vector<Capacity> find_capacities(const Question& question, Trials& trials,
-                                                    const std::vector<std::size_t>& candidates,
+[[nodiscard]] std::vector<Capacity> find_capacities(Trials& trials, const std::vector<std::size_t>& candidates,
                                                     const std::vector<CapacityStart>& starts, const CapacityPlan& plan);
 
 /// Returns the candidates that first looks cannot distinguish from the one that carries most, best first. Capacities of
@@ -66,8 +65,7 @@ struct CapacityStart {
                                                               bool for_its_rent);
 
 /// Makes a much longer run of a candidate at the study's load, given `run` of confirming length.
-[[nodiscard]] sched::PointMetrics long_run(const Question& question, Trials& trials, std::size_t candidate,
-                                           const sched::PointMetrics& run);
+[[nodiscard]] sched::PointMetrics long_run(Trials& trials, std::size_t candidate, const sched::PointMetrics& run);
 
 /// Takes first looks at all waiting candidates and fills their entries. Returns those that may carry most, best first.
 [[nodiscard]] std::vector<std::size_t> likely_leaders(const Question& question, Trials& trials, Answer& answer);
@@ -76,8 +74,8 @@ struct CapacityStart {
 [[nodiscard]] std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& trials, Answer& answer);
 
 /// Returns the capacity of one deployment as shown in an answer. `look`: a first look at it, or null.
-[[nodiscard]] Capacity capacity_of(const Question& question, Trials& trials, std::size_t candidate,
-                                   const CapacityStart& start, const Capacity* look = nullptr);
+[[nodiscard]] Capacity capacity_of(Trials& trials, std::size_t candidate, const CapacityStart& start,
+                                   const Capacity* look = nullptr);
 
 /// Returns a start at `load`, given the result of a run of at least kScreeningLives at `run_load`.
 [[nodiscard]] CapacityStart start_from(const PointSpec& spec, double load, double run_load,

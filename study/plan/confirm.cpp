@@ -149,9 +149,9 @@ std::vector<std::size_t> Confirm::meeting(const std::vector<std::size_t>& conten
 
 void Confirm::settle_ties(std::vector<std::size_t>& order) {
   const auto is_open = [](Relation relation) { return relation == Relation::equal || relation == Relation::unknown; };
-  settle(
-      question_, answer_, order, [&](std::size_t a, std::size_t b) { return is_open(by_objective(a, b)); },
-      [&](std::size_t a, std::size_t b) { return is_open(by_latency(a, b)); });
+  settle(question_, answer_, order,
+         {.by_objective = [&](std::size_t a, std::size_t b) { return is_open(by_objective(a, b)); },
+          .by_latency = [&](std::size_t a, std::size_t b) { return is_open(by_latency(a, b)); }});
 }
 
 }  // namespace plimsoll::study::plan

@@ -43,7 +43,7 @@ class Largest {
                             .alike = kSurelyMore,
                             .for_its_rent = for_its_rent_,
                             .part = 0};
-    const std::vector<Capacity> found = find_capacities(question_, trials_, order, starts_of(order), plan);
+    const std::vector<Capacity> found = find_capacities(trials_, order, starts_of(order), plan);
     for (std::size_t i = 0; i < order.size(); ++i) take(first_[order[i]], found[i]);
     sort_by_worth(order);
     std::erase_if(order, [&](std::size_t c) { return worth(c) <= kSurelyLess * worth(order.front()); });
@@ -171,8 +171,7 @@ class Largest {
 
   [[nodiscard]] Capacity confirm(std::size_t c) {
     if (!first_[c].is_open())
-      return find_capacities(question_, trials_, {c}, {confirming_start(question_, first_[c])}, confirming_brackets())
-          .front();
+      return find_capacities(trials_, {c}, {confirming_start(question_, first_[c])}, confirming_brackets()).front();
     Capacity open = first_[c];  // nothing limits the load
     open.confirmed = true;
     return open;

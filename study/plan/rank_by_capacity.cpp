@@ -78,10 +78,11 @@ void settle_overlapping(const Question& question, Answer& answer, std::vector<st
   };
   // First looks were made at different loads, so their latencies cannot be compared.
   const auto is_sure = [&](std::size_t c) { return answer.entries[c].stage == Stage::confirmed; };
-  settle(question, answer, leaders, overlaps, [&](std::size_t a, std::size_t b) {
+  const auto as_fast = [&](std::size_t a, std::size_t b) {
     return !is_sure(a) || !is_sure(b) ||
            answer.entries[a].standing.latency_p90.mean == answer.entries[b].standing.latency_p90.mean;
-  });
+  };
+  settle(question, answer, leaders, {.by_objective = overlaps, .by_latency = as_fast});
 }
 
 // Takes first looks at all waiting candidates. Returns those that may carry most, with the results.
@@ -99,7 +100,7 @@ std::map<std::size_t, Capacity> look_at_all(const Question& question, Trials& tr
                             .worth_following = !per_token || question.spec.deployment.is_fixed() ? kStillPossible : 0,
                             .for_its_rent = per_token,
                             .part = 0};
-  std::vector<Capacity> found = find_capacities(question, trials, candidates, starts, coarse);
+  std::vector<Capacity> found = find_capacities(trials, candidates, starts, coarse);
   for (std::size_t i = 0; i < candidates.size(); ++i)
     fill_entry(question, answer, candidates[i], std::move(found[i]), Stage::screened);
 

@@ -131,8 +131,7 @@ bool breaks_tie(const Question& question, const Answer& answer, std::size_t a, s
 
 // Sorts by one criterion after the other, each only among those that the earlier ones could not tell from the first. A
 // small difference within the noise then never outweighs a sure one of the next criterion.
-void settle(const Question& question, Answer& answer, std::vector<std::size_t>& order, const Alike& by_objective,
-            const Alike& by_latency) {
+void settle(const Question& question, Answer& answer, std::vector<std::size_t>& order, const Ties& ties) {
   if (order.empty()) return;
   const std::vector<Candidate>& all = question.candidates;
   auto end = order.end();  // the candidates before `end` are so far indistinguishable from the first
@@ -142,12 +141,12 @@ void settle(const Question& question, Answer& answer, std::vector<std::size_t>& 
     end = std::stable_partition(order.begin(), end, [&](std::size_t c) { return c == first || alike(c, first); });
   };
   const auto p90 = [&](std::size_t c) { return answer.entries[c].standing.latency_p90.mean; };
-  narrow([&](std::size_t a, std::size_t b) { return goes_before(question, answer, a, b); }, by_objective);
+  narrow([&](std::size_t a, std::size_t b) { return goes_before(question, answer, a, b); }, ties.by_objective);
   narrow([&](std::size_t a, std::size_t b) { return all[a].rent < all[b].rent; },
          [&](std::size_t a, std::size_t b) { return all[a].rent == all[b].rent; });
   narrow([&](std::size_t a, std::size_t b) { return carried(answer.entries[a]) > carried(answer.entries[b]); },
          [&](std::size_t a, std::size_t b) { return carry_alike(answer.entries[a], answer.entries[b]); });
-  narrow([&](std::size_t a, std::size_t b) { return p90(a) < p90(b); }, by_latency);
+  narrow([&](std::size_t a, std::size_t b) { return p90(a) < p90(b); }, ties.by_latency);
   narrow([&](std::size_t a, std::size_t b) { return all[a].gpus < all[b].gpus; },
          [&](std::size_t a, std::size_t b) { return all[a].gpus == all[b].gpus; });
   std::sort(order.begin(), end, [&](std::size_t a, std::size_t b) { return name_before(all[a].name, all[b].name); });

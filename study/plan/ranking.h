@@ -23,12 +23,13 @@ namespace plimsoll::study::plan {
 /// Returns whether `a` ranks before `b` if their objectives are equal.
 [[nodiscard]] bool breaks_tie(const Question& question, const Answer& answer, std::size_t a, std::size_t b);
 
-/// Returns whether two candidates are indistinguishable in one respect.
-using Alike = std::function<bool(std::size_t, std::size_t)>;
+/// Which two candidates are indistinguishable in one respect.
+struct Ties {
+  std::function<bool(std::size_t, std::size_t)> by_objective, by_latency;
+};
 /// Puts the candidates that keep the SLO into their final order, in which only certain differences count. Marks those
 /// that are indistinguishable from the first in every respect. Capacities count if their entries have them.
-void settle(const Question& question, Answer& answer, std::vector<std::size_t>& order, const Alike& by_objective,
-            const Alike& by_latency);
+void settle(const Question& question, Answer& answer, std::vector<std::size_t>& order, const Ties& ties);
 /// Sets answer.order and answer.winner; `leaders`, in their final order, come first.
 void rank(const Question& question, Answer& answer, const std::vector<std::size_t>& leaders);
 /// Marks entries that no other beats in all of p90 latency, output tokens/s per GPU and USD/h; of equals, the first.

@@ -277,7 +277,7 @@ class Search {
                               .alike = 1 + kCoarse,
                               .part = 0};
     const std::vector<CapacityStart> starts(members.size(), {load::load_value(question_.spec.workload.load), 0});
-    const std::vector<Capacity> found = find_capacities(question_, trials_, members, starts, coarse);
+    const std::vector<Capacity> found = find_capacities(trials_, members, starts, coarse);
     std::map<std::size_t, Capacity> carried;
     for (std::size_t i = 0; i < members.size(); ++i) carried[members[i]] = found[i];
     return carried;
@@ -302,7 +302,7 @@ class Search {
     const double load = load::load_value(question_.spec.workload.load);
     // A confirmed capacity above the study's load proves as much as a run at that load.
     if (entry.capacity && entry.capacity->confirmed && entry.capacity->load.mean >= load) return true;
-    sched::PointMetrics longer = long_run(question_, trials_, candidate, *entry.metrics);
+    sched::PointMetrics longer = long_run(trials_, candidate, *entry.metrics);
     const sched::PointMetrics* const run = &longer;
     SloVerdict standing = standing_of(question_.spec, std::span(&run, 1), question_.search.confidence);
     entry.capacity.reset();
@@ -550,7 +550,7 @@ class Search {
       if (!finds_load(question_.search.objective)) start.asked_for = load;
       if (const auto held = held_.find(winner); held != held_.end()) start.kept = &held->second;
       const auto look = looks_.find(winner);
-      entry.capacity = capacity_of(question_, trials_, winner, start, look != looks_.end() ? &look->second : nullptr);
+      entry.capacity = capacity_of(trials_, winner, start, look != looks_.end() ? &look->second : nullptr);
     }
     if (entry.capacity) answer_.curve = load_curve(question_, trials_, winner, *entry.capacity);
     if (!finds_load(question_.search.objective)) answer_.sensitivities = sensitivities(question_, trials_, answer_);

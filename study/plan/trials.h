@@ -57,6 +57,7 @@ class Trials {
   Trials(const Question& question, TrialSettings settings);
   ~Trials();
 
+  [[nodiscard]] const Question& question() const { return question_; }
   /// Runs the trials that are not known yet. The results do not depend on the number of threads. Throws Cancelled, or
   /// InputError for a workload that cannot be simulated.
   void run(std::span<const Trial> trials);

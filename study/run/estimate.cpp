@@ -81,7 +81,14 @@ std::optional<double> open_batch(Replica& replica, double rate) {
 
 sched::PointMetrics::Quantiles all(double value) { return {value, value, value, value, value}; }
 
-sched::PointMetrics metrics_of(MeanLengths lengths, double requests_per_s, double latency, double ttft, double batch) {
+// What all replicas serve, and the mean times of a request.
+struct Service {
+  double requests_per_s = 0, latency = 0, ttft = 0;
+  double batch = 0;  // of one replica
+};
+
+sched::PointMetrics metrics_of(MeanLengths lengths, const Service& service) {
+  const auto& [requests_per_s, latency, ttft, batch] = service;
   sched::PointMetrics m;
   m.input_tokens_mean = lengths.input;
   m.output_tokens_mean = lengths.output;
@@ -111,13 +118,18 @@ std::optional<sched::PointMetrics> estimate_point(const load::Scenario& scenario
     const double service = replica.service(batch);
     const double rate = std::min(batch, std::max(clients, 1 / replicas)) / service;
     const double wait = std::max(0.0, clients - batch) / rate;
-    return metrics_of(*lengths, rate * replicas, service + wait, replica.prefill() + wait, batch);
+    return metrics_of(*lengths, {.requests_per_s = rate * replicas,
+                                 .latency = service + wait,
+                                 .ttft = replica.prefill() + wait,
+                                 .batch = batch});
   }
   const auto rate = arrival_rate(scenario.workload.load);
   if (!rate) return {};
   const auto batch = open_batch(replica, *rate / replicas);
   if (!batch) return {};
-  return metrics_of(*lengths, *rate, replica.service(*batch), replica.prefill(), *batch);
+  return metrics_of(
+      *lengths,
+      {.requests_per_s = *rate, .latency = replica.service(*batch), .ttft = replica.prefill(), .batch = *batch});
 }
 
 }  // namespace plimsoll::study

@@ -21,7 +21,7 @@ TEST_F(DetailsTest, TheMapWithinALimitHoldsTheMostThatEachDeploymentCarries) {
   Scenario scenario = open_scenario(kJumpStart);
   const Metric& metric = *find_metric("latency_per_token_p90_s");
   constexpr double kLimitMs = 30;
-  const HeatMap map = simulate_heat_map_within(scenario, catalogue_, metric, kLimitMs, control_);
+  const HeatMap map = simulate_heat_map_within(scenario, catalogue_, {metric, kLimitMs}, control_);
   ASSERT_EQ(map.cells.size(), map.tp.size() * map.batch.size());
   EXPECT_EQ(map.load, 0);
 
@@ -45,7 +45,7 @@ TEST_F(DetailsTest, WhatIsNeverWithinALimitIsApartFromWhatCannotExist) {
   Scenario scenario = open_scenario(kJumpStart);
   set_field(scenario, "hardware", QStringLiteral("ml.g5.12xlarge"));  // four GPUs: TP 8 is impossible
   const HeatMap map =
-      simulate_heat_map_within(scenario, catalogue_, *find_metric("latency_per_token_p90_s"), 0.001, control_);
+      simulate_heat_map_within(scenario, catalogue_, {*find_metric("latency_per_token_p90_s"), 0.001}, control_);
   for (std::size_t i = 0; i < map.cells.size(); ++i) {
     EXPECT_FALSE(map.cells[i].row);
     EXPECT_EQ(map.cells[i].reason.isEmpty(), map.tp[i / map.batch.size()] < 8) << i << utf8(map.cells[i].reason);
@@ -64,7 +64,7 @@ TEST_F(DetailsTest, TheMapAtALoadIsOfThatLoad) {
 TEST_F(DetailsTest, AScenarioDoesNotDifferFromItself) {
   Scenario scenario = open_scenario(kJumpStart);
   set_field(scenario, "deployment.tp", QStringLiteral("4"));
-  const auto same = paired_differences(make_study(scenario, catalogue_), make_study(scenario, catalogue_),
+  const auto same = paired_differences({make_study(scenario, catalogue_), make_study(scenario, catalogue_)},
                                        *find_metric("latency_mean_s"), 3, control_);
   ASSERT_EQ(same.size(), 10U);
   for (const PairedDifference& d : same) {
@@ -73,7 +73,7 @@ TEST_F(DetailsTest, AScenarioDoesNotDifferFromItself) {
   }
   Scenario other = scenario;
   set_field(other, "deployment.tp", QStringLiteral("8"));
-  const auto changed = paired_differences(make_study(scenario, catalogue_), make_study(other, catalogue_),
+  const auto changed = paired_differences({make_study(scenario, catalogue_), make_study(other, catalogue_)},
                                           *find_metric("latency_mean_s"), 3, control_);
   ASSERT_EQ(changed.size(), 10U);
   for (const PairedDifference& d : changed) EXPECT_NE(d.mean, 0);
@@ -82,7 +82,7 @@ TEST_F(DetailsTest, AScenarioDoesNotDifferFromItself) {
 TEST_F(DetailsTest, ACancelledComparisonEnds) {
   control_.cancel();
   Scenario scenario = open_scenario(kJumpStart);
-  EXPECT_TRUE(paired_differences(make_study(scenario, catalogue_), make_study(scenario, catalogue_),
+  EXPECT_TRUE(paired_differences({make_study(scenario, catalogue_), make_study(scenario, catalogue_)},
                                  *find_metric("latency_mean_s"), 3, control_)
                   .empty());
 }

@@ -36,14 +36,16 @@ class ExhaustiveTest : public PlanFolder {
 // The first token costs nothing, the other nine 10 ms each: a replica that serves m requests at once carries up to 11 m
 // /s, independently of the others. The answer has the fewest replicas within the limit and, among these, the largest m,
 // because it carries most.
-std::string grid(int rate, int limit_ms, const std::vector<int>& replicas, const std::vector<int>& batches,
-                 const char* objective) {
+struct Axes {
+  std::vector<int> replicas, batches;
+};
+std::string grid(int rate, int limit_ms, const Axes& axes, const char* objective) {
   return fmt::format(
       "study: grid\nengine: {{constant: {{prefill: 0 s, decode: 10 ms}}}}\nscheduler: {{policy: vllm_v1, block_size: "
       "16}}\n"
       "workload:\n  load: {{poisson: {{rate: {} /s}}}}\n  lengths: {{input: 1, output: 10}}\n  requests: 400\n"
       "slo: {{p90_latency: {} ms}}\nsearch: {{replicas: [{}], max_running: [{}], objective: {}}}\n",
-      rate, limit_ms, fmt::join(replicas, ", "), fmt::join(batches, ", "), objective);
+      rate, limit_ms, fmt::join(axes.replicas, ", "), fmt::join(axes.batches, ", "), objective);
 }
 
 TEST_F(ExhaustiveTest, TheCheapestIsThatOfTryingEverything) {
@@ -53,7 +55,7 @@ TEST_F(ExhaustiveTest, TheCheapestIsThatOfTryingEverything) {
         *rc::gen::element(std::vector<int>{1, 2, 3, 4, 6, 8}, std::vector<int>{2, 5, 9, 12}, std::vector<int>{1, 4, 7});
     const std::vector<int> batches =
         *rc::gen::element(std::vector<int>{1, 2, 4}, std::vector<int>{2, 3}, std::vector<int>{4});
-    const Searched found = search(grid(rate, limit, replicas, batches, *rc::gen::element("cost", "gpus")), {}, 2);
+    const Searched found = search(grid(rate, limit, {replicas, batches}, *rc::gen::element("cost", "gpus")), {}, 2);
     std::map<int, std::vector<Verdict>> by_replicas;
     for (const Candidate& c : found.question.candidates)
       by_replicas[c.spec.deployment.replicas].push_back(long_verdict(c));
@@ -85,10 +87,10 @@ TEST_F(ExhaustiveTest, TheCheapestIsThatOfTryingEverything) {
 // found by searching each candidate alone.
 TEST_F(ExhaustiveTest, TheLargestCapacityIsThatOfTryingEach) {
   for (const int limit : {115, 160, 400}) {
-    const Searched found = search(grid(30, limit, {1, 3}, {1, 2, 3, 5, 8, 13, 21, 34}, "capacity"));
+    const Searched found = search(grid(30, limit, {{1, 3}, {1, 2, 3, 5, 8, 13, 21, 34}}, "capacity"));
     double best = 0;
     for (const int batch : {1, 2, 3, 5, 8, 13, 21, 34}) {
-      const Searched alone = search(grid(30, limit, {3}, {batch}, "capacity"));
+      const Searched alone = search(grid(30, limit, {{3}, {batch}}, "capacity"));
       best = std::max(best, alone.answer.entries.front().capacity.value().load.mean);
     }
     ASSERT_TRUE(found.answer.winner);
@@ -115,7 +117,7 @@ TEST_F(ExhaustiveTest, ALargeFleetMayBeTheCheapestForEachToken) {
 // the deployment wins and that it carries less than required.
 TEST_F(ExhaustiveTest, AWinnerCarriesTheLoadThatIsAskedFor) {
   for (int rate = 60; rate <= 88; rate += 2) {
-    const Searched found = search(grid(rate, 150, {1, 2}, {8}, "gpus"), {}, 2, true);
+    const Searched found = search(grid(rate, 150, {{1, 2}, {8}}, "gpus"), {}, 2, true);
     ASSERT_TRUE(found.answer.winner) << rate;
     EXPECT_GE(found.answer.entries[*found.answer.winner].capacity.value().load.mean, rate) << found.winner_name();
   }
@@ -160,7 +162,7 @@ TEST_F(ExhaustiveTest, TwinsShareARunOnlyWhereTheyAreEqual) {
 
 // 20 /s of 120 ms each: two or three at once. All limits except the smallest share one simulation.
 TEST_F(ExhaustiveTest, LimitsThatAreNeverReachedCostOneSimulation) {
-  const Study study = read(grid(20, 400, {1}, {1, 64, 128, 256, 512, 1024}, "latency"));
+  const Study study = read(grid(20, 400, {{1}, {1, 64, 128, 256, 512, 1024}}, "latency"));
   const Question question = make_question(study, 0);
   Trials trials(question, {});
   std::vector<Trial> todo;
@@ -172,8 +174,8 @@ TEST_F(ExhaustiveTest, LimitsThatAreNeverReachedCostOneSimulation) {
 
 // Only few of 144 deployments are simulated at all, and each of the others states why not.
 TEST_F(ExhaustiveTest, MostOfAGridIsLeftOutWithItsReason) {
-  const Searched found = search(grid(60, 150, {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 64},
-                                     {1, 2, 3, 4, 5, 6, 7, 8}, "cost"));
+  const Searched found = search(grid(
+      60, 150, {{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 64}, {1, 2, 3, 4, 5, 6, 7, 8}}, "cost"));
   ASSERT_TRUE(found.answer.winner);
   EXPECT_EQ(found.winner().spec.deployment.replicas, 1) << "eight at once carry 88 /s";
   EXPECT_EQ(*found.winner().spec.policy.max_running, 8);
