@@ -220,8 +220,8 @@ std::optional<OwnHardware> own_hardware(const OwnEngine& engine, const OwnRuns& 
   all.insert(unknown.begin(), unknown.end());
   if (all.size() > 1)
     throw InputError(
-        fmt::format("an accelerator can be fitted to runs of one only, found {}; state --hardware with one "
-                    "of them",
+        fmt::format("an accelerator can be fitted to the runs of one accelerator only, found {}; state --hardware "
+                    "with one of them",
                     fmt::join(all, ", ")));
   if (catalogue.ships("accelerators", engine.name))
     throw InputError(

@@ -44,7 +44,7 @@ std::string data_text(std::vector<std::string> files) {
 std::string only_model(const Parsed& parsed) {
   if (parsed.values.count("model") == 0) return {};
   const auto models = parsed.values["model"].as<std::vector<std::string>>();
-  if (models.size() > 1) throw InputError("--model: an engine is fitted to runs of its files; name one model only");
+  if (models.size() > 1) throw InputError("--model: found several; name the one model of the runs");
   return models.front();
 }
 
@@ -77,7 +77,7 @@ void keep_rows_of(std::vector<validation::MeasuredPoint>& rows, const Parsed& pa
       if (!(row.*member).empty()) values.insert(row.*member);
     const std::size_t left_out = values.size() > 1 ? std::erase_if(rows, is_other) : 0;
     if (rows.empty())
-      throw InputError(fmt::format("--{}: no run is of '{}'; found {}", option, stated, fmt::join(values, ", ")));
+      throw InputError(fmt::format("--{}: no run has '{}'; found {}", option, stated, fmt::join(values, ", ")));
     for (Row& row : rows) row.*member = stated;
     if (left_out > 0)
       warnings.push_back(fmt::format("{} run{} of another {} {} left out", left_out, left_out == 1 ? "" : "s", option,
@@ -186,7 +186,7 @@ void add_own_options(po::options_description& options) {
   add("like", po::value<std::string>()->value_name("NAME"),
       "with --engine: the profile that yours resembles (default: what the runs or the server say)");
   add("hardware", po::value<std::string>()->value_name("NAME"),
-      "hardware of the runs: an instance, or \"ACCELERATOR x COUNT\"; what the catalogue lacks is fitted");
+      "hardware of the runs: an instance, or \"ACCELERATOR x COUNT\"; fitted if the catalogue lacks it");
   add("fit-hardware", po::bool_switch(), "fit an accelerator even if the catalogue has the hardware");
   add("memory", po::value<std::string>()->value_name("SIZE"), "memory of fitted hardware, as in 80GB");
   add("tp", po::value<std::string>()->value_name("N"), "tensor-parallel degree of the runs (default: 1)");

@@ -222,8 +222,7 @@ LadderRuns run_ladder(const Ladder& given, const Parsed& parsed, const configs::
   if (!points.failure().empty()) throw DeviceError(points.failure());
   out.interrupted = result.cancelled && !over;
   if (out.interrupted) return out;
-  if (over)
-    console.note(fmt::format("the time is over: {} of {} runs are measured", result.points.size(), rungs.size()));
+  if (over) console.note(fmt::format("out of time: {} of {} runs are measured", result.points.size(), rungs.size()));
   out.file = ladder.folder + "/points.csv";
   out.rows = validation::read_measured(out.file).points;
   const std::string hardware = text_option(parsed, "hardware", ladder.name);

@@ -40,7 +40,7 @@ study::Chart curves(const std::string& title, const std::vector<study::PointResu
 std::string error_line(const validation::LiveValidation& validation) {
   const validation::ErrorSummary tokens = validation::live_errors(validation, validation::live_metrics()[0]),
                                  times = validation::live_errors(validation, validation::live_metrics()[1]);
-  if (tokens.count == 0) return "no point was quiet: something else runs on this machine";
+  if (tokens.count == 0) return "no point was measured on a quiet machine: other programs are running";
   return fmt::format("median error {:.1f} % in output tokens/s and {:.1f} % in TPOT, {} points of {}",
                      100 * tokens.median, 100 * times.median, tokens.count, validation.points.size());
 }

@@ -30,7 +30,8 @@ std::string measure_this_machine(const std::string& folder, study::RunControl& c
   const auto catalogue = std::make_shared<configs::Catalogue>();
   catalogue->set_machine_probe([&, root = catalogue->root()](const std::string&) {
     console.note(
-        fmt::format("calibrating this machine's CPU in {:.0f} s; `plimsoll calibrate` does it better and keeps it",
+        fmt::format("calibrating this machine's CPU for {:.0f} s; `plimsoll calibrate` is more accurate and keeps "
+                    "the result",
                     kCalibrationSeconds));
     return quick_calibration(root, kCalibrationSeconds, &control);
   });

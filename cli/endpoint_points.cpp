@@ -121,7 +121,7 @@ void raise_file_limit(const study::Study& study, Console& console) {
       users = std::max<double>(users, closed->concurrency);
   }
   if (users + kOwn > static_cast<double>(limit.rlim_max))
-    console.warn(fmt::format("{:.0f} users need as many connections, the system allows {} open files (ulimit -Hn)",
+    console.warn(fmt::format("{:.0f} users need as many connections, but the system allows {} open files (ulimit -Hn)",
                              users, limit.rlim_max));
 }
 
@@ -161,7 +161,7 @@ void add_endpoint_options(po::options_description& options) {
   auto add = options.add_options();
   add("adopt", po::bool_switch(),
       "write adopted.yaml to --out: the study with the server's KV pool, if /metrics states it; validate predicts it");
-  add("dry-run", po::bool_switch(), "send nothing; say how many requests and tokens, how long, and what it costs");
+  add("dry-run", po::bool_switch(), "send nothing; print the requests, tokens, duration and cost");
   add("price", po::value<std::string>()->value_name("IN,OUT"), "USD per million tokens, for --dry-run");
   add("yes", po::bool_switch(), "do not ask before more than 100000 requests or an hour");
 }
@@ -195,7 +195,7 @@ void EndpointPoints::describe(const study::Study& study) {
   for (const std::string& refused : facts.refused) console_.note("the server refuses " + refused + ", left out");
   if (!facts.features.token_ids && !facts.counts_prompts)
     console_.warn(
-        "the server does not say how many tokens a prompt has: prompts have a word for each token of the study");
+        "the server does not report the tokens of a prompt: prompts have one word for each token of the study");
   if (facts.features.token_ids) console_.note(fmt::format("prompts are token ids, --nonce {} repeats them", nonce_));
   const endpoints::ServerState& state = facts.state;
   if (!state.kv_blocks || !state.block_tokens) return;
@@ -219,7 +219,7 @@ void EndpointPoints::check() const {
       throw InputError(spec.places.workload,
                        "the server takes no priorities: leave workload.priorities or scheduler.scheduling out");
     if (!spec.prompts.empty() && !server_->facts().features.token_ids)
-      throw InputError("prompts: the file has token ids, and the server takes none; leave the key out");
+      throw InputError("prompts: the file has token ids, which the server does not accept; leave the key out");
     if (vocabulary_ == 0 && !spec.shape && server_->facts().features.token_ids)
       throw InputError("--vocab: the study names no model; state how many tokens the server knows");
   }

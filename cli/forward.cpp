@@ -42,11 +42,11 @@ Usage forward_usage() {
   auto add = usage.options.add_options();
   const auto text = [] { return po::value<std::string>(); };
   add("tokens", text()->value_name("FILE"), "prompts, one {\"id\": …, \"tokens\": […]} a line");
-  add("generate", text()->value_name("N"), "greedy tokens behind each prompt (default: 0, only logits)");
+  add("generate", text()->value_name("N"), "greedy tokens to generate after each prompt (default: 0, only logits)");
   add("dtype", text()->value_name("f32|bf16"), "of weights and KV cache (default: f32)");
   add("device", text()->value_name("cpu|cuda"), "where to compute (default: cpu)");
   add("tp", text()->value_name("N"), "tensor-parallel ranks (default: 1)");
-  add("chunk", text()->value_name("N"), "tokens of a prompt in a forward at most (default: whole prompts)");
+  add("chunk", text()->value_name("N"), "most tokens of a prompt in one forward (default: whole prompts)");
   add("block-size", text()->value_name("N|max"), "tokens in a KV block (default: 16); max: a whole sequence");
   add("threads", text()->value_name("N"), "CPU threads of all ranks (default: --jobs, else one per core)");
   return usage;

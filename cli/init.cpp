@@ -19,8 +19,8 @@ Usage init_usage() {
   return {.verb = "init",
           .positional = "FILE",
           .summary =
-              "Writes a study file with a comment on every key, to FILE or standard output. Defaults fill in what no\n"
-              "option states, with a note. The study can be run as it is: plimsoll simulate FILE.",
+              "Writes a study file with a comment on every key, to FILE or standard output. Values that no\n"
+              "option states get defaults, and a note says so. The study can be run as it is: plimsoll simulate FILE.",
           .example =
               "  plimsoll init --model llama-3.1-70b --hardware 8xh100 --rate 4 --slo p99_ttft=1s,p99_tpot=50ms "
               "study.yaml\n",

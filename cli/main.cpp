@@ -61,7 +61,8 @@ int print_help() {
       "shipped ones.\n";
   text +=
       "\n`plimsoll VERB --help` says more. Exit codes: 0 done; 2 bad input; 3 device or environment failure;\n"
-      "4 the answer is no; 130 interrupted. `plimsoll --version` shows the build.\n\n"
+      "4 nothing meets the SLO, or an error is above --max-error; 130 interrupted.\n"
+      "`plimsoll --version` shows the build.\n\n"
       "example:\n  plimsoll simulate --model llama-3.1-8b --hardware h100 --rate 4,8,16 --input 1000 --output 300\n"
       "  plimsoll simulate configs/studies/jumpstart-7b-p4d.yaml\n";
   std::fwrite(text.data(), 1, text.size(), stdout);
@@ -73,7 +74,7 @@ int print_version() {
   const std::string text = fmt::format("plimsoll {}\nbuilt with {} {}, {}; CUDA: {}\nstudies and catalogue: {}\n",
                                        PLIMSOLL_VERSION, PLIMSOLL_COMPILER, __VERSION__, PLIMSOLL_BUILD_TYPE,
                                        std::string_view(PLIMSOLL_CUDA_VERSION).empty()
-                                           ? "no (./plimsoll setup --cuda, or install the toolkit, and build anew)"
+                                           ? "no (./plimsoll setup --cuda, or install the toolkit, and rebuild)"
                                            : PLIMSOLL_CUDA_VERSION,
                                        configs::Catalogue::default_root());
   std::fwrite(text.data(), 1, text.size(), stdout);
@@ -141,7 +142,7 @@ int main(int argc, char** argv) {
     console.error({}, error.what(), code);
   } catch (const std::bad_alloc&) {
     code = kDeviceFailed;
-    console.error({}, "out of memory: fewer requests, points or tokens need less", code);
+    console.error({}, "out of memory: use fewer requests, points or tokens", code);
   }
   return console.finish(code);
 }

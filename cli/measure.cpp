@@ -38,7 +38,7 @@ Usage measure_usage() {
       "device that runs the forward passes (default: the engine's, else cpu)");
   add("as-is", po::bool_switch(), "measure on this machine although the study names other hardware");
   add("threads", po::value<std::string>()->value_name("N"),
-      "CPU threads of all replicas together (default: one per core); under mpirun of each process");
+      "CPU threads of all replicas together (default: one per core); under mpirun: of each process");
   add("requests", po::bool_switch(), "requests.csv: one row a request");
   add("decisions", po::bool_switch(),
       "decisions.txt: what the scheduler did in each step; events.jsonl: the events that caused it");

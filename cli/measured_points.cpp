@@ -95,7 +95,7 @@ void MeasuredPoints::check() const {
     if (shared.empty()) shared = check_gpus(spec);
     fp16 = fp16 || spec.weight_dtype == model::DType::fp16 || spec.kv_dtype == model::DType::fp16;
   }
-  if (!shared.empty()) console_.note(shared + "; all ranks share one, and times are not those of GPUs of their own");
+  if (!shared.empty()) console_.note(shared + "; all ranks share one GPU, so times are not those of one GPU per rank");
   if (fp16) console_.note("fp16 is executed as bf16, which has the same size");
 }
 
@@ -170,7 +170,7 @@ void MeasuredPoints::check_hardware(const study::PointSpec& spec) const {
   if (spec.hardware.this_machine && settings_.device == exec::DeviceKind::cuda &&
       spec.engine->id != engine_name(settings_.device))
     throw InputError(spec.places.engine,
-                     fmt::format("engine {} on this-machine stands for its CPU; state engine: plimsoll-cuda, or "
+                     fmt::format("engine {} on this-machine means its CPU; state engine: plimsoll-cuda, or "
                                  "hardware: {{accelerator, count}}",
                                  spec.engine->id));
   if (settings_.as_is || spec.hardware.this_machine || settings_.device == exec::DeviceKind::cuda) return;
@@ -187,7 +187,7 @@ std::string MeasuredPoints::check_gpus(const study::PointSpec& spec) const {
   const std::string problem = exec::too_few_gpus(spec.deployment.tp, spec.deployment.replicas, exec::gpu_count());
   if (problem.empty() || settings_.as_is) return problem;
   throw InputError(spec.places.tp.file.empty() ? spec.places.study : spec.places.tp,
-                   problem + "; with --as-is they share one, and times say little");
+                   problem + "; with --as-is they share one, and times mean little");
 }
 
 void MeasuredPoints::check_gpu(const study::PointSpec& spec) const {

@@ -18,7 +18,7 @@ Usage memory_usage() {
   return {.verb = "memory",
           .positional = "STUDY",
           .summary =
-              "Memory of a GPU: weights, activations, overhead and the KV pool; beside them the JumpStart post's\n"
+              "Memory of a GPU: weights, activations, overhead and the KV pool; also the JumpStart post's\n"
               "formulas for the largest KV batch and the critical batch size.",
           .example =
               "  plimsoll memory --model llama-3.1-70b --hardware h100 --tp 2,4,8 --dtype bf16\n"

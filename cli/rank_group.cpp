@@ -53,7 +53,7 @@ std::string program_name() {
 }
 
 [[noreturn]] void refuse_hello() {
-  throw DeviceError("a process of this group introduces itself as none that is missing");
+  throw DeviceError("a process of this group identifies itself as a rank that is not missing");
 }
 
 // Names every missing rank and its host, since the cause is looked for there.
@@ -222,7 +222,7 @@ void RankGroup::follow() {
   if (serve()) return;
   std::signal(SIGTERM, SIG_DFL);
   let_mpirun_end_this();
-  throw DeviceError(fmt::format("rank {} on {}: rank 0 is gone before the end of the run, or has turned this rank away",
+  throw DeviceError(fmt::format("rank {} on {}: rank 0 ended before the end of the run, or rejected this rank",
                                 place_.rank, net::host_name()));
 }
 

@@ -25,8 +25,8 @@ constexpr std::string_view kFailed = "failed ";
 std::string_view reason(study::RankCrew::Loss loss) {
   switch (loss) {
     case study::RankCrew::Loss::died: return "died";
-    case study::RankCrew::Loss::silent: return "gave no sign of life any more";
-    case study::RankCrew::Loss::unreadable: return "gave an answer that cannot be read";
+    case study::RankCrew::Loss::silent: return "sent no more heartbeats";
+    case study::RankCrew::Loss::unreadable: return "sent an unreadable answer";
   }
   return {};
 }
@@ -169,11 +169,11 @@ void Ranks::close(Console& console) const {
   const std::lock_guard lock(mutex_);
   for (const std::string& stranger : strangers_) console.warn("a rank took no part: " + stranger);
   for (const study::RankCrew::Lost& lost : crew_->lost()) {
-    console.warn(fmt::format("rank {} on {} {}: {} task{} done again by others", lost.rank.rank, lost.rank.host,
+    console.warn(fmt::format("rank {} on {} {}: {} task{} repeated by others", lost.rank.rank, lost.rank.host,
                              reason(lost.loss), lost.tasks, lost.tasks == 1 ? " was" : "s were"));
     if (lost.loss == study::RankCrew::Loss::silent && lost.rank.host != net::host_name())
       console.warn(
-          fmt::format("mpirun waits until process {} on {} goes on or is killed", lost.rank.process, lost.rank.host));
+          fmt::format("mpirun waits until process {} on {} continues or is killed", lost.rank.process, lost.rank.host));
   }
 }
 
@@ -204,7 +204,7 @@ void Ranks::follow(const Usage& usage, const std::vector<std::string>& arguments
   };
   if (serve() != End::lost) return;
   let_mpirun_end_this();
-  throw DeviceError(fmt::format("rank {} on {}: rank 0 is gone before the end of the run", rank_, net::host_name()));
+  throw DeviceError(fmt::format("rank {} on {}: rank 0 ended before the end of the run", rank_, net::host_name()));
 }
 
 }  // namespace plimsoll::cli

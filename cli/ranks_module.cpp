@@ -40,7 +40,7 @@ RanksModule::RanksModule() {
   handle_ = ::dlopen(beside.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (handle_ != nullptr) return;
   throw DeviceError(
-      fmt::format("mpirun started {} ranks, but this build has no part for MPI ({}): install libopenmpi-dev and "
+      fmt::format("mpirun started {} ranks, but this build has no MPI support ({}): install libopenmpi-dev and "
                   "openmpi-bin, build again, "
                   "or start one process without mpirun",
                   ranks_of_mpirun(), ::dlerror()));
@@ -96,7 +96,7 @@ std::vector<std::string> RanksModule::listening_addresses(const Introduction& pl
   }
   std::vector<std::string> addresses = net::shared_addresses(own, peers);
   if (addresses.empty()) {
-    throw DeviceError(fmt::format("no network of {} leads to the hosts of all other ranks{}", net::host_name(),
+    throw DeviceError(fmt::format("no network of {} reaches the hosts of all other ranks{}", net::host_name(),
                                   named == nullptr ? "" : fmt::format(" (btl_tcp_if_include: {})", named)));
   }
   return addresses;

@@ -27,7 +27,7 @@ Usage serve_usage() {
       .positional = "STUDY",
       .summary =
           "Serves the study's deployment as an OpenAI-compatible endpoint that answers with the simulated timing\n"
-          "(docs/serve.md). The first line on standard output is its base URL. The answers' words mean nothing.",
+          "(docs/serve.md). The first line on standard output is its base URL. The answers' text is meaningless.",
       .example = "  plimsoll serve configs/studies/cpu-demo.yaml --port 8000\n",
       .positional_required = false,
       .options = po::options_description("The server"),
@@ -129,12 +129,13 @@ void note_study(const load::Scenario& scenario, Console& console) {
         "limits.timeout belongs to the study's clients; a client that leaves cancels its request here, as with "
         "limits.cancel_on_timeout: true");
   if (std::holds_alternative<load::Script>(scenario.workload.load))
-    throw InputError("a script fixes its own requests and steps, it cannot be served: state another load");
+    throw InputError("a script states its own requests and steps, so it cannot be served: state another load");
 }
 
 void report(const serve::ServeSummary& done, Console& console) {
   console.note(
-      fmt::format("served {} requests and {} output tokens in {:.1f} s; {} refused, {} left by their clients, {} cut",
+      fmt::format("served {} requests and {} output tokens in {:.1f} s; {} refused, {} cancelled by their clients, "
+                  "{} cut off",
                   done.completed, done.output_tokens, done.seconds, done.refused, done.left, done.cut));
   if (done.steps == 0) return;
   const std::string late = fmt::format("{} steps, late by {:.3f} ms (median), {:.3f} ms (p99)", done.steps,
@@ -153,7 +154,7 @@ void report(const serve::ServeSummary& done, Console& console) {
 int run_serve(const Arguments& arguments, Console& console) {
   const auto parsed = parse_arguments(serve_usage(), arguments, console);
   if (!parsed) return kDone;
-  if (console.is_jsonl()) throw InputError("--progress jsonl: standard output of serve has the base URL alone");
+  if (console.is_jsonl()) throw InputError("--progress jsonl: serve prints only its base URL on standard output");
   serve::ServeSettings settings = read_settings(*parsed);
   const study::Study study = load_study(*parsed, console);
   const study::ResolvedPoint point = study::resolve_point(study, chosen_point(*parsed, study));

@@ -73,8 +73,8 @@ int replay_run(Parsed parsed, Console& console) {
   const study::Study study = load_study(parsed, console);
   const std::size_t index = sim::replayed_point(file);
   if (index >= study.point_count()) {
-    throw InputError(Where{file, 1, 0}, fmt::format("a run of point {} of a study, but {} has {}", index, study.file(),
-                                                    study.point_count()));
+    throw InputError(Where{file, 1, 0}, fmt::format("found a run of point {}, but {} has {} points", index,
+                                                    study.file(), study.point_count()));
   }
   const study::ResolvedPoint point = study::resolve_point(study, index);
   point.require_possible();

@@ -66,7 +66,7 @@ void read_rope(const JsonFields& f, Architecture& a) {
   const std::optional<JsonFields> rope = rope_fields(f);
   if (!rope || a.rope.rotary_dim == 0 || a.shape.family == "gptj") return;
   for (const char* const kind : {"full_attention", "sliding_attention"})
-    if (rope->find(kind) != nullptr) rope->fail(kind, "another rotation for each kind of layer is not executed");
+    if (rope->find(kind) != nullptr) rope->fail(kind, "a different rotation for each kind of layer is not executed");
   a.rope.base = rope->number_or("rope_theta", 1e-6, kMaxSize, a.rope.base);
   a.shape.rope_base = a.rope.base;
   if (a.shape.family != "phi3" && rope->number_or("partial_rotary_factor", 0, 1, 1) < 1)

@@ -49,7 +49,7 @@ Pointer with(const Pointer& node, std::string_view path, const Pointer& value, s
   const bool last = path.size() == key.size();
   const std::string_view rest = last ? std::string_view() : path.substr(key.size() + 1);
   if (key.empty() || (!last && rest.empty()))
-    fail("the path has an empty part, expected keys joined by points: workload.requests");
+    fail("the path has an empty part, expected keys joined by dots: workload.requests");
   const auto found =
       std::find_if(copy->entries.begin(), copy->entries.end(), [&](const auto& e) { return e.key == key; });
   const Pointer before = found == copy->entries.end() ? nullptr : found->value;

@@ -169,7 +169,7 @@ KernelTable read_table(const KernelFile::Entry& entry, std::string_view bytes) {
   const std::size_t parts = key_parts(entry.op);
   const std::uint64_t left = in.left();  // each factor is checked first, because their product may overflow
   if (columns > left / 4 || sites > left / 4 || left != 4 * columns + 4 * parts * sites + 2 * columns * sites)
-    throw InputError("has not the size that it states");
+    throw InputError("does not have the size that it states");
   t.columns.resize(columns);
   in.get_all(t.columns);
   std::vector<std::uint32_t> keys(parts * sites);
@@ -285,9 +285,9 @@ KernelFile::KernelFile(std::string path) : path_(std::move(path)) {
   std::ifstream stream(path_, std::ios::binary | std::ios::ate);
   if (!stream) fail("no such file of measured kernels, or it cannot be read");
   file_size_ = static_cast<std::uint64_t>(std::max<std::streamoff>(0, stream.tellg()));
-  if (file_size_ < kPrefix) fail("is no file of measured kernels (too short)");
+  if (file_size_ < kPrefix) fail("is not a file of measured kernels (too short)");
   const std::string prefix = read_bytes(path_, 0, kPrefix);
-  if (!prefix.starts_with(kMagic)) fail("is no file of measured kernels");
+  if (!prefix.starts_with(kMagic)) fail("is not a file of measured kernels");
   Reader in(std::string_view(prefix).substr(kMagic.size()));
   if (const auto version = in.get<std::uint32_t>(); version != kVersion) {
     fail(fmt::format("is version {} of the format; this program reads version {}: calibrate again", version, kVersion));

@@ -99,7 +99,8 @@ std::string number_problem(const KernelTable& table) {
   if (!is_share(table.cold_efficiency))
     return fmt::format("cold efficiency {} is not in (0, 1]", table.cold_efficiency);
   if (!(c.p >= 1) || !std::isfinite(c.p)) return fmt::format("p {} is not a number of at least 1", c.p);
-  if (!(c.t0.count() >= 0) || !std::isfinite(c.t0.count())) return fmt::format("t0 {} s is not a time", c.t0.count());
+  if (!(c.t0.count() >= 0) || !std::isfinite(c.t0.count()))
+    return fmt::format("t0 {} s is negative or not finite", c.t0.count());
   if (!(table.metric.nugget > 0) || !std::isfinite(table.metric.nugget))
     return fmt::format("nugget {} is not positive", table.metric.nugget);
   if (table.metric.neighbours < 1 || table.metric.neighbours > 64) {
@@ -108,10 +109,10 @@ std::string number_problem(const KernelTable& table) {
   if (!(table.metric.knee >= 0) || !std::isfinite(table.metric.knee))
     return fmt::format("knee {} is negative", table.metric.knee);
   if (!(table.cache.bytes.value >= 0) || !std::isfinite(table.cache.bytes.value)) {
-    return fmt::format("a cache of {} bytes is no size", table.cache.bytes.value);
+    return fmt::format("a cache of {} bytes is not a valid size", table.cache.bytes.value);
   }
   if (!(table.cache.speedup >= 1) || !std::isfinite(table.cache.speedup)) {
-    return fmt::format("a cache {} times as fast as memory is slower than it", table.cache.speedup);
+    return fmt::format("a cache {} times as fast as memory is slower than memory", table.cache.speedup);
   }
   for (const double scale : table.metric.scale) {
     if (!(scale >= 0) || !std::isfinite(scale)) return fmt::format("scale {} is negative", scale);

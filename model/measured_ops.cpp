@@ -91,8 +91,7 @@ void OpPricer::use_measured(double wide) {
   if (narrow_.kernel != nullptr && inputs_.weight_dtype == DType::fp8)
     fused_ = inputs_.engine->fused_quantisation.count();
   if (narrow_.kernel == nullptr) {
-    beyond_.insert(
-        fmt::format("no measured products in {} on {}", name(inputs_.weight_dtype), inputs_.accelerator->id));
+    beyond_.insert(fmt::format("no measured GEMMs in {} on {}", name(inputs_.weight_dtype), inputs_.accelerator->id));
     use_wide_products(wide);
   }
   if (!is_fp32) use_attention(file, wide);
@@ -216,7 +215,7 @@ double OpPricer::measured_ratio(const Op& op, const Products& products) const {
     found = rows_.insert(rows_.end(), {op.n, op.k, products.kernel, products.kernel->row(key)});
     // Products of routers are so small that their shape hardly matters.
     if (found->row->outside && op.n >= kRouterWidth) {
-      beyond_.insert(fmt::format("{} product {} x {} lies outside what was measured", products.dtype, op.n, op.k));
+      beyond_.insert(fmt::format("{} GEMM {} x {} lies outside what was measured", products.dtype, op.n, op.k));
     }
   }
   const KernelTable& table = products.kernel->table();

@@ -81,7 +81,7 @@ std::string dtype_problem(const Accelerator& accelerator, DType weight_dtype) {
   const bool computes = matmul_peak(accelerator, weight_dtype).value > 0 &&
                         matmul_peak(accelerator, activation_type(weight_dtype, accelerator)).value > 0;
   if (computes) return {};
-  return "accelerator " + accelerator.id + " has no matrix products in " + name(weight_dtype) +
+  return "accelerator " + accelerator.id + " has no matrix multiplication in " + name(weight_dtype) +
          " (its peak is 0 or not known)";
 }
 

@@ -406,7 +406,7 @@ class Judgement {
   [[nodiscard]] SteadyState still_fills(double rate) const {
     if (e_.length() < kLivesNeeded * e_.latency()) return short_time(rate);
     constexpr double kAgain = 2.5;
-    return too_short(text("the backlog still grows, by %.2g %% of what is offered, but ever slower",
+    return too_short(text("the backlog still grows, by %.2g %% of the offered load, but ever more slowly",
                           100 * quotient(e_.growth, e_.offered)),
                      std::max(kAgain * now(), needed_in_time(rate)));
   }
@@ -427,7 +427,7 @@ class Judgement {
                             ? 1.3 * (quotient(e_.variance, e_.runs) + 0.5) / (calm_path() * chance_scv())
                             : to_show;
     const double drain = e_.replay ? 1.2 * e_.backlog_end / (1 - kShareServed) : 0;
-    return too_short("too few requests to tell a backlog that grows from chance",
+    return too_short("too few requests to tell a growing backlog from chance",
                      std::max({(patience_.timeout_s() > 0 ? calm : std::min(to_show, calm)) / kWindow,
                                needed_in_time(rate), drain}));
   }
@@ -464,7 +464,7 @@ class Judgement {
     return {
         .verdict = Steadiness::unstable,
         .grows = true,
-        .reason = text("the backlog grows: %.0f %% of what is offered is served", 100 * std::clamp(served, 0.0, 1.0)),
+        .reason = text("the backlog grows: %.0f %% of the offered load is served", 100 * std::clamp(served, 0.0, 1.0)),
         .requests_needed = 0};
   }
 

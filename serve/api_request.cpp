@@ -94,7 +94,7 @@ void add_prompt(const json& value, const std::string& field, PromptCounter& prom
   if (!value.is_array()) refuse(field, "allowed are a string or an array of token ids");
   if (value.empty()) refuse(field, "it is empty");
   if (value.front().is_number()) return add_ids(value, field, prompt);
-  if (inside || value.size() > 1) refuse(field, "one prompt a request is served, found several");
+  if (inside || value.size() > 1) refuse(field, "only one prompt per request is served, found several");
   add_prompt(value.front(), field, prompt, true);
 }
 
@@ -157,8 +157,8 @@ void refuse_unserved(const Fields& fields) {
     if (value != nullptr && *value != "none" && *value != "auto") refuse(name, "tools are not served");
   }
   for (const char* const name : {"n", "best_of"})
-    if (fields.whole(name, 1, INT32_MAX, 1) > 1) refuse(name, "one answer a request is served");
-  if (fields.flag("echo")) refuse("echo", "the prompt is not repeated");
+    if (fields.whole(name, 1, INT32_MAX, 1) > 1) refuse(name, "only one answer per request is served");
+  if (fields.flag("echo")) refuse("echo", "the answer cannot include the prompt");
   if (fields.flag("use_beam_search")) refuse("use_beam_search", "it is not served");
   if (fields.find("suffix") != nullptr && !fields.text("suffix").empty()) refuse("suffix", "it is not served");
   for (const char* const name : {"audio", "images", "image"})
@@ -243,8 +243,9 @@ ApiRequest read_tgi(const json& body, const PromptRules& rules) {
   const Fields inner(*parameters, "parameters");
   request.max_tokens = static_cast<sched::Tok>(inner.whole("max_new_tokens", 1, kMostTokens, 0));
   request.details = inner.flag("details");
-  if (inner.whole("best_of", 1, INT32_MAX, 1) > 1) refuse("parameters.best_of", "one answer a request is served");
-  if (inner.flag("return_full_text")) refuse("parameters.return_full_text", "the prompt is not repeated");
+  if (inner.whole("best_of", 1, INT32_MAX, 1) > 1)
+    refuse("parameters.best_of", "only one answer per request is served");
+  if (inner.flag("return_full_text")) refuse("parameters.return_full_text", "the answer cannot include the prompt");
   if (inner.flag("decoder_input_details")) refuse("parameters.decoder_input_details", "it is not served");
   if (inner.find("tools") != nullptr) refuse("parameters.tools", "tools are not served");
   return request;
@@ -256,8 +257,8 @@ std::variant<ApiRequest, ApiError> read_request(Api api, std::string_view body, 
   if (const std::string fault = net::fault_of_json_shape(body); !fault.empty())
     return ApiError{.message = "the body " + fault};
   const json parsed = json::parse(body, nullptr, false);
-  if (parsed.is_discarded()) return ApiError{.message = "the body is no valid JSON in UTF-8"};
-  if (!parsed.is_object()) return ApiError{.message = "the body is no JSON object"};
+  if (parsed.is_discarded()) return ApiError{.message = "the body is not valid JSON in UTF-8"};
+  if (!parsed.is_object()) return ApiError{.message = "the body is not a JSON object"};
   try {
     return api == Api::tgi ? read_tgi(parsed, rules) : read_openai(api, parsed, rules);
   } catch (const Refusal& refusal) {

@@ -33,7 +33,7 @@ std::string why(int error) {
     case ENAMETOOLONG: return "file name too long";
     case ELOOP: return "too many symbolic links";
     case EIO: return "input/output error";
-    case ETIMEDOUT: return "a FIFO that nobody writes to";
+    case ETIMEDOUT: return "a FIFO without a writer";
     default: return fmt::format("system error {}", error);
   }
 }
@@ -124,7 +124,7 @@ void ByteSource::State::next_member() {
 void ByteSource::State::check_expansion() const {
   if (bytes_out <= kFreeExpansion || bytes_out / kMaxExpansion <= bytes_in) return;
   fail("gzip-bomb",
-       fmt::format("expands more than {}-fold (past {} MiB): not a trace; decompress it first if it is meant",
+       fmt::format("expands more than {}-fold (past {} MiB): not a trace; decompress it first if this is intended",
                    kMaxExpansion, kFreeExpansion >> 20U));
 }
 

@@ -84,7 +84,8 @@ const TraceFormat& choose_format(const std::string& file, const std::string& wan
     refuse("missing-header", "first line is data, not a header; formats: " + names);
   if (text[0] == '{') refuse("unknown-format", "JSON keys of no known format; formats: " + names);
   refuse("unknown-format",
-         "header of no known format; name the columns of an own table arrival_s,input_tokens,output_tokens (seconds); "
+         "header of no known format; name the columns of your own table arrival_s,input_tokens,output_tokens "
+         "(seconds); "
          "formats: " +
              names);
   return all_formats()[0];

@@ -313,7 +313,7 @@ std::string published_folder() {
 #ifdef PLIMSOLL_PUBLISHED_DIR
   if (fs::is_directory(PLIMSOLL_PUBLISHED_DIR, error)) return PLIMSOLL_PUBLISHED_DIR;
 #endif
-  throw InputError(Where{beside.string(), 0, 0}, "the published tables are not there");
+  throw InputError(Where{beside.string(), 0, 0}, "the published tables are missing");
 }
 
 bool is_published(const std::string& file) {

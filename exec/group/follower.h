@@ -14,7 +14,7 @@ namespace plimsoll::exec::group {
 using OpenOrder = std::function<OpenModel(const EngineOrder& order)>;
 
 /// Serves until the run ends. Returns true if the leader ended it; false if the leader is gone, or if an error occurred
-/// here, which is reported to the leader. Sends a sign of life every second. Uses one thread per replica. Throws
+/// here, which is reported to the leader. Sends a heartbeat every second. Uses one thread per replica. Throws
 /// bad_alloc if a message does not fit in memory; no order or message causes any other exception.
 bool follow(Member& member, const OpenOrder& open);
 

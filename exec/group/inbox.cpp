@@ -52,12 +52,12 @@ void Inbox::read() {
       if (!message && std::chrono::steady_clock::now() >= until) {
         const std::lock_guard lock(mutex_);
         fate_.silent = true;
-        fate_.failure = fmt::format("the process has sent no sign of life for {} s: it is stopped, or its host hangs",
+        fate_.failure = fmt::format("the process has sent no heartbeat for {} s: it is stopped, or its host hangs",
                                     std::chrono::ceil<std::chrono::seconds>(*silence_).count());
       }
       if (!message) break;
       Reader in(*message);
-      // Any message restarts the silence timer, so a sign of life needs no other handling.
+      // Any message restarts the silence timer, so a heartbeat needs no other handling.
       if (in.kind() == Kind::alive) continue;
       const std::lock_guard lock(mutex_);
       if (in.kind() == Kind::peer_failed) {

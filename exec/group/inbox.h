@@ -22,7 +22,7 @@ struct PeerFailure {
   bool ended = false;                  // the connection has ended
   bool peer_failed = false;            // the peer reported that it ends because another process failed
   bool bad_input = false;              // the peer reported an InputError
-  bool silent = false;                 // the peer sent no sign of life for too long and was given up
+  bool silent = false;                 // the peer sent no heartbeat for too long and was given up
   std::optional<std::string> failure;  // the reason that the peer reported
 };
 

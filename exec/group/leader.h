@@ -27,7 +27,7 @@ class RankFailed : public DeviceError {
 /// run concurrently.
 class Leader final : public GroupPart {
  public:
-  /// A follower sends a sign of life every second. After `silence` without one it counts as failed.
+  /// A follower sends a heartbeat every second. After `silence` without one it counts as failed.
   static constexpr std::chrono::milliseconds kSilence{15000};
   /// `member` must be process 0 and outlive the leader.
   explicit Leader(Member& member, std::chrono::milliseconds silence = kSilence);

@@ -29,7 +29,7 @@ enum class Kind : std::uint8_t {
   block,
   write_block,  // read a KV block; the answer; write one
   end,          // destroy the engine
-  alive,        // a follower's sign of life, sent at intervals whatever it does
+  alive,        // a follower's heartbeat, sent at intervals whatever it does
   done,         // from the leader: the run has ended without error
   failed,
   peer_failed  // the process ends: its own reason, or that another process failed

@@ -111,7 +111,7 @@ void ChildRun::check_silence() {
   if (state_ != State::running || said_silent_ || last_line_.elapsed() < patience_.silence) return;
   said_silent_ = true;
   Q_EMIT logged(QStringLiteral("warning"),
-                tr("no sign of life for %1 s; cancel ends the process").arg(last_line_.elapsed() / 1000));
+                tr("no heartbeat for %1 s; cancel ends the process").arg(last_line_.elapsed() / 1000));
 }
 
 void ChildRun::read() {

@@ -100,7 +100,7 @@ PointDraft read_aiperf(const ForeignValue& document) {
   }
   draft.note("inter_token_latency is (latency - first token) / (tokens - 1) of each request: it is read as TPOT");
   if (const auto errors = average(metrics, "error_request_count"); errors && *errors > 0)
-    draft.note(fmt::format("{} requests failed; they are in no figure", *errors));
+    draft.note(fmt::format("{} requests failed; no figure includes them", *errors));
   if (const auto cancelled = document.find("was_cancelled"); cancelled && cancelled->raw() == true)
     draft.note("the run was cancelled");
   return draft;

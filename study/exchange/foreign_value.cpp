@@ -62,7 +62,7 @@ std::optional<double> ForeignValue::number(std::string_view name) const {
 std::optional<std::string> ForeignValue::text(std::string_view name) const {
   const std::optional<ForeignValue> inner = find(name);
   if (!inner) return {};
-  if (!inner->value_->is_string()) inner->fail(fmt::format("found {}, expected a text", shown(*inner->value_)));
+  if (!inner->value_->is_string()) inner->fail(fmt::format("found {}, expected text", shown(*inner->value_)));
   return inner->value_->get<std::string>();
 }
 

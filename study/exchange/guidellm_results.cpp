@@ -65,7 +65,7 @@ void read_counts(const ForeignValue& benchmark, PointDraft& draft) {
   const auto made = scheduler ? scheduler->find("requests_made") : std::nullopt;
   if (made) draft.count("requests_completed", made->number("successful"));
   const auto errored = made ? made->number("errored") : std::nullopt;
-  if (errored && *errored > 0) draft.note(fmt::format("{} requests failed; they are in no figure", *errored));
+  if (errored && *errored > 0) draft.note(fmt::format("{} requests failed; no figure includes them", *errored));
   std::optional<double> begin, end;
   if (scheduler) begin = scheduler->number("measure_start_time"), end = scheduler->number("measure_end_time");
   if (begin && end && *end > *begin)

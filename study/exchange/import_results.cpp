@@ -119,7 +119,7 @@ std::string_view format_of(const ForeignValue& document) {
   if (is_inferencex(document)) return "inferencex";
   if (is_aiperf(document)) return "aiperf";
   if (is_vllm(document)) return "vllm";
-  document.fail(fmt::format("holds no results that are known; expected those of {}", fmt::join(kFormats, ", ")));
+  document.fail(fmt::format("holds no results of a known tool; expected those of {}", fmt::join(kFormats, ", ")));
 }
 
 std::vector<PointDraft> read_document(std::string_view format, const ForeignValue& document) {
@@ -199,7 +199,7 @@ ImportedResults read_json_results(const std::string& text, const std::string& fi
     const std::string_view format = format_of(document);
     if (!results.format.empty() && results.format != format)
       document.fail(
-          fmt::format("found results of {} after those of {}, expected one kind a file", format, results.format));
+          fmt::format("found results of {} after those of {}, expected one kind per file", format, results.format));
     results.format = format;
     for (PointDraft& draft : read_document(format, document)) {
       read_own(document, draft);
@@ -290,7 +290,7 @@ ImportedResults import_results(const std::string& file, const ImportLabels& labe
   const std::string text = read_whole(file);
   ImportedResults results =
       is_json(text) ? read_json_results(text, file, labels) : read_table(text, file, labels, columns);
-  if (is_json(text) && !maps.empty()) results.notes.emplace_back("--map is for CSV: JSON is told by what is in it");
+  if (is_json(text) && !maps.empty()) results.notes.emplace_back("--map is for CSV: JSON is recognised by its content");
   if (results.points.empty()) throw InputError(Where{file, 0, 0}, "holds no results");
   note_missing(results);
   return results;

@@ -44,7 +44,7 @@ PointDraft read_inferencex(const ForeignValue& document) {
   draft.note("throughput is per GPU in the file; it is multiplied by tp x pp");
   if (const auto attention = document.find("dp_attention");
       attention && (attention->raw() == true || attention->raw() == "true"))
-    draft.note("attention is data-parallel there, which predictions of ours do not model");
+    draft.note("attention is data-parallel in this run, which predictions do not model");
   return draft;
 }
 

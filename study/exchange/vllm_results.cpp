@@ -90,7 +90,7 @@ void read_details(const ForeignValue& document, PointDraft& draft) {
   constexpr std::array<std::pair<std::string_view, double>, 4> kOf = {
       {{"p50", 0.5}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}}};
   for (const auto& [name, p] : kOf) draft.number(fmt::format("latency_{}_s", name), sched::quantile(latencies, p));
-  draft.note("latency is the first token's time and the gaps of each request, as it was not saved itself");
+  draft.note("latency was not saved: it is the sum of the TTFT and the gaps of each request");
 }
 
 }  // namespace
@@ -124,7 +124,7 @@ PointDraft read_vllm(const ForeignValue& document) {
   draft.number("output_tokens_per_s", document.number("output_throughput"));
   draft.number("total_tokens_per_s", document.number("total_token_throughput"));
   if (const auto failed = document.number("failed"); failed && *failed > 0)
-    draft.note(fmt::format("{} requests failed; they are in no figure", *failed));
+    draft.note(fmt::format("{} requests failed; no figure includes them", *failed));
   read_statistics(document, draft);
   read_details(document, draft);
   return draft;

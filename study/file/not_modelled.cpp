@@ -107,7 +107,7 @@ const std::array<NotModelled, 11> kFeatures{{
     {"disaggregation of prefill and decode",
      "prefills and decodes share steps, so the tails of TPOT and ITL are predicted too high and TTFT too low by the "
      "hand-over, "
-     "0.04 to 0.26 s a prompt of 5 000 tokens; throughput goes either way",
+     "0.04 to 0.26 s a prompt of 5 000 tokens; throughput may be wrong in either direction",
      "hand-over on 8 L20, Qwen3-32B: 197 ms, 263 and 36 ms in other versions (vllm#51919, vllm#50913)",
      "simulate the decode pool with prompts of one token and the prefill pool with outputs of one",
      {"pools",

@@ -310,7 +310,7 @@ void read_front_end(const Section& study, PointSpec& spec) {
                                             spec.engine->id, node->as_string(), spec.engine->like));
     return;
   }
-  node->fail(fmt::format("found '{}', which engine {} was not measured behind; allowed: none", node->as_string(),
+  node->fail(fmt::format("found '{}', but engine {} was not measured behind it; allowed: none", node->as_string(),
                          spec.engine->id));
 }
 

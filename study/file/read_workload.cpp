@@ -230,7 +230,7 @@ void read_priorities(const Section& section, PointSpec& spec) {
     const auto [stop, error] = std::from_chars(item.key.data(), end, priority);
     if (error != std::errc{} || stop != end)
       throw InputError(item.key_where, fmt::format("found '{}', expected a priority: an integer from -2147483648 to "
-                                                   "2147483647, the lower the sooner",
+                                                   "2147483647, the lowest is served first",
                                                    configs::shortened(item.key)));
     constexpr double kLeast = 1e-9, kMost = 1e9;
     spec.workload.priorities.push_back({priority, item.value.as_number(kLeast, kMost)});

@@ -70,12 +70,12 @@ std::string lose_text(const Question& question, std::size_t i, std::size_t winne
                        percent(1 - entry.capacity->load.mean / best.capacity->load.mean));
   }
   if (entry.stage != Stage::confirmed && best.capacity && is_known(question))
-    return "the same, but carries less by one run";
+    return "the same, but carries less, judged by one run";
   // Neither the objective nor the price tells them apart, so it was the latency.
   const double slower = entry.standing.latency_p90.mean / best.standing.latency_p90.mean - 1;
   if (std::isfinite(slower) && slower > 0) return fmt::format("the same, with {} more p90 latency", percent(slower));
   if (mine.gpus > its.gpus) return gpu_count(mine.gpus - its.gpus, " more") + " for the same";
-  return entry.stage == Stage::confirmed ? "ties with the winner" : "as good within one run";
+  return entry.stage == Stage::confirmed ? "ties with the winner" : "as good, judged by one run";
 }
 
 }  // namespace

@@ -572,12 +572,12 @@ class Search {
 Answer find_best(const Question& question, Trials& trials, const SearchOptions& options) {
   if (finds_load(question.search.objective) && std::holds_alternative<load::Script>(question.spec.workload.load)) {
     throw InputError(question.spec.places.workload,
-                     "an objective that looks for the load needs one that has a size: a script has none");
+                     "this objective searches for the largest load, so it needs a load with a size: a script has none");
   }
   if (finds_load(question.search.objective) && !ends_somewhere(question.spec)) {
     throw InputError(question.spec.places.workload,
-                     "an objective that looks for the load needs a limit in slo: a closed loop or a burst of any size "
-                     "is carried, only slower");
+                     "this objective searches for the largest load, so it needs a limit in slo: a closed loop or a "
+                     "burst of any size is carried, only slower");
   }
   return Search(question, trials).run(options);
 }

@@ -52,7 +52,7 @@ std::string why_not(const QuestionAnswer& finding, const std::string& hardware) 
     if (candidates[i].excluded.empty()) return fmt::format("{} does not meet its SLO there", model_of(finding));
     if (reason == nullptr) reason = &candidates[i].excluded;
   }
-  return reason == nullptr ? fmt::format("{} is not asked for there", model_of(finding))
+  return reason == nullptr ? fmt::format("the search does not ask for {} there", model_of(finding))
                            : fmt::format("{} cannot be there: {}", model_of(finding), *reason);
 }
 

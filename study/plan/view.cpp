@@ -49,7 +49,7 @@ std::string peak_text(const load::LoadSpec& load) {
       ++first;
     most = std::max(most, last + 1 - first);
   }
-  return fmt::format(" ({} /s in the mean, {} /s in its busiest {} s)",
+  return fmt::format(" ({} /s on average, {} /s in its busiest {} s)",
                      number(static_cast<double>(records.size()) / end, 3),
                      number(static_cast<double>(most) / window, 3), window);
 }
@@ -117,7 +117,7 @@ std::string counts_text(const Question& q, const Answer& answer) {
 std::string rate_text(const load::LoadSpec& load, double scale) {
   const auto* const replay = std::get_if<load::TraceReplay>(&load);
   const auto rate = replay == nullptr ? std::nullopt : offered_rate(load);
-  return rate ? fmt::format(" ({} requests/s in the mean)", number(*rate * scale / replay->rate_scale, 3))
+  return rate ? fmt::format(" ({} requests/s on average)", number(*rate * scale / replay->rate_scale, 3))
               : std::string();
 }
 
@@ -180,7 +180,7 @@ std::string unused_line(const Question& q, const Candidate& candidate, const Ent
   const double carries = limited ? entry.capacity->load.mean : 0, load = load::load_value(q.spec.workload.load);
   if (carries > load) {
     used *= load / carries;
-    parts.push_back(fmt::format("{:.0f} % of what it carries is not used", 100 * (1 - load / carries)));
+    parts.push_back(fmt::format("{:.0f} % of its capacity is not used", 100 * (1 - load / carries)));
   }
   if (parts.empty()) return {};
   std::string text =
@@ -210,7 +210,7 @@ std::string checks_text(const QuestionAnswer& f, const Candidate& candidate, con
   for (const Check& check : s.checks) {
     if (check.kind == CheckKind::queue) continue;
     text += does_not_apply(candidate.spec, check)
-                ? fmt::format("  {:<11} {}, which does not apply: a batch returns as a whole\n", "meets", check.name)
+                ? fmt::format("  {:<11} {} does not apply: a batch returns as a whole\n", "meets", check.name)
                 : fmt::format("  {:<11} {}{}\n", "meets", check_text(check),
                               interval_text(check, f.question.search.confidence));
   }
@@ -235,7 +235,7 @@ std::string winner_text(const QuestionAnswer& f) {
                       number(s.output_tokens_per_s.mean), candidate.gpus, candidate.gpus == 1 ? "" : "s",
                       part.empty() ? part : "; " + part);
   if (s.instances.values > 0)
-    text += fmt::format("  uses        {} instances in the mean, at most {}\n", with_interval(s.instances),
+    text += fmt::format("  uses        {} instances on average, at most {}\n", with_interval(s.instances),
                         candidate.point.instances);
   if (entry.capacity)
     text += capacity_lines(f.question, *entry.capacity);
@@ -314,7 +314,7 @@ std::string table_text(const QuestionAnswer& f, std::size_t rows) {
     text += fmt::format("… and {} more; --rows N shows N, --format csv and --out DIR have all\n",
                         f.answer.order.size() - rows);
   }
-  return text + "front: no other has lower latency, more tokens/s a GPU and lower cost at once, of those simulated\n";
+  return text + "front: no other simulated deployment has lower latency, more tokens/s a GPU and lower cost at once\n";
 }
 
 }  // namespace
@@ -364,7 +364,7 @@ std::string why_excluded(const QuestionAnswer& f) {
     return fmt::format("all deployments are beyond the search's limits; nearest: {}: {}",
                        f.question.candidates[*nearest].name, entries[*nearest].reason);
   return entries.empty()
-             ? "the search holds no deployment"
+             ? "the search contains no deployment"
              : "no deployment can exist, e.g. " + f.question.candidates.front().name + ": " + entries.front().reason;
 }
 

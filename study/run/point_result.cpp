@@ -244,7 +244,7 @@ std::string steady_text(const sched::SteadyState& steady) {
     case sched::Steadiness::stable: return {};
     case sched::Steadiness::unstable: return "unstable: " + steady.reason;
     case sched::Steadiness::too_short:
-      return fmt::format("run too short to tell whether it keeps up: {}; {} requests would tell", steady.reason,
+      return fmt::format("run too short to tell whether it keeps up: {}; {} requests would be enough", steady.reason,
                          steady.requests_needed);
   }
   return {};

@@ -64,7 +64,7 @@ TEST_F(KernelTablesTest, RefusesDamagedFilesByName) {
   std::ofstream(kernels, std::ios::binary) << "nonsense, but long enough to be read";
   const Outcome other = run("validate " + table + " --calibration " + out);
   EXPECT_EQ(other.exit, 2);
-  EXPECT_THAT(other.output, HasSubstr("h100-sxm.kernels: is no file of measured kernels"));
+  EXPECT_THAT(other.output, HasSubstr("h100-sxm.kernels: is not a file of measured kernels"));
   EXPECT_EQ(run("calibrate --export " + kernels).exit, 2);
 }
 

@@ -44,7 +44,7 @@ TEST_F(ServeCommandTest, RefusesWhatCannotBeServed) {
       {tiny + " --speed 0", "--speed: found '0'"},
       {tiny + " --drain soon", "--drain: found 'soon'"},
       {tiny + " --api-key-env PLIMSOLL_NO_SUCH_KEY", "PLIMSOLL_NO_SUCH_KEY is not set"},
-      {tiny + " --progress jsonl", "the base URL alone"},
+      {tiny + " --progress jsonl", "only its base URL"},
       {sweep, "--set scheduler.max_running"}};
   for (const auto& [arguments, phrase] : cases) {
     const Outcome outcome = run("serve " + arguments);

@@ -117,7 +117,7 @@ TEST_F(HfArchitecture, RefusesOtherScalingsByNameAndPlace) {
           R"("rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 4})")),
       HasSubstr("high_freq_factor: found 4, expected more than the 4"));
   EXPECT_THAT(problem(llama(R"("rope_parameters": {"full_attention": {"rope_theta": 1}})")),
-              HasSubstr("another rotation for each kind"));
+              HasSubstr("a different rotation for each kind"));
   EXPECT_THAT(problem(llama(R"("rope_theta": 0)")), HasSubstr("rope_theta: found 0, expected a number from"));
   EXPECT_THAT(problem(llama(R"("rope_parameters": {"rope_theta": -1})")),
               HasSubstr("rope_parameters.rope_theta: found -1"));

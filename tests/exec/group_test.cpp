@@ -345,7 +345,7 @@ TEST(GroupFailure, followers_end_with_the_leader) {
   TestGroup::end(members[0]);
 }  // joins the follower
 
-// A stopped process keeps its connections open but sends no sign of life.
+// A stopped process keeps its connections open but sends no heartbeat.
 TEST(GroupFailure, a_follower_that_is_stopped_is_named) {
   std::vector<Member> members = make_members(2);
   Leader leader(members[0], std::chrono::milliseconds(20));
@@ -354,7 +354,7 @@ TEST(GroupFailure, a_follower_that_is_stopped_is_named) {
     static_cast<void>(leader.wait());
     ADD_FAILURE() << "it waited in vain";
   } catch (const RankFailed& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("host1: the process has sent no sign of life"), HasSubstr("is stopped")));
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("host1: the process has sent no heartbeat"), HasSubstr("is stopped")));
   }
 }
 

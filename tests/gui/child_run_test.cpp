@@ -86,7 +86,7 @@ TEST_F(ChildRunTest, AnEndWithoutDoneIsNoSuccess) {
 TEST_F(ChildRunTest, AHangingChildIsSaidToBeSilentAndCanBeKilled) {
   run("trap '' TERM; while :; do read line || sleep 1; done < /dev/null");
   ASSERT_TRUE(QTest::qWaitFor([this] { return !log_.isEmpty(); }, kPatienceMs));
-  EXPECT_TRUE(log_.front().contains(QStringLiteral("no sign of life")));
+  EXPECT_TRUE(log_.front().contains(QStringLiteral("no heartbeat")));
   child_.cancel();
   EXPECT_EQ(child_.state(), ChildRun::State::cancelling);
   wait();

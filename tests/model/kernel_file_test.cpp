@@ -62,7 +62,7 @@ TEST(KernelFile, RefusesWhatIsNoneOrOfAnotherVersion) {
   EXPECT_THAT(problem_of([&] { KernelFile("/nowhere/h100.kernels"); }),
               HasSubstr("/nowhere/h100.kernels: no such file"));
   const std::string text = folder.write(std::string("efficiency: yes, please, a whole lot of it"));
-  EXPECT_THAT(problem_of([&] { KernelFile{text}; }), HasSubstr("is no file of measured kernels"));
+  EXPECT_THAT(problem_of([&] { KernelFile{text}; }), HasSubstr("is not a file of measured kernels"));
   std::string bytes = kernel_file_bytes({"test", "", ""}, {square_table()});
   for (const int version : {1, 3}) {  // version 1 had no caches
     bytes[8] = static_cast<char>(version);
@@ -104,7 +104,7 @@ TEST(KernelFile, RefusesNumbersThatCannotBe) {
   EXPECT_THAT(problem_of_table(t), HasSubstr("memory efficiency -0.5 is not in (0, 1]"));
   t = square_table();
   t.coefficients.t0 = Seconds(-1e-6);
-  EXPECT_THAT(problem_of_table(t), HasSubstr("is not a time"));
+  EXPECT_THAT(problem_of_table(t), HasSubstr("is negative or not finite"));
   t = square_table();
   t.columns = {1, 256, 16};
   EXPECT_THAT(problem_of_table(t), HasSubstr("columns do not ascend"));

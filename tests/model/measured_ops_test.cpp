@@ -205,7 +205,7 @@ TEST_F(MeasuredOps, SaysWhatLiesBeyondTheMeasurements) {
 
 TEST_F(MeasuredOps, SaysWhichTypesAndHeadsWereNotMeasured) {
   d_.weight_dtype = DType::int4;
-  EXPECT_THAT(ForwardCost(d_.inputs()).beyond_measured(), Contains(HasSubstr("no measured products in int4")));
+  EXPECT_THAT(ForwardCost(d_.inputs()).beyond_measured(), Contains(HasSubstr("no measured GEMMs in int4")));
   d_.weight_dtype = DType::bf16;
   d_.shape = shape_named("mistral-7b");  // it has 8 KV heads, but 32 were measured
   EXPECT_THAT(ForwardCost(d_.inputs()).beyond_measured(),

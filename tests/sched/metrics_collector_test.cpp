@@ -341,7 +341,7 @@ TEST(MetricsCollector, AnUnstablePointHasNoLatency) {
   add_overload(measurements);
   const PointMetrics point = measurements.metrics();
   EXPECT_EQ(point.steady.verdict, Steadiness::unstable);
-  EXPECT_EQ(point.steady.reason, "the backlog grows: 50 % of what is offered is served");
+  EXPECT_EQ(point.steady.reason, "the backlog grows: 50 % of the offered load is served");
   EXPECT_FALSE(point.latency.mean || point.ttft.p90 || point.latency_per_token.p90 || point.slo_attainment);
   EXPECT_FALSE(point.latency_mean_ci95_s);
   EXPECT_TRUE(point.tpot.mean);

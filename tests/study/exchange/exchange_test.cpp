@@ -177,7 +177,7 @@ TEST_F(ExchangeTest, BadFilesAreRefusedByPlace) {
               HasSubstr("mean_ttft_ms: found \"fast\", expected a number of 0 or more"));
   EXPECT_THAT(refusal("{\"mean_ttft_ms\": -3}"), HasSubstr("mean_ttft_ms: found -3"));
   EXPECT_THAT(refusal("{\"something\": 1}"),
-              HasSubstr("holds no results that are known; expected those of vllm, aiperf, guidellm, inferencex"));
+              HasSubstr("holds no results of a known tool; expected those of vllm, aiperf, guidellm, inferencex"));
   EXPECT_THAT(refusal(""), HasSubstr("is not JSON here"));
   EXPECT_THAT(refusal("[]"), HasSubstr("holds no results"));
   EXPECT_THAT(refusal("{\"metadata\": {\"guidellm_version\": 1}, \"benchmarks\": [{\"metrics\": {}}]}"),

@@ -126,7 +126,7 @@ constexpr BadStudy kBadStudies[] = {
           "workload:\n  load: {poisson: {rate: 1 /s}}\n  lengths: {input: 8, output: 8}\n  requests: 1000000\n",
      4, 37, "found 8000000000 failures"},
     {"DtypeOfNoUnit", "model: llama-2-7b\nhardware: {accelerator: tpu-v5e, count: 1}\ndtype: fp32\n" TAIL, 3, 8,
-     "no matrix products in fp32"},
+     "no matrix multiplication in fp32"},
     {"LoopWithoutEnd",
      "engine: {constant: {prefill: 0 s, decode: 0 s}}\nworkload:\n  load: {closed_loop: {concurrency: 4}}\n"
      "  lengths: {input: 8, output: 8}\n  duration: 1 s\n",

@@ -106,7 +106,7 @@ TEST_F(FrontEndTest, NeedsATime) {
     return std::string("no error");
   };
   EXPECT_EQ(problem("engine: tgi-1.1\nengine_front_end: dynamo\n"),
-            "found 'dynamo', which engine tgi-1.1 was not measured behind; allowed: none");
+            "found 'dynamo', but engine tgi-1.1 was not measured behind it; allowed: none");
   EXPECT_THAT(problem("engine: tgi-1.1\nengine_front_end: nginx\n"), HasSubstr("none, dynamo"));
 }
 

@@ -208,7 +208,7 @@ TEST_F(CapacityTest, ATraceIsTimesItsOwnRate) {
   const Searched found =
       search(queue_study("{trace: {file: trace.csv}}", "{p90_latency: 1 s}", "{replicas: [1], objective: capacity}"));
   const std::string text = finding_text({.question = found.question, .answer = found.answer, .swept = {}}, 3);
-  EXPECT_THAT(text, ::testing::ContainsRegex("carries +[0-9.± ]+ x \\([0-9.]+ requests/s in the mean\\)")) << text;
+  EXPECT_THAT(text, ::testing::ContainsRegex("carries +[0-9.± ]+ x \\([0-9.]+ requests/s on average\\)")) << text;
   const Searched beyond = search(queue_study("{trace: {file: trace.csv, rate_scale: 4}}", "{p90_latency: 1 s}",
                                              "{replicas: [1], objective: gpus}"));
   EXPECT_THAT(beyond.answer.entries.front().verdict, HasSubstr("of 20.1 requests/s"))

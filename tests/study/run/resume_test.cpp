@@ -69,7 +69,7 @@ TEST_F(ResumeTest, RemembersWhatLayBeyondTheMeasurements) {
       "workload: {load: {closed_loop: {concurrency: 2}}, lengths: {input: 16, output: 4}, requests: 4}\n");
   const Account first = run(study), second = run(study);
   EXPECT_EQ(second.recalled, 1U);
-  EXPECT_THAT(first.extrapolates, ::testing::HasSubstr("no measured products in int8 on h100-sxm"));
+  EXPECT_THAT(first.extrapolates, ::testing::HasSubstr("no measured GEMMs in int8 on h100-sxm"));
   EXPECT_EQ(second.extrapolates, first.extrapolates);
 }
 
