@@ -5,15 +5,17 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "cli/console.h"
-#include "cli/op_traces.h"
 #include "cli/options.h"
+#include "exec/engine.h"
 #include "exec/group/leader.h"
 #include "exec/live/live_engines.h"
 #include "exec/weights/open_model.h"
+#include "load/scenario.h"
 #include "study/run/run_study.h"
 
 namespace plimsoll::cli {
@@ -30,6 +32,16 @@ struct MeasureSettings {
   int threads = 0;    // CPU threads per process; 0: one per core
   int processes = 1;  // started by mpirun: each has its share of every replica's ranks
 };
+
+/// Op times of one replica's engine, in order.
+struct ReplicaTraces {
+  std::int32_t first_rank = 0;  // ranks are numbered across all replicas
+  std::vector<exec::OpTrace> ops;
+};
+
+/// Returns ops.csv (docs/measure.md): every op of a traced run with its measured and its predicted time. Predicts with
+/// the scenario's accelerator and engine. Steps count from 1.
+[[nodiscard]] std::string ops_csv(std::span<const ReplicaTraces> replicas, const load::Scenario& scenario);
 
 class MeasuredPoints {
  public:

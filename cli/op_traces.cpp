@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/op_traces.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 
+#include "cli/measured_points.h"
 #include "model/op_cost.h"
 #include "sim/sim_replica.h"
 #include "study/file/cell.h"

@@ -168,8 +168,7 @@ int run_serve(const Arguments& arguments, Console& console) {
   if (!parsed->common.out.empty()) {
     record_in(parsed->common.out, study, point, settings);
     if (scenario.life)
-      console.warn(
-          "replicas come and go in this study: events.jsonl and decisions.txt are written of fixed fleets only");
+      console.warn("replicas come and go here: events.jsonl and decisions.txt are written for fixed fleets only");
   }
   settings.on_listening = [&](const std::string& url) {
     std::fprintf(stdout, "%s\n", url.c_str());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "net/event_loop.h"
 
-#include "net/event_loop_impl.h"
+#include "net/impl.h"
 
 namespace plimsoll::net {
 

@@ -15,8 +15,7 @@
 #include <map>
 
 #include "model/error.h"
-#include "net/event_loop_impl.h"
-#include "net/tls_impl.h"
+#include "net/impl.h"
 
 namespace plimsoll::net {
 namespace {

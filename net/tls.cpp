@@ -5,7 +5,7 @@
 #include <openssl/x509_vfy.h>
 
 #include "model/error.h"
-#include "net/tls_impl.h"
+#include "net/impl.h"
 
 namespace plimsoll::net {
 namespace {

@@ -421,9 +421,10 @@ class Search {
     }
     const std::string why =
         small != best
-            ? fmt::format("the same with {} and with {} replicas speaks for it", replicas(small), replicas(best))
-            : fmt::format("{} the same with {} replicas",
-                          per_token ? "a token costs no less than of" : "carries no more than", replicas(best));
+            ? fmt::format("it lies between the same deployment with {} and with {} replicas", replicas(small),
+                          replicas(best))
+            : fmt::format("{} the same deployment with {} replicas",
+                          per_token ? "a token costs no less than for" : "it carries no more than", replicas(best));
     for (const std::size_t i : members)
       if (i != best && i != small) leave_out(i, "not simulated: " + why);
   }

@@ -23,5 +23,11 @@ TEST(JsonShape, OnlyValuesThatTakeMoreMemoryThanTheirTextCount) {
   EXPECT_EQ(fault_of_json_shape('"' + std::string(200, '[') + "\\\"" + std::string(200, '{') + '"'), "");
 }
 
+// The text is examined before it is parsed, so that it may be cut or unbalanced.
+TEST(JsonShape, TextsThatAreNotJsonAreExaminedToo) {
+  for (const char* text : {"", "]]}}", "\"", "\"\\", "[\"a\\\"["}) EXPECT_EQ(fault_of_json_shape(text), "") << text;
+  EXPECT_EQ(fault_of_json_shape("]" + std::string(66, '{')), "nests deeper than 64 levels");
+}
+
 }  // namespace
 }  // namespace plimsoll::net

@@ -84,7 +84,7 @@ TEST_F(CapacityTest, FewerReplicasAreNotTried) {
       queue_study("{poisson: {rate: 5 /s}}", "{p90_latency: 400 ms}", "{replicas: [1, 2, 3], objective: capacity}"));
   for (const std::size_t i : {0U, 1U}) {
     EXPECT_EQ(found.answer.entries[i].stage, Stage::outranked);
-    EXPECT_THAT(found.answer.entries[i].verdict, HasSubstr("carries no more than the same with 3 replicas"));
+    EXPECT_THAT(found.answer.entries[i].verdict, HasSubstr("carries no more than the same deployment with 3 replicas"));
   }
   // If batches wait until they are full, more replicas may fill theirs later.
   EXPECT_FALSE(more_replicas_help(read(queue_study("{poisson: {rate: 5 /s}}", "{}", "{}"),
