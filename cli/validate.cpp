@@ -263,29 +263,36 @@ void warn_of_rows_without_prediction(const std::vector<validation::Comparison>& 
                                      : fmt::format("no row can be predicted: {} ({} figures)", why, count));
 }
 
-// Predicts the given rows of every fitted engine, each by a fit without its configuration or group. `kept` owns the
-// tables to which the results point.
-std::vector<validation::Comparison> leave_out(const Tables& given, const Parsed& parsed,
-                                              const std::shared_ptr<const configs::Catalogue>& catalogue,
-                                              study::RunControl& control, Console& console, std::deque<Tables>& kept) {
-  const std::optional<model::Beyond> kind = group_option(parsed);
-  const std::string option = leaving_option(parsed);
+// One call of `validate`. `kept` owns the tables to which the results of refitted engines point.
+struct Job {
+  const Parsed& parsed;
+  std::shared_ptr<const configs::Catalogue> catalogue;
+  study::RunControl& control;
+  Console& console;
+  std::deque<Tables> kept = {};
+};
+
+// Predicts the given rows of every fitted engine, each by a fit without its configuration or group.
+std::vector<validation::Comparison> leave_out(const Tables& given, Job& job) {
+  Console& console = job.console;
+  const std::optional<model::Beyond> kind = group_option(job.parsed);
+  const std::string option = leaving_option(job.parsed);
   const bool halves = option == "leave-half-out";
-  const calibration::ServingSettings settings{.jobs = parsed.common.jobs,
-                                              .control = &control,
+  const calibration::ServingSettings settings{.jobs = job.parsed.common.jobs,
+                                              .control = &job.control,
                                               .progress = [&](const std::string& text) { console.note(text); }};
   std::vector<validation::Comparison> all;
   for (const calibration::ServingModel& model : calibration::serving_models()) {
     // Engines without a row in the given tables are not fitted: each fit takes half a minute.
     if (!calibration::has_engine(given, model.engine)) continue;
-    const calibration::ServingProblem problem(model, kept.emplace_back(calibration::with_fitted_tables(given, model)),
-                                              catalogue, settings);
+    const calibration::ServingProblem problem(
+        model, job.kept.emplace_back(calibration::with_fitted_tables(given, model)), job.catalogue, settings);
     const calibration::ServingFit all_rows = problem.fit();
     std::optional<calibration::ServingFit> left_out = halves ? problem.leave_half_out(all_rows)
                                                       : kind ? problem.leave_group_out(all_rows, *kind)
                                                              : problem.leave_one_out(all_rows);
     if (!left_out && kind == model::Beyond::version)
-      left_out = calibration::by_other_version(model, kept.back(), catalogue, settings);
+      left_out = calibration::by_other_version(model, job.kept.back(), job.catalogue, settings);
     if (!left_out) {
       console.note(fmt::format("{}: all fitted runs are of one group: none can be left out", model.engine));
       continue;
@@ -304,18 +311,38 @@ std::vector<validation::Comparison> leave_out(const Tables& given, const Parsed&
   return all;
 }
 
-// Writes comparisons.csv and a page with pictures.
-void write_report(const std::string& folder, const std::string& data, const Arguments& arguments, bool left_out,
-                  const std::vector<validation::Comparison>& comparisons, Console& console) {
+std::vector<validation::Comparison> compare_rows(const Tables& tables, Job& job) {
+  const validation::CompareSettings settings{
+      .jobs = job.parsed.common.jobs, .control = &job.control, .set = job.parsed.common.set};
+  if (leaves_out(job.parsed)) return leave_out(tables, job);
+  const std::string file = text_option(job.parsed, "study");
+  if (file.empty()) return validation::compare(tables, job.catalogue, settings);
+  const study::Study study(file, job.parsed.common.set, job.catalogue);
+  return validation::compare_with_study(tables.front(), study, settings);
+}
+
+void print_comparisons(const std::vector<validation::Comparison>& comparisons, const Job& job) {
+  switch (job.parsed.common.format) {
+    case Format::table: job.console.print(validation::comparison_text(comparisons)); break;
+    case Format::csv: job.console.print(validation::comparison_csv(comparisons)); break;
+    case Format::json: job.console.print(validation::comparison_json(comparisons)); break;
+  }
+}
+
+// Writes comparisons.csv and a page with pictures to the folder of --out. `data` names what was compared.
+void write_report(const std::vector<validation::Comparison>& comparisons, const Job& job, const std::string& data,
+                  const Arguments& arguments) {
+  const std::string& folder = job.parsed.common.out;
   study::make_folder(folder);
   study::write_file(folder + "/comparisons.csv", validation::comparison_csv(comparisons));
   const std::vector<std::string> notes = {
       fmt::format("plimsoll validate {}", fmt::join(arguments, " ")),
-      left_out ? "Every row is predicted by a fit of its engine that did not see its configuration or group."
-               : "Predicted with the profiles of the catalogue; their files say what they were fitted on."};
+      leaves_out(job.parsed)
+          ? "Every row is predicted by a fit of its engine that did not see its configuration or group."
+          : "Predicted with the profiles of the catalogue; their files say what they were fitted on."};
   study::write_file(folder + "/report.html",
                     validation::comparison_html("Predicted and measured: " + data, notes, comparisons));
-  console.note(fmt::format("written to {}: report.html (open it in a browser), comparisons.csv", folder));
+  job.console.note(fmt::format("written to {}: report.html (open it in a browser), comparisons.csv", folder));
 }
 
 std::shared_ptr<configs::Catalogue> open_catalogue(const Parsed& parsed) {
@@ -386,19 +413,10 @@ int run_validate(const Arguments& arguments, Console& console) {
 
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());
-  const std::shared_ptr<const configs::Catalogue> catalogue = open_catalogue(*parsed);
-  std::deque<Tables> kept;
-  const validation::CompareSettings settings{
-      .jobs = parsed->common.jobs, .control = &control, .set = parsed->common.set};
+  Job job{*parsed, open_catalogue(*parsed), control, console};
   std::vector<validation::Comparison> comparisons;
   try {
-    if (leaves_out(*parsed))
-      comparisons = leave_out(tables, *parsed, catalogue, control, console, kept);
-    else if (const std::string file = text_option(*parsed, "study"); !file.empty())
-      comparisons =
-          validation::compare_with_study(tables.front(), study::Study(file, parsed->common.set, catalogue), settings);
-    else
-      comparisons = validation::compare(tables, catalogue, settings);
+    comparisons = compare_rows(tables, job);
   } catch (const calibration::ServingCancelled&) {
     console.warn("interrupted: nothing is compared");
     return kInterrupted;
@@ -406,15 +424,11 @@ int run_validate(const Arguments& arguments, Console& console) {
   left_out.tell(console, rows);
   if (comparisons.empty() && !control.cancelled())
     console.warn("nothing was compared: no row has a figure that can be predicted");
-  switch (parsed->common.format) {
-    case Format::table: console.print(validation::comparison_text(comparisons)); break;
-    case Format::csv: console.print(validation::comparison_csv(comparisons)); break;
-    case Format::json: console.print(validation::comparison_json(comparisons)); break;
-  }
+  print_comparisons(comparisons, job);
   warn_of_rows_without_prediction(comparisons, console);
   if (!parsed->common.out.empty()) {
     const std::string data = jumpstart ? "jumpstart" : fmt::format("{}", fmt::join(parsed->operands, ", "));
-    write_report(parsed->common.out, data, arguments, leaves_out(*parsed), comparisons, console);
+    write_report(comparisons, job, data, arguments);
   }
   if (control.cancelled()) return kInterrupted;
   return max_error && exceeds(comparisons, *max_error) ? kAnswerIsNo : kDone;

@@ -37,11 +37,11 @@ std::string id_list(const std::vector<std::int32_t>& ids) {
   return text;
 }
 
-std::string openai_body(Api api, const Features& features, std::string_view model, const Prompt& prompt,
-                        std::int32_t output) {
-  const bool chat = api == Api::openai_chat;
+std::string openai_body(const RequestForm& form, const Prompt& prompt, std::int32_t output) {
+  const bool chat = form.api == Api::openai_chat;
+  const Features& features = form.features;
   std::string body = "{\"stream\":true";
-  if (!model.empty()) body += ",\"model\":" + json_text(model);
+  if (!form.model.empty()) body += ",\"model\":" + json_text(form.model);
   if (chat) {
     body += ",\"messages\":[{\"role\":\"user\",\"content\":" + json_text(prompt.text) + "}]";
   } else {
@@ -72,9 +72,8 @@ Api api_named(std::string_view text) {
   throw InputError(fmt::format("--api: found '{}', allowed: {}", text, kApiNames));
 }
 
-std::string request_body(Api api, const Features& features, std::string_view model, const Prompt& prompt,
-                         std::int32_t output) {
-  if (api == Api::openai || api == Api::openai_chat) return openai_body(api, features, model, prompt, output);
+std::string request_body(const RequestForm& form, const Prompt& prompt, std::int32_t output) {
+  if (form.api == Api::openai || form.api == Api::openai_chat) return openai_body(form, prompt, output);
   return fmt::format("{{\"inputs\":{},\"parameters\":{{\"max_new_tokens\":{},\"details\":true}},\"stream\":true}}",
                      json_text(prompt.text), output);
 }

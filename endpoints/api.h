@@ -40,8 +40,14 @@ struct Prompt {
   std::int32_t priority = 0;
 };
 
-/// Returns the body of a streamed request for `output` tokens. `model` may be empty.
-[[nodiscard]] std::string request_body(Api api, const Features& features, std::string_view model, const Prompt& prompt,
-                                       std::int32_t output);
+/// What the requests of a run have in common. `model` may be empty.
+struct RequestForm {
+  Api api = Api::openai;
+  Features features;
+  std::string_view model;
+};
+
+/// Returns the body of a streamed request for `output` tokens.
+[[nodiscard]] std::string request_body(const RequestForm& form, const Prompt& prompt, std::int32_t output);
 
 }  // namespace plimsoll::endpoints

@@ -146,7 +146,7 @@ std::optional<sched::ReqId> EndpointRun::arrive(std::size_t, const sched::NewReq
       server_.client().send({.method = "POST",
                              .target = std::string(path(facts.api)),
                              .content_type = "application/json",
-                             .body = request_body(facts.api, facts.features, facts.model, prompt, request.output)},
+                             .body = request_body({facts.api, facts.features, facts.model}, prompt, request.output)},
                             attempt.answer);
   open_.emplace(serial, std::move(attempt));
   return static_cast<sched::ReqId>(serial);

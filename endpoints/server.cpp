@@ -138,7 +138,7 @@ Server::Server(ServerSettings settings) : settings_(std::move(settings)), client
 
 net::HttpAnswer Server::get(const std::string& target, bool must_answer) {
   net::HttpAnswer answer = net::fetch(loop_, client_, {.target = target, .content_type = {}, .body = {}},
-                                      must_answer ? kAskWithin : kMayAnswerWithin, net::kMaxPrometheusBytes);
+                                      {must_answer ? kAskWithin : kMayAnswerWithin, net::kMaxPrometheusBytes});
   const std::string server = settings_.http.server.text();
   if (answer.timed_out && must_answer)
     throw DeviceError(fmt::format("{}: no answer to {} within 10 s", server, target));
@@ -149,12 +149,13 @@ net::HttpAnswer Server::get(const std::string& target, bool must_answer) {
 }
 
 net::HttpAnswer Server::post(const Features& features, const Prompt& prompt) {
-  net::HttpAnswer answer = net::fetch(loop_, client_,
-                                      {.method = "POST",
-                                       .target = std::string(path(facts_.api)),
-                                       .content_type = "application/json",
-                                       .body = request_body(facts_.api, features, facts_.model, prompt, kProbeTokens)},
-                                      kProbeWithin);
+  net::HttpAnswer answer =
+      net::fetch(loop_, client_,
+                 {.method = "POST",
+                  .target = std::string(path(facts_.api)),
+                  .content_type = "application/json",
+                  .body = request_body({facts_.api, features, facts_.model}, prompt, kProbeTokens)},
+                 {kProbeWithin});
   if (answer.timed_out)
     throw DeviceError(
         fmt::format("{}: no answer to a request for 2 tokens within 120 s", settings_.http.server.text()));

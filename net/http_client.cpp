@@ -419,11 +419,10 @@ class WholeAnswer final : public HttpCall {
 };
 }  // namespace
 
-HttpAnswer fetch(EventLoop& loop, HttpClient& client, HttpRequest request, std::chrono::milliseconds within,
-                 std::size_t most_body) {
+HttpAnswer fetch(EventLoop& loop, HttpClient& client, HttpRequest request, FetchLimits limits) {
   HttpAnswer answer;
-  const Deadline until = Clock::now() + within;
-  const auto call = std::make_shared<WholeAnswer>(loop, answer, most_body);
+  const Deadline until = Clock::now() + limits.within;
+  const auto call = std::make_shared<WholeAnswer>(loop, answer, limits.most_body);
   const HttpClient::CallId id = client.send(std::move(request), call);
   while (!call->over && Clock::now() < until) loop.run(until);
   if (call->over) return answer;

@@ -98,8 +98,13 @@ struct HttpAnswer {
   [[nodiscard]] bool is_complete() const { return !end.failure && !timed_out; }
 };
 
-/// Sends the request and runs the loop until the answer is complete or `within` has passed.
-[[nodiscard]] HttpAnswer fetch(EventLoop& loop, HttpClient& client, HttpRequest request,
-                               std::chrono::milliseconds within, std::size_t most_body = std::size_t{1} << 20);
+/// The longest time to wait for a complete answer, and how many bytes of its body to read.
+struct FetchLimits {
+  std::chrono::milliseconds within;
+  std::size_t most_body = std::size_t{1} << 20;
+};
+
+/// Sends the request and runs the loop until the answer is complete or the time has passed.
+[[nodiscard]] HttpAnswer fetch(EventLoop& loop, HttpClient& client, HttpRequest request, FetchLimits limits);
 
 }  // namespace plimsoll::net

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 
 #include "configs/quantity.h"
@@ -74,69 +75,65 @@ struct Setter {
 using C = PolicyConfig;
 
 // `policy` and `variant` are read before these keys.
-const std::vector<Setter>& setters() {
-  static const std::vector<Setter> kSetters = {
-      {"max_running", [](C& c, const Node& n) { c.max_running = n.as_integer(1, kMaxCount); }},
-      {"step_token_budget", [](C& c, const Node& n) { c.step_token_budget = n.as_integer(1, kMaxCount); }},
-      {"prefill_token_budget", [](C& c, const Node& n) { c.prefill_token_budget = n.as_integer(1, kMaxCount); }},
-      {"forward_token_budget", [](C& c, const Node& n) { c.forward_token_budget = n.as_integer(1, kMaxCount); }},
-      {"kv_token_budget", [](C& c, const Node& n) { c.kv_token_budget = n.as_integer(1, kMaxCount); }},
-      {"kv_blocks", [](C& c, const Node& n) { c.kv_blocks = n.as_integer(1, kMaxCount); }},
-      {"block_size", [](C& c, const Node& n) { c.block_size = static_cast<sched::Tok>(n.as_integer(1, 65536)); }},
-      {"mem_fraction", [](C& c, const Node& n) { c.mem_fraction = read_positive(n, 1); }},
-      {"watermark", [](C& c, const Node& n) { c.watermark = n.as_number(0, 1); }},
-      {"swap_space", [](C& c, const Node& n) { c.swap_space_bytes = swap_bytes(n, false); }},
-      {"reserve",
-       [](C& c, const Node& n) {
-         c.reserve = choice_of<sched::Reserve>(n, Names<4>{"max_len", "pow2", "request_cap", "oracle"});
-       }},
-      {"batch_size", [](C& c, const Node& n) { c.batch_size = n.as_integer(1, kMaxCount); }},
-      {"max_batch_delay", [](C& c, const Node& n) { c.max_batch_delay = delay_of(n, 1e-3); }},
-      {"delay_origin",
-       [](C& c, const Node& n) {
-         c.delay_origin = choice_of<sched::DelayOrigin>(n, Names<2>{"worker_free", "oldest_arrival"});
-       }},
-      {"delay_factor", [](C& c, const Node& n) { c.delay_factor = n.as_number(0, 1e6); }},
-      {"served_ratio", [](C& c, const Node& n) { c.served_ratio = n.as_number(0, 1e6); }},
-      {"force_after", [](C& c, const Node& n) { c.force_after = n.as_integer(0, kMaxCount); }},
-      {"chunked", [](C& c, const Node& n) { c.chunked = read_switch(n); }},
-      {"long_prefill_threshold", [](C& c, const Node& n) { c.long_prefill_threshold = n.as_integer(0, kMaxCount); }},
-      {"reserve_full_sequence", [](C& c, const Node& n) { c.reserve_full_sequence = read_switch(n); }},
-      {"async_scheduling",
-       [](C& c, const Node& n) {
-         c.async_scheduling = read_switch(n);
-         if (!sched::policy_info(c.policy).can_decide_ahead && *c.async_scheduling)
-           n.fail(fmt::format("only these policies decide ahead: {}",
-                              sched::policies_that([](const sched::PolicyInfo& p) { return p.can_decide_ahead; })));
-       }},
-      {"scheduling",
-       [](C& c, const Node& n) {
-         c.order = choice_of<sched::Order>(n, Names<2>{"fcfs", "priority"});
-         if (!sched::policy_info(c.policy).can_order_by_priority && c.order == sched::Order::priority)
-           n.fail(
-               fmt::format("only these policies serve by priority: {}",
-                           sched::policies_that([](const sched::PolicyInfo& p) { return p.can_order_by_priority; })));
-       }},
-      {"version", [](C& c, const Node& n) { c.version = version_of(n, c.policy); }},
-      {"preemption",
-       [](C& c, const Node& n) {
-         c.preemption = choice_of<sched::Preemption>(n, Names<2>{"recompute", "swap"});
-       }},
-      {"capacity_policy",
-       [](C& c, const Node& n) {
-         c.capacity_policy =
-             choice_of<sched::CapacityPolicy>(n, Names<3>{"guaranteed_no_evict", "max_utilization", "static_batch"});
-       }},
-      {"conservativeness", [](C& c, const Node& n) { c.conservativeness = n.as_number(0, 100); }},
-      {"prefix_caching", [](C& c, const Node& n) { c.prefix_caching = read_switch(n); }},
-      {"queue_limit", [](C& c, const Node& n) { c.queue_limit = n.as_integer(1, kMaxCount); }},
-      {"max_concurrent", [](C& c, const Node& n) { c.max_concurrent = n.as_integer(1, kMaxCount); }},
-      {"max_input", [](C& c, const Node& n) { c.max_input = tokens_of(n); }},
-      {"max_total", [](C& c, const Node& n) { c.max_total = tokens_of(n); }},
-      {"batch_size_bug", [](C& c, const Node& n) { c.tgi_batch_size_bug = read_switch(n); }},
-  };
-  return kSetters;
-}
+constexpr Setter kSetters[] = {
+    {"max_running", [](C& c, const Node& n) { c.max_running = n.as_integer(1, kMaxCount); }},
+    {"step_token_budget", [](C& c, const Node& n) { c.step_token_budget = n.as_integer(1, kMaxCount); }},
+    {"prefill_token_budget", [](C& c, const Node& n) { c.prefill_token_budget = n.as_integer(1, kMaxCount); }},
+    {"forward_token_budget", [](C& c, const Node& n) { c.forward_token_budget = n.as_integer(1, kMaxCount); }},
+    {"kv_token_budget", [](C& c, const Node& n) { c.kv_token_budget = n.as_integer(1, kMaxCount); }},
+    {"kv_blocks", [](C& c, const Node& n) { c.kv_blocks = n.as_integer(1, kMaxCount); }},
+    {"block_size", [](C& c, const Node& n) { c.block_size = static_cast<sched::Tok>(n.as_integer(1, 65536)); }},
+    {"mem_fraction", [](C& c, const Node& n) { c.mem_fraction = read_positive(n, 1); }},
+    {"watermark", [](C& c, const Node& n) { c.watermark = n.as_number(0, 1); }},
+    {"swap_space", [](C& c, const Node& n) { c.swap_space_bytes = swap_bytes(n, false); }},
+    {"reserve",
+     [](C& c, const Node& n) {
+       c.reserve = choice_of<sched::Reserve>(n, Names<4>{"max_len", "pow2", "request_cap", "oracle"});
+     }},
+    {"batch_size", [](C& c, const Node& n) { c.batch_size = n.as_integer(1, kMaxCount); }},
+    {"max_batch_delay", [](C& c, const Node& n) { c.max_batch_delay = delay_of(n, 1e-3); }},
+    {"delay_origin",
+     [](C& c, const Node& n) {
+       c.delay_origin = choice_of<sched::DelayOrigin>(n, Names<2>{"worker_free", "oldest_arrival"});
+     }},
+    {"delay_factor", [](C& c, const Node& n) { c.delay_factor = n.as_number(0, 1e6); }},
+    {"served_ratio", [](C& c, const Node& n) { c.served_ratio = n.as_number(0, 1e6); }},
+    {"force_after", [](C& c, const Node& n) { c.force_after = n.as_integer(0, kMaxCount); }},
+    {"chunked", [](C& c, const Node& n) { c.chunked = read_switch(n); }},
+    {"long_prefill_threshold", [](C& c, const Node& n) { c.long_prefill_threshold = n.as_integer(0, kMaxCount); }},
+    {"reserve_full_sequence", [](C& c, const Node& n) { c.reserve_full_sequence = read_switch(n); }},
+    {"async_scheduling",
+     [](C& c, const Node& n) {
+       c.async_scheduling = read_switch(n);
+       if (!sched::policy_info(c.policy).can_decide_ahead && *c.async_scheduling)
+         n.fail(fmt::format("only these policies decide ahead: {}",
+                            sched::policies_that([](const sched::PolicyInfo& p) { return p.can_decide_ahead; })));
+     }},
+    {"scheduling",
+     [](C& c, const Node& n) {
+       c.order = choice_of<sched::Order>(n, Names<2>{"fcfs", "priority"});
+       if (!sched::policy_info(c.policy).can_order_by_priority && c.order == sched::Order::priority)
+         n.fail(fmt::format("only these policies serve by priority: {}",
+                            sched::policies_that([](const sched::PolicyInfo& p) { return p.can_order_by_priority; })));
+     }},
+    {"version", [](C& c, const Node& n) { c.version = version_of(n, c.policy); }},
+    {"preemption",
+     [](C& c, const Node& n) {
+       c.preemption = choice_of<sched::Preemption>(n, Names<2>{"recompute", "swap"});
+     }},
+    {"capacity_policy",
+     [](C& c, const Node& n) {
+       c.capacity_policy =
+           choice_of<sched::CapacityPolicy>(n, Names<3>{"guaranteed_no_evict", "max_utilization", "static_batch"});
+     }},
+    {"conservativeness", [](C& c, const Node& n) { c.conservativeness = n.as_number(0, 100); }},
+    {"prefix_caching", [](C& c, const Node& n) { c.prefix_caching = read_switch(n); }},
+    {"queue_limit", [](C& c, const Node& n) { c.queue_limit = n.as_integer(1, kMaxCount); }},
+    {"max_concurrent", [](C& c, const Node& n) { c.max_concurrent = n.as_integer(1, kMaxCount); }},
+    {"max_input", [](C& c, const Node& n) { c.max_input = tokens_of(n); }},
+    {"max_total", [](C& c, const Node& n) { c.max_total = tokens_of(n); }},
+    {"batch_size_bug", [](C& c, const Node& n) { c.tgi_batch_size_bug = read_switch(n); }},
+};
 
 PolicyVariant read_variant(PolicyKind policy, const Node& node) {
   std::vector<std::string_view> allowed;
@@ -240,8 +237,9 @@ class MapReader {
       out_.free_memory_fraction = read_positive(value, 1);
       return;
     }
-    const auto found = std::find_if(setters().begin(), setters().end(), [&](const Setter& s) { return s.key == ours; });
-    PLIMSOLL_CHECK(found != setters().end(), "every scheduler key has a setter");
+    const auto found =
+        std::find_if(std::begin(kSetters), std::end(kSetters), [&](const Setter& s) { return s.key == ours; });
+    PLIMSOLL_CHECK(found != std::end(kSetters), "every scheduler key has a setter");
     found->set(out_.config, value);
   }
 

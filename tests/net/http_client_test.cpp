@@ -14,7 +14,7 @@ constexpr std::chrono::milliseconds kLong = std::chrono::seconds(60);  // never 
 HttpAnswer ask(EventLoop& loop, HttpClient& client, std::string target = "/", std::string body = {}) {
   HttpRequest request{.target = std::move(target), .content_type = {}, .body = std::move(body)};
   if (!request.body.empty()) request.method = "POST";
-  return fetch(loop, client, std::move(request), kLong);
+  return fetch(loop, client, std::move(request), {kLong});
 }
 
 // Sends one request to a server that runs the script on every connection.
@@ -134,7 +134,7 @@ TEST(HttpClient, CancelClosesTheConnection) {
   EventLoop loop;
   HttpClient client(loop, {.server = parse_url(server.url(), "server"), .proxy = {}, .tls = {}, .headers = {}});
   const HttpAnswer answer =
-      fetch(loop, client, {.target = "/", .content_type = {}, .body = {}}, std::chrono::milliseconds(50));
+      fetch(loop, client, {.target = "/", .content_type = {}, .body = {}}, {std::chrono::milliseconds(50)});
   EXPECT_TRUE(answer.timed_out);
   while (!closed) std::this_thread::yield();
   EXPECT_EQ(client.connections(), 0U);

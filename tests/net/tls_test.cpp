@@ -132,7 +132,7 @@ class Tls : public ::testing::Test {
                              .proxy = {},
                              .tls = tls,
                              .headers = {}});
-    return fetch(loop, client, {.target = "/", .content_type = {}, .body = {}}, std::chrono::seconds(60));
+    return fetch(loop, client, {.target = "/", .content_type = {}, .body = {}}, {std::chrono::seconds(60)});
   }
   HttpAnswer ask(const Wanted& wanted, const Identity& issuer) {
     const Identity identity = make(wanted, &issuer);
