@@ -25,8 +25,8 @@ constexpr std::int64_t kKvBlocks = 6000, kMaxRows = 512, kMaxContext = 2048;
 constexpr double kProbeSeconds = 0.5;
 constexpr double kMaxProbes = 0.8;
 constexpr double kCoarseBelow = 15;  // seconds; below this, fewer shapes are measured
-// Shares of the time. The first two apply to each (dtype, ranks, model): ops and held-out forwards; the rest of its
-// share is for building the engine. The third is for the host.
+// Fractions of the stated time. Each combination of dtype, ranks and model spends kOpsPart of its share on ops,
+// kForwardsPart on held-out forwards, and the rest on building the engine. kHostPart is the fraction for the host.
 constexpr double kOpsPart = 0.45, kForwardsPart = 0.2, kHostPart = 0.1;
 
 std::string settings_line(const MachineSettings& s) {

@@ -56,7 +56,7 @@ void set_limits(ShareCalibration& share, const ShareSamples& samples) {
   a.memory = a.memory_visible = Bytes(host_memory_bytes() / ranks);
 }
 
-// Classes without a sample keep what the estimates say.
+// Classes without a sample keep the estimated values.
 void fit_classes(ShareCalibration& share, const ShareSamples& samples) {
   model::Accelerator& a = share.accelerator;
   for (std::size_t i = 0; i < model::kOpClasses; ++i) {

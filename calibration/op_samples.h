@@ -33,7 +33,7 @@ struct BenchmarkSettings {
   std::int64_t most_rows = 512;      // per forward
   std::int64_t most_context = 2048;  // per sequence
   double seconds = 20;               // approximate time to spend; more time gives more repetitions
-  bool coarse = false;               // a fifth of the grid and of the held-out forwards, for demonstrations
+  bool coarse = false;               // use a fifth of the grid and of the held-out forwards
   study::RunControl* control = nullptr;
   std::function<void(double fraction, bool recalled)> progress = {};
   SampleStore* store = nullptr;  // samples of an interrupted run; may be null

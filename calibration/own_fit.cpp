@@ -21,8 +21,8 @@ using validation::MeasuredPoint;
 
 constexpr double kMicrosecond = 1e-6, kMillisecond = 1e-3;
 
-// What a fit of one engine to few runs may have to find out: the user's processor may be three times as slow as that of
-// the profile.
+// The range in which a fit to few runs searches: the user's processor may be three times as slow as that of the
+// profile.
 constexpr double kHostSpread = 1, kScaleSpread = 0.3;
 
 // A host time of the profile, in seconds, as a number to fit.
@@ -53,7 +53,7 @@ std::size_t different(const OwnRuns& runs, const Value& value) {
   return values.size();
 }
 
-// Only what the profile's own form of host time has: an engine without a time for each op does not get one.
+// Only the terms of host time that the profile has: an engine without a time per op does not get one.
 void add_host_numbers(const OwnEngine& engine, const model::EngineProfile& like, const OwnRuns& runs,
                       std::vector<ServingNumber>& numbers) {
   // A time that the profile lacks starts at a value that hardly matters.
@@ -111,13 +111,13 @@ configs::Document draft_of(const OwnEngine& engine, const configs::Catalogue& ca
   if (!draft.root().has("calibrated_on")) draft.set("calibrated_on", "\"being fitted\"", where);
   if (!draft.root().has("calibrated")) draft.set("calibrated", "true", where);
   set_scheduler(engine, draft);
-  // They are factors on measured kernels, which fitted hardware does not have.
+  // These keys scale measured kernels, which fitted hardware does not have.
   if (has_hardware)
     for (const char* const key : {"kernels.compute_scale", "kernels.memory_scale"}) draft.set(key, "1", where);
   return draft;
 }
 
-// First tokens of runs beyond the pool are not fitted.
+// Returns the figures of one metric. TTFT of runs that exceed the KV pool is not fitted.
 std::vector<const Comparison*> figures_of(const ServingFit& fit, const std::string& metric, bool fitted) {
   std::vector<const Comparison*> group;
   for (std::size_t i = 0; i < fit.comparisons.size(); ++i) {
@@ -147,7 +147,7 @@ std::string provenance_of(const OwnEngine& engine, const OwnFit& fit, std::size_
       errors_text(fit, false));
 }
 
-// What a profile states to have no drift although the one that it is like has.
+// The value that turns drift off if the profile named by `like` has it.
 constexpr const char* kNoDrift = "{output_cv: 0, source: \"the fitted runs are described better without\"}";
 
 constexpr const char* kHead = "# Written by plimsoll calibrate: a profile of your own. The same command replaces it.\n";
@@ -188,7 +188,7 @@ std::string accelerator_text(const configs::Document& draft, const OwnFit& fit, 
   return kHead + out.dump();
 }
 
-// A handful of left-out runs says little about the tails: their quantiles are moved outwards.
+// A few left-out runs do not determine the tails, so their quantiles are moved outwards.
 model::TimeUncertainty for_few_runs(const model::TimeUncertainty& u, std::size_t runs) {
   const double power = 1 + 3 / static_cast<double>(std::max<std::size_t>(1, runs));
   return {.decode_low = std::pow(u.decode_low, power),
@@ -207,15 +207,14 @@ constexpr Tolerance kTolerances[] = {{"ttft_mean_s", 0.15, 0.2, 0.6},
                                      {"output_tokens_per_s", 0.05, 0.1, 0.35},
                                      {"latency_mean_s", 0.08, 0.1, 0.35}};
 
-// Values of a wrong profile, or of runs that are no measurements, must not look like a fit. Neither must those of
-// noise: the runs that no fit saw tell it from a server.
+// A wrong profile, or runs that are not measurements, must not pass as a fit. The held-out runs detect a fit to noise.
 void judge_unseen(const OwnFit& fit, const OwnEngine& engine) {
   for (const Tolerance& tolerance : kTolerances) {
     const validation::ErrorSummary s = validation::summarise(figures_of(fit.fit, tolerance.metric, false));
     if (s.count > 0 && s.median > tolerance.absurd)
       throw InputError(
           fmt::format("nothing is written: the runs are too noisy, or not like {}: the median error of {} is "
-                      "{:.0f} % where no fit saw the runs",
+                      "{:.0f} % on held-out runs",
                       engine.like, tolerance.metric, 100 * s.median));
   }
 }
@@ -228,7 +227,7 @@ void judge(OwnFit& fit, const OwnEngine& engine) {
     const bool mostly_missing = s.missing > s.count;
     if (mostly_missing || s.median > tolerance.absurd)
       throw InputError(fmt::format(
-          "nothing is written: no values of a profile like {} describe these runs; {}", engine.like,
+          "nothing is written: a profile like {} cannot be fitted to these runs; {}", engine.like,
           mostly_missing
               ? fmt::format("{} of {} runs cannot even be simulated: {}", s.missing, s.missing + s.count,
                             group.front()->reason)
@@ -241,9 +240,9 @@ void judge(OwnFit& fit, const OwnEngine& engine) {
   }
 }
 
-// A run whose first tokens come at quite another time than any values explain had another queue than its simulation:
-// the server's pool or limits are not those of the profile. Its other figures then are of another batch as well. More
-// than a quarter of such runs are no exception, and are judged with the others.
+// If no values explain the TTFT of a run, its queue differed from the simulated one: the server has another pool or
+// other limits than the profile. The batch then differed too, and with it the other figures. If more than a quarter of
+// the runs are like this, they are not exceptions and are judged with the others.
 bool leave_out_queued(OwnFit& fit, OwnRuns& runs) {
   constexpr double kApart = 3;
   std::set<const MeasuredPoint*> queued;
@@ -262,16 +261,17 @@ bool leave_out_queued(OwnFit& fit, OwnRuns& runs) {
     kept.push_back(points[i]);
     folds.push_back(runs.folds[0][i]);
   }
-  fit.warnings.push_back(fmt::format(
-      "{} run{} left out of the fit: the first tokens come over {:g} times later or earlier than any values "
-      "explain, so other requests waited and ran at once than in the simulation",
-      queued.size(), queued.size() == 1 ? " is" : "s are", kApart));
+  fit.warnings.push_back(
+      fmt::format("{} run{} left out of the fit: the measured TTFT is over {:g} times longer or shorter than any fit "
+                  "explains, so the queue and the batch cannot have been as simulated",
+                  queued.size(), queued.size() == 1 ? " is" : "s are", kApart));
   points = std::move(kept);
   runs.folds[0] = std::move(folds);
   return true;
 }
 
-// Runs that the first fit describes well are precise: what they say counts more against the priors than noisy runs do.
+// If the first fit describes the runs well, they are precise, so they get more weight against the priors than noisy
+// runs.
 void trust_precise_runs(OwnFit& fit) {
   constexpr double kNoise = 1.5, kMost = 0.1;  // of the median error; of the first scale
   for (auto& [metric, scale] : fit.model.scales) {
@@ -280,7 +280,7 @@ void trust_precise_runs(OwnFit& fit) {
   }
 }
 
-// The loss keeps single wrong runs from deciding, so that medians do not show them.
+// The loss limits the influence of single wrong runs, so medians do not reveal them.
 void warn_of_outliers(OwnFit& fit) {
   constexpr double kFar = 1.5;
   std::set<const MeasuredPoint*> runs, far;
@@ -301,8 +301,8 @@ void warn_of_outliers(OwnFit& fit) {
   }
   if (!far.empty())
     fit.warnings.push_back(
-        fmt::format("{} of {} fitted runs lie{} far from the fit, which other runs decided; the "
-                    "farthest: {}",
+        fmt::format("{} of {} fitted runs lie{} far from the fit, because the other runs outweigh them; "
+                    "the farthest: {}",
                     far.size(), runs.size(), far.size() == 1 ? "s" : "", worst));
 }
 
@@ -318,7 +318,7 @@ void warn_of_limits(OwnFit& fit) {
 }
 
 // Whether requests that arrive together reach the scheduler one by one, and whether they drift apart, decides which of
-// them share a step. No small change of a number leads from one to the other, so both are tried.
+// them share a step. A small change of a number cannot turn one into the other, so both are tried.
 std::vector<OwnForm> forms_of(const model::EngineProfile& like) {
   std::vector<OwnForm> forms = {{.intake = like.intake.count() > 0, .drift = like.closed_loop_drift > 0}};
   if (!forms[0].intake) forms.push_back({.intake = true, .drift = forms[0].drift});
@@ -328,7 +328,7 @@ std::vector<OwnForm> forms_of(const model::EngineProfile& like) {
   return forms;
 }
 
-// The profile's own form, unless another describes the runs clearly better.
+// Keeps the form of the profile unless another one fits the runs clearly better.
 template <class Loss>
 OwnForm best_form(const std::vector<OwnForm>& forms, const Loss& loss_of) {
   constexpr double kClearly = 0.9;
@@ -343,8 +343,8 @@ OwnForm best_form(const std::vector<OwnForm>& forms, const Loss& loss_of) {
   return best;
 }
 
-// The host times of a machine that nothing is known of, as parts of its shortest step: far from those of the profile,
-// no small change of a number would lead there.
+// Start values for the host times of an unknown machine, as fractions of its shortest step. They may be far from the
+// profile's, where small changes would not lead.
 void slow_down(ServingNumber& n, const OwnRuns& runs) {
   constexpr double kStep = 0.1, kSequence = 0.02;
   double least = 0;

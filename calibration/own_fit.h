@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fits a profile of the user's own engine to its runs: host times and scales of a profile that is like it, and, on
-// hardware that the catalogue lacks, an accelerator. The fit is that of the shipped profiles (serving_fit.h).
+// Fits a profile of the user's own engine to its runs. It starts from a similar profile and fits its host times and
+// scales; on hardware that the catalogue lacks, it also fits an accelerator. The method is that of the shipped profiles
+// (serving_fit.h).
 #pragma once
 
 #include <map>
@@ -25,17 +26,17 @@ struct OwnEngine {
   std::string server, data, date, command;   // for the files: where the values come from
 };
 
-/// What of a profile is chosen, not fitted.
+/// The properties of a profile that are chosen by trying both values instead of fitted.
 struct OwnForm {
   bool intake = false;  // requests pass the front end one after the other
-  bool drift = false;   // as the profile that it is like: requests of a closed loop drift apart
-  bool serial = false;  // of hardware that nothing is known of: the host works while the device waits
+  bool drift = false;   // requests of a closed loop drift apart, as in the profile named by `like`
+  bool serial = false;  // unknown hardware only: the device waits while the host works
 };
 
 /// `fit` points to the runs, which must outlive it.
 struct OwnFit {
   ServingModel model;
-  ServingFit fit;       // `fitted` tells the runs of the fit from those that were held out
+  ServingFit fit;       // `fitted` is false for the held-out runs
   ServingFit left_out;  // every run predicted by a fit without its fold, with bands
   OwnForm form;
   std::string accelerator;                   // identifier of the fitted one; empty: none
@@ -43,10 +44,10 @@ struct OwnFit {
   std::vector<std::string> warnings;
 };
 
-/// Throws InputError for a name that is shipped or is none, for a `like` that is not shipped, for hardware of several
-/// kinds of which the catalogue lacks one, and for runs that no values of the profile describe; ServingCancelled as the
-/// fits do. Adds entries to `catalogue`, takes runs that no values explain out of `runs`, and changes engine and
-/// hardware of `runs` to those that are fitted.
+/// Throws InputError if the name is invalid or shipped, if `like` is not shipped, if the runs have several kinds of
+/// hardware and the catalogue lacks one, or if the profile cannot describe the runs. Throws ServingCancelled as the
+/// fits do. Adds entries to `catalogue`. Removes runs from `runs` that no values explain, and sets the engine and
+/// hardware of the others to the fitted ones.
 [[nodiscard]] OwnFit fit_own(const OwnEngine& engine, OwnRuns& runs,
                              const std::shared_ptr<configs::Catalogue>& catalogue, const ServingSettings& settings);
 
@@ -60,9 +61,9 @@ void check_own_name(const std::string& name, const configs::Catalogue& catalogue
 /// Fitted values, and errors in and out of the fit, as text.
 [[nodiscard]] std::string own_report(const OwnFit& fit);
 
-/// Returns the shipped engine for what a server says it is ("vLLM", "0.16.1"): the newest version that is not newer
-/// than the server's, else the oldest; the profile of a product without versions; empty if there is none of this
-/// product.
+/// Returns the shipped engine for the product and version that a server reports ("vLLM", "0.16.1"): the newest version
+/// that is not newer than the server's, else the oldest; the profile of a product without versions; empty if there is
+/// none of this product.
 [[nodiscard]] std::string engine_of_server(const configs::Catalogue& catalogue, const std::string& product,
                                            const std::string& version);
 

@@ -36,8 +36,8 @@ Named named(const std::string& hardware) {
   return {hardware.substr(0, times), static_cast<int>(*count)};
 }
 
-// The accelerator of the catalogue; empty: it has none. This machine is measured by other means, or by this fit. What
-// an earlier fit of the same name found is fitted anew.
+// Returns the accelerator in the catalogue; empty if there is none. this-machine does not count. An accelerator from an
+// earlier fit of the same name does not count either, so it is fitted again.
 std::string accelerator_of(const Named& hardware, const OwnEngine& engine, const configs::Catalogue& catalogue) {
   if (configs::canonical_name(hardware.name) == "this-machine") return {};
   if (catalogue.has_instance(hardware.name)) return catalogue.instance(hardware.name)->accelerator;
@@ -51,7 +51,7 @@ void for_each_run(const OwnRuns& runs, const Visit& visit) {
     for (const MeasuredPoint& p : table.points) visit(p);
 }
 
-// A machine that nothing is known of: generic efficiencies, so that the fitted figures are effective ones.
+// An unknown machine: it has generic efficiencies, so the fitted peak and bandwidth are effective values.
 configs::Document unknown_accelerator(const std::string& name, const configs::Catalogue& catalogue) {
   configs::Document draft = configs::Document::from_text(
       "memory: 1000000 GB\nmemory_bandwidth: 1000 GB/s\nfp32: 100 TFLOP/s\nfp16: 100 TFLOP/s\nbf16: 100 TFLOP/s\n"
@@ -63,7 +63,7 @@ configs::Document unknown_accelerator(const std::string& name, const configs::Ca
   return draft;
 }
 
-// The catalogue's own without measured kernels: those are not fitted.
+// The catalogue's accelerator without its measured kernels, which are not fitted.
 configs::Document known_accelerator(const std::string& id, const configs::Catalogue& catalogue) {
   configs::Document draft = catalogue.document("accelerators", id);
   for (const char* const key : {"kernels", "own_kernels", "aliases"})
@@ -85,7 +85,7 @@ study::PointSpec spec_of(const MeasuredPoint& point, const std::shared_ptr<const
   }
 }
 
-// What the runs themselves say at least: no step can read its weights, and no prompt be computed, more slowly.
+// Lower bounds from the runs: the bandwidth and FLOP/s with which steps read their weights and prompts were computed.
 struct Least {
   double bytes_per_s = 0, flops = 0;
 };
@@ -105,7 +105,7 @@ Least least_of(const MeasuredPoint& p, const study::PointSpec& spec) {
   return least;
 }
 
-// A figure of the accelerator; the number has the name of its path in the file.
+// Adds to a figure of the accelerator its file and its path there; the path is also the name of the number.
 ServingNumber number(const OwnHardware& hardware, FitNumber figure, const std::string& unit) {
   ServingNumber n;
   n.number = std::move(figure);
@@ -115,7 +115,7 @@ ServingNumber number(const OwnHardware& hardware, FitNumber figure, const std::s
   return n;
 }
 
-// Attention by a server's own kernels may be far from what its products reach.
+// The efficiency of a server's attention kernels may differ greatly from that of its matrix products.
 void add_efficiencies(OwnHardware& hardware, bool products) {
   const configs::Node efficiency = hardware.draft.root().at("efficiency");
   constexpr double kSpread = 0.5, kLow = 0.002, kHigh = 0.98;
@@ -133,7 +133,7 @@ void add_efficiencies(OwnHardware& hardware, bool products) {
 
 void add_peaks(OwnHardware& hardware, const Least& least) {
   const configs::Node gemm = hardware.draft.root().at("efficiency").at("gemm");
-  // Host times and queues take their part of what was measured.
+  // Measured times include host times and queueing, so the hardware is faster than the bounds.
   constexpr double kOwnPart = 1.3, kSpread = 1, kFarthest = 1000;
   const double bandwidth = std::max(1e8, least.bytes_per_s) * kOwnPart / gemm.at("memory").as_number() / kGiga;
   const double peak = std::max(1e9, least.flops) * kOwnPart / gemm.at("compute").as_number() / kTera;
@@ -161,7 +161,7 @@ double memory_for(double tokens, study::PointSpec spec) {
   return memory;
 }
 
-// Of hardware that nothing is known of: what the user states, what the server's pool tells, or what all users need.
+// Memory of unknown hardware: as the user states it, as derived from the server's KV pool, or as all users need.
 void set_memory(OwnHardware& hardware, const OwnEngine& engine, const OwnRuns& runs,
                 const std::shared_ptr<const configs::Catalogue>& catalogue) {
   const Where where{"fitted " + hardware.name, 0, 0};
@@ -178,10 +178,10 @@ void set_memory(OwnHardware& hardware, const OwnEngine& engine, const OwnRuns& r
     });
     hardware.warnings.push_back(
         engine.pool_tokens
-            ? fmt::format("memory: {:.3g} GB, which leave the KV pool that the server states", bytes / kGiga)
+            ? fmt::format("memory: {:.3g} GB, enough for the KV pool that the server states", bytes / kGiga)
             : fmt::format(
-                  "the memory of {} is not known: {:.3g} GB are assumed, which hold the sequences of all users; "
-                  "--memory states it",
+                  "the memory of {} is not known: {:.3g} GB are assumed, enough for the sequences of all users; state "
+                  "it with --memory",
                   hardware.name, bytes / kGiga));
   }
   hardware.draft.set("memory", fmt::format("{:.0f} MB", std::ceil(bytes / kMega)), where);

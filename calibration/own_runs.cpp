@@ -53,7 +53,7 @@ std::string no_figure(const MeasuredPoint& p) {
   return "it has neither a throughput nor a mean latency, TTFT or TPOT";
 }
 
-// The mean latency that TTFT and TPOT add up to.
+// Returns the mean latency that follows from TTFT and TPOT.
 std::optional<double> latency_of(const MeasuredPoint& p) {
   if (p.latency_mean_s) return p.latency_mean_s;
   if (!p.ttft_mean_s || !p.tpot_mean_s) return {};
@@ -61,7 +61,8 @@ std::optional<double> latency_of(const MeasuredPoint& p) {
 }
 
 // Figures of one run follow from each other: latency from TTFT and TPOT, and by Little's law the throughput of a closed
-// loop from the latency. A wrong unit is a factor of a thousand. Runs that are mostly ramp are off by less than this.
+// loop from the latency. A wrong unit is a factor of a thousand. Runs that are mostly ramp-up deviate by less than
+// that.
 std::string contradiction(const MeasuredPoint& p) {
   constexpr double kMost = 3;
   const auto apart = [&](double a, double b) { return a > kMost * b || b > kMost * a; };
@@ -112,7 +113,7 @@ void check_repeats(const Points& points, std::vector<std::string>& warnings) {
   if (worst > kNoisy) warnings.push_back("the runs are noisy: " + what);
 }
 
-// What the fit cannot tell apart if all runs are alike.
+// Warns of quantities that the fit cannot separate because all runs are alike.
 void check_variety(const Points& points, std::vector<std::string>& warnings) {
   std::set<double> loads;
   std::set<std::int64_t> inputs, outputs;
@@ -159,8 +160,8 @@ std::vector<MeasuredPoint> runs_of_engine(std::vector<MeasuredPoint> points, con
     if (!p.engine.empty()) engines.insert(p.engine);
   if (engines.size() > 1)
     throw InputError(points.front().where,
-                     fmt::format("the runs are of several engines: {}; --like with one of them selects its runs, or "
-                                 "state files of one",
+                     fmt::format("the runs are of several engines: {}; select the runs of one with --like, or state "
+                                 "files of one engine only",
                                  fmt::join(engines, ", ")));
   return points;
 }
@@ -180,7 +181,7 @@ OwnRuns own_runs(std::vector<MeasuredPoint> points) {
   const std::size_t all = points.size();
   const auto contradictory = leave_out(points, contradiction);
   if (4 * contradictory.first > all)
-    throw InputError(first, fmt::format("{} of {} runs contradict themselves, as with a wrong unit; {}",
+    throw InputError(first, fmt::format("{} of {} runs have contradictory figures, perhaps a wrong unit; {}",
                                         contradictory.first, all, contradictory.second));
   left_out(contradictory);
   check_repeats(points, runs.warnings);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs of a user's own server before they are fitted: what is left out, what is refused, and which quarter no fit sees.
+// Prepares runs of a user's own server for a fit: leaves out unusable runs, rejects bad input, and holds out a quarter.
 #pragma once
 
 #include <string>
@@ -23,12 +23,12 @@ inline constexpr std::size_t kFewestRuns = 6;
 
 /// Sorts and splits runs of one engine. Leaves out, with a warning, runs that cannot be simulated, have no figure that
 /// is fitted, or have figures that contradict each other. Throws InputError if too few configurations remain, if more
-/// than a quarter of the runs contradict themselves, or if equal runs have figures that differ by half.
+/// than a quarter of the runs contradict themselves, or if figures of equal runs differ by more than half.
 [[nodiscard]] OwnRuns own_runs(std::vector<validation::MeasuredPoint> points);
 
-/// Which runs of the given ones were measured on the engine that is to be fitted. Those of the catalogue's engine
-/// `like` or of `name` if there are any; else all, if they name the same server or none. Throws InputError for runs of
-/// several servers, with their names. Left-out runs are counted in `warnings`.
+/// Returns the runs that were measured on the engine to be fitted: those of an engine in `names` if there are any, else
+/// all runs. Throws InputError with the engines' names if the latter name several. Left-out runs are counted in
+/// `warnings`.
 [[nodiscard]] std::vector<validation::MeasuredPoint> runs_of_engine(std::vector<validation::MeasuredPoint> points,
                                                                     const std::vector<std::string>& names,
                                                                     std::vector<std::string>& warnings);
@@ -36,8 +36,8 @@ inline constexpr std::size_t kFewestRuns = 6;
 /// A configuration's fold is its place in the order of all, modulo kFolds. Runs of kHeldOutFold are never fitted.
 inline constexpr std::size_t kFolds = 4, kHeldOutFold = 2;
 
-/// Returns the name of a run's configuration, load included, number of requests not. Equal names: the same run
-/// repeated.
+/// Returns the name of a run's configuration with its load but without its number of requests. Runs with equal names
+/// are repetitions.
 [[nodiscard]] std::string run_name(const validation::MeasuredPoint& point);
 
 }  // namespace plimsoll::calibration

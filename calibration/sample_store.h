@@ -26,7 +26,7 @@ class SampleStore {
  public:
   SampleStore() = default;  // stores nothing on disk
   /// Opens or creates the file. `settings` is a single line with everything that samples depend on, including the
-  /// machine. A file with other settings or of a finished calibration is started anew. Throws DeviceError if the file
+  /// machine. A file with other settings or of a finished calibration is replaced. Throws DeviceError if the file
   /// cannot be written.
   SampleStore(std::string file, const std::string& settings);
 

@@ -51,7 +51,7 @@ std::string pcie_curve_text(int ranks, double gigabytes_per_s) {
   PLIMSOLL_CHECK(false, "a PCIe curve of 2, 4 or 8 ranks");
 }
 
-// Replaces the engine, the accelerator and the link of a point by those that the fit has changed.
+// Replaces the engine, the accelerator and the link of a point if the fit has changed them.
 void ServingParts::replace_in(study::PointSpec& spec) const {
   if (engine && spec.engine->id == engine->id) spec.engine = engine;
   if (const auto found = accelerators.find(spec.hardware.accelerator->id); found != accelerators.end())

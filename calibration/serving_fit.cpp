@@ -29,7 +29,7 @@ struct Cell {
   const validation::MeasuredPoint* row = nullptr;
   bool fitted = false;             // it belongs to a table that is fitted
   bool fits = true;                // the sequences of all users fit the KV pool, so first tokens do not wait for memory
-  bool tells_first_tokens = true;  // they neither wait for memory nor for what is not modelled
+  bool tells_first_tokens = true;  // they wait neither for memory nor for anything that is not modelled
   study::PointSpec spec;
 };
 
@@ -202,7 +202,7 @@ std::vector<double> ServingProblem::State::residuals(const Indices& which,
     for (const validation::Comparison& c : figures) {
       const auto scale = model.scales.find(c.metric);
       // First tokens of runs beyond the pool measure the queue for memory, not the speed of prefill. Bands count all
-      // others, also those that wait for what is not modelled.
+      // other first tokens, including those that wait for something that is not modelled.
       if (scale == model.scales.end() || (c.metric == "ttft_mean_s" && !cell.tells_first_tokens)) continue;
       out.push_back((c.predicted ? std::log(*c.predicted / c.measured) : kMissing) / scale->second);
     }
@@ -210,7 +210,7 @@ std::vector<double> ServingProblem::State::residuals(const Indices& which,
   return out;
 }
 
-// The solver asks for many sets of values at once, for its differences; all simulations of a set run side by side.
+// The solver requests many sets of values at once to compute differences; all their simulations run in parallel.
 Residuals ServingProblem::State::residuals_of(const Indices& which, double scanned) const {
   return [this, which, scanned](const std::vector<std::vector<double>>& candidates) {
     std::vector<ServingValues> values = candidates;
@@ -444,8 +444,8 @@ void ServingProblem::State::band_folds(const Folding& folding, Folds folds, Serv
   out.uncertainty = errors_without(kNoFold);
   folds[kNoFold] = {out.values, out.uncertainty};
   predict_folds(folding, folds, Bands::propagated, out.comparisons);
-  // The runs of a group have similar errors, and a few groups say little about the next one. Widen (or narrow) the
-  // bands until those that were computed without a group contain 90 % of its figures.
+  // The runs of a group have similar errors, and a few groups are a small sample. Widen (or narrow) the bands until
+  // those that were computed without a group contain 90 % of its figures.
   const Folds raw = folds;
   constexpr int kRounds = 3;  // a band's width is nearly linear in that of its factors, so few rounds suffice
   for (int round = 0; round < kRounds; ++round) {

@@ -35,10 +35,9 @@ struct ServingNumber {
 struct ServingModel {
   std::string engine;  // "tgi-1.1"
   std::vector<ServingNumber> numbers;
-  /// Another version of the product, whose runs tell how far off a fit is for a version that it did not see; empty:
-  /// none.
+  /// Another version of the product. Its runs show the error of a fit for a version that it did not see; empty: none.
   std::string other_version;
-  /// Keys of the profile that are not fitted but those of `other_version`, which was measured without a front end.
+  /// Keys of the profile that are not fitted but copied from `other_version`, which was measured without a front end.
   std::vector<std::string> taken;
   /// A number with a stepwise effect (how many sequences fit), for which a list of values is tried. The first value
   /// used is `number.prior`.
@@ -47,7 +46,8 @@ struct ServingModel {
   std::map<std::string, double>
       scales;                       // by metric: the log error that counts as one; metrics not listed are not fitted
   std::vector<std::string> tables;  // tables to fit; other tables are only predicted
-  /// Input and output tokens of runs whose first tokens say nothing about the engine: their servers held them back.
+  /// Input and output tokens of runs whose TTFT does not describe the engine, because the server delayed the first
+  /// tokens.
   std::vector<std::pair<std::int64_t, std::int64_t>> held_back;
   /// First tokens of runs with more output tokens a second than this are not fitted: they wait for a front end that
   /// sends out every token, which is not modelled. 0: there are none.
@@ -109,9 +109,8 @@ struct BandMiss {
 /// Returns the fraction of measured figures that are inside their band; figures without a band do not count.
 [[nodiscard]] double coverage_of(const std::vector<validation::Comparison>& comparisons);
 
-/// Returns the figures that tell a fit's error: those of fitted tables, but first tokens only if they did not wait for
-/// memory.
-/// The pointers are valid as long as the fit.
+/// Returns the figures that measure a fit's error: those of fitted tables, but first tokens only if they did not wait
+/// for memory. The pointers are valid as long as the fit.
 [[nodiscard]] std::vector<const validation::Comparison*> fitted_errors(const ServingFit& fit);
 
 struct ServingSettings {
@@ -139,17 +138,17 @@ class ServingProblem {
   /// engine, type, TP degree and input and output length, in all tables and for all instance counts. Its band comes
   /// from the errors of the other left-out configurations. To save time, `start` is a fit of all runs.
   [[nodiscard]] ServingFit leave_one_out(const ServingFit& start) const;
-  /// As leave_one_out(), but leaves out together the runs that `group` gives one name. `what` names groups for
-  /// progress.
+  /// Like leave_one_out(), but leaves out all runs together for which `group` returns the same name. `what` names the
+  /// groups in progress messages.
   [[nodiscard]] ServingFit leave_out_by(const ServingFit& start,
                                         const std::function<std::string(const validation::MeasuredPoint&)>& group,
                                         const std::string& what) const;
   /// As leave_one_out(), but in two folds: every other configuration, in order of their names, is left out.
   [[nodiscard]] ServingFit leave_half_out(const ServingFit& start) const;
   /// As leave_one_out(), but excludes a whole group of that kind at a time: every run of one model, accelerator, TP
-  /// degree, prompt length, number of users or version that its source names. Runs in none of the fitted groups are
-  /// predicted by the fit of everything. Returns nullopt if all runs belong to one group, or if the kind does not group
-  /// runs.
+  /// degree, prompt length, number of users or version (named by the run's source). Runs in none of the fitted groups
+  /// are predicted by the fit of everything. Returns nullopt if all runs belong to one group, or if the kind does not
+  /// group runs.
   [[nodiscard]] std::optional<ServingFit> leave_group_out(const ServingFit& start, model::Beyond kind) const;
   /// Whether the fitted runs are of several groups of that kind.
   [[nodiscard]] bool has_groups(model::Beyond kind) const;
@@ -172,8 +171,8 @@ class ServingProblem {
 /// Returns the kinds of groups that can be left out.
 [[nodiscard]] const std::vector<model::Beyond>& group_kinds();
 
-/// Predicts the rows of the model's engine by the fit of its other version, which saw none of them. No bands. Nothing
-/// if the model names no other version.
+/// Predicts the rows of the model's engine by the fit of its other version, which saw none of them; without bands.
+/// Returns nullopt if the model names no other version.
 [[nodiscard]] std::optional<ServingFit> by_other_version(const ServingModel& model,
                                                          const std::vector<validation::MeasuredTable>& tables,
                                                          const std::shared_ptr<const configs::Catalogue>& catalogue,

@@ -56,7 +56,7 @@ class OtherEngines {
     std::optional<ServingFit> fit;  // made when it is needed
   };
 
-  // Only if a kind has a single group; each is fitted when it is needed, which takes minutes.
+  // Needed only if a kind has a single group. Each engine is fitted on demand, because a fit takes minutes.
   void add_all() {
     for (const ServingModel& model : serving_models()) {
       if (model.engine == own_.engine) continue;

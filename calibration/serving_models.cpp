@@ -70,7 +70,7 @@ void add_common(ServingModel& m, const Priors& priors) {
   m.scales = {{"ttft_mean_s", 0.15}, {"tpot_mean_s", 0.05}};
 }
 
-// Runs without a front end tell an engine's own times.
+// Runs without a front end determine the engine's own times.
 ServingModel without_front_end(const std::string& id, const Priors& priors) {
   ServingModel m;
   m.engine = id;
@@ -83,7 +83,7 @@ ServingModel without_front_end(const std::string& id, const Priors& priors) {
   return m;
 }
 
-// Runs behind Dynamo tell what it adds to the times of the version that was measured without it.
+// Runs behind Dynamo determine what Dynamo adds to the times of the version that was measured without it.
 ServingModel behind_dynamo(const std::string& id, const std::string& other, const Priors& priors) {
   ServingModel m;
   m.engine = id;

@@ -43,7 +43,7 @@ Usage calibrate_usage() {
   auto add = usage.options.add_options();
   add("model", po::value<std::vector<std::string>>()->value_name("NAME"),
       "models whose shapes are measured; repeatable (default: demo-llama-40m); with --engine: the one model of the "
-      "runs (default: what they or the server say)");
+      "runs (default: as they or the server state)");
   add("dtype", po::value<std::string>()->value_name("LIST"),
       "of weights and KV cache: bf16, fp32 (default: bf16,fp32); with --engine: the type of the runs' weights");
   add("ranks", po::value<std::string>()->value_name("LIST"),

@@ -58,8 +58,8 @@ std::optional<double> memory_option(const Parsed& parsed) {
   }
 }
 
-// Fills in what a row does not state. If rows state several values, those of others than the given one are left out; if
-// all state the same, the option names it in another way.
+// Sets the value in rows that do not state it. If rows state several values, rows with another value than the given one
+// are left out; if all state the same value, the option is another name of it.
 void keep_rows_of(std::vector<validation::MeasuredPoint>& rows, const Parsed& parsed, const std::string& name,
                   std::vector<std::string>& warnings) {
   using Row = validation::MeasuredPoint;
@@ -145,7 +145,7 @@ std::string command_text(const Parsed& parsed, const std::string& name, const st
                      names_endpoint(parsed) ? "--endpoint URL" : "--from FILES");
 }
 
-// All files or none. Both are whole before the first gets its name.
+// Writes all files or none: both are complete before the first one is renamed into place.
 void write_profile(const std::map<std::string, std::string>& files, const std::string& folder, Console& console) {
   std::vector<std::unique_ptr<study::PendingFile>> pending;
   for (const auto& [path, text] : files) {
@@ -165,7 +165,7 @@ std::string usage_text(const calibration::OwnFit& fit, const std::string& name, 
   return text;
 }
 
-// Options of the other fits, and of the other source of runs, would have no effect.
+// Rejects options of other fits and of the other source of runs, which would have no effect.
 void refuse_without_effect(const Parsed& parsed) {
   if (names_endpoint(parsed) && parsed.values.count("from") > 0)
     throw InputError("--from and --endpoint exclude each other: the runs come from files or from a server");
@@ -184,7 +184,7 @@ void refuse_without_effect(const Parsed& parsed) {
 void add_own_options(po::options_description& options) {
   auto add = options.add_options();
   add("like", po::value<std::string>()->value_name("NAME"),
-      "with --engine: the profile that yours resembles (default: what the runs or the server say)");
+      "with --engine: the profile that yours resembles (default: the engine of the runs or the server)");
   add("hardware", po::value<std::string>()->value_name("NAME"),
       "hardware of the runs: an instance, or \"ACCELERATOR x COUNT\"; fitted if the catalogue lacks it");
   add("fit-hardware", po::bool_switch(), "fit an accelerator even if the catalogue has the hardware");
@@ -270,8 +270,8 @@ int calibrate_own(const Parsed& parsed, Console& console, const std::string& dat
            console.note(text);
          }});
     for (const std::string& warning : fit.warnings) console.warn(warning);
-    console.print(fmt::format("like {}; {} runs are fitted, {} never: every {}th configuration in the order of model, "
-                              "hardware, lengths and load\n",
+    console.print(fmt::format("like {}; {} runs are fitted, {} are held out: every {}th configuration in the order of "
+                              "model, hardware, lengths and load\n",
                               engine.like, own.fitted().size(), own.held_out().size(), calibration::kFolds) +
                   calibration::own_report(fit));
     write_profile(fit.files, folder, console);

@@ -17,7 +17,7 @@ namespace {
 
 struct Rung {
   std::int64_t users = 1, input = 1, output = 1;
-  // Several rounds of all users, so that the start of the run is not all of it.
+  // Several rounds of all users, so that the run does not consist of its start alone.
   [[nodiscard]] std::int64_t requests() const { return std::max<std::int64_t>(6, 3 * users); }
 };
 
@@ -39,8 +39,8 @@ std::vector<std::int64_t> lengths_option(const Parsed& parsed, const char* name,
   return values;
 }
 
-// 1, the largest, and then what halves the widest gap, on a logarithmic scale: a ladder that is cut off still spans
-// all.
+// The order is 1, the largest number, and then always the middle of the widest gap on a logarithmic scale. So a ladder
+// that ends early still spans the whole range.
 std::vector<std::int64_t> user_counts(std::int64_t most) {
   std::vector<std::int64_t> ladder;
   for (std::int64_t users = 1; users < most; users *= 2) ladder.push_back(users);
@@ -109,7 +109,7 @@ std::string study_text(const Ladder& ladder, const Parsed& parsed, const LadderR
   return text;
 }
 
-// Whether the next rung ends within the budget, by the rungs that were measured.
+// Returns whether the next rung will probably end within the budget, judging by the measured rungs.
 class Budget {
  public:
   Budget(std::vector<Rung> rungs, double seconds)
@@ -124,12 +124,12 @@ class Budget {
   }
 
  private:
-  static constexpr std::size_t kAlways = 2;  // rungs that say how fast the server is
+  static constexpr std::size_t kAlways = 2;  // these rungs show how fast the server is
 
   [[nodiscard]] double elapsed() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }
-  // From the most similar rung that was measured: time grows at most as the tokens do.
+  // Estimates from the most similar measured rung: time grows at most in proportion to the tokens.
   [[nodiscard]] double expected(std::size_t index) const {
     const auto tokens = [](const Rung& r) { return static_cast<double>(r.requests() * (r.output + r.input / 8)); };
     double best = 0, distance = 0;
@@ -149,7 +149,7 @@ class Budget {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// The engine of the catalogue that --like names, or that the server says it is.
+// Returns the engine of the catalogue that --like names, or that the server reports.
 std::string like_of(const Parsed& parsed, const endpoints::ServerFacts& facts, const configs::Catalogue& catalogue) {
   const std::string stated = text_option(parsed, "like");
   if (!stated.empty()) return calibration::shipped_engine(catalogue, stated);
@@ -190,7 +190,7 @@ LadderRuns run_ladder(const Ladder& given, const Parsed& parsed, const configs::
   set_model(ladder, facts, catalogue);
   if (facts.state.kv_blocks && facts.state.block_tokens) {
     out.block_tokens = static_cast<std::int64_t>(*facts.state.block_tokens);
-    // Servers count blocks that no request can have.
+    // Servers include blocks in their count that no request can use.
     const std::string& policy = catalogue.engine(out.like)->profile->scheduler_policy;
     const auto unusable =
         sched::policy_info(sched::policy_from_name(policy).value_or(sched::PolicyConfig{}.policy)).unusable_blocks;

@@ -28,7 +28,7 @@ struct LadderRuns {
   bool interrupted = false;  // by the user
 };
 
-/// Measures closed loops of 1 to --users users with two prompt and two answer lengths, those first that tell most,
+/// Measures closed loops of 1 to --users users with two prompt and two answer lengths, the most informative first,
 /// until --seconds are over. Throws InputError and DeviceError.
 [[nodiscard]] LadderRuns run_ladder(const Ladder& ladder, const Parsed& parsed, const configs::Catalogue& catalogue,
                                     Console& console);

@@ -13,7 +13,7 @@
 namespace plimsoll::cli {
 namespace {
 
-// out of the 30 s that the measured half may take
+// of the 30 s for the measured half
 constexpr double kCalibrationSeconds = 6;
 constexpr double kPatienceSeconds = 12;  // after this time every point is measured only once
 constexpr double kProbeSeconds = 0.2;    // reading, and again multiplying, before and after every point

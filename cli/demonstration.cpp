@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kModel = "llama-2-7b";
 
-// Returns the rows for the study's model from the table published by TP degree.
+// Returns the rows of the study's model from the published table by TP degree.
 validation::MeasuredTable published_rows() {
   validation::MeasuredTable table = validation::read_measured(validation::published_folder() + "/jumpstart-by-tp.csv");
   std::erase_if(table.points, [](const validation::MeasuredPoint& p) { return p.model != kModel; });

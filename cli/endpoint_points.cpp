@@ -61,7 +61,7 @@ endpoints::ServerSettings read_settings(const Parsed& parsed, Console& console) 
   endpoints::ServerSettings settings;
   settings.http.server = net::parse_url(text_option(parsed, "endpoint"), "--endpoint");
   std::string& base = settings.http.server.path;
-  if (base.ends_with("/v1")) base.resize(base.size() - 3);  // clients of OpenAI's interface include it
+  if (base.ends_with("/v1")) base.resize(base.size() - 3);  // URLs for OpenAI clients end with it
   settings.http.tls = {.ca_file = text_option(parsed, "ca-file"),
                        .client_cert = text_option(parsed, "client-cert"),
                        .client_key = text_option(parsed, "client-key"),

@@ -37,7 +37,7 @@ class EndpointPoints {
   void label(study::PointResult& point) const;
   /// Returns why the server failed; empty if it has not.
   [[nodiscard]] const std::string& failure() const { return failure_; }
-  /// Returns endpoint.csv: one row per point, with the values that only this measurement has.
+  /// Returns endpoint.csv: one row per point, with the values that only a measurement of a server has.
   [[nodiscard]] std::string figures_csv() const;
   /// Keeps the rows of an earlier endpoint.csv for points that are not measured again.
   void keep_rows(const std::string& earlier_csv);
@@ -67,8 +67,8 @@ class EndpointPoints {
   std::map<std::size_t, std::shared_ptr<const traces::Trace>> short_lengths_;  // by point
 };
 
-/// Measures all points of a study one after another, and writes the files of each. `fits` is asked before each point
-/// whether it may begin; null: always. A point that may not ends the run as if it were cancelled.
+/// Measures all points of a study one after another, and writes the files of each. Calls `fits` before each point to
+/// learn whether the point may begin; null: always. A point that may not ends the run as if it were cancelled.
 [[nodiscard]] study::StudyResult measure_points(const study::Study& study, study::OutputChoice files,
                                                 EndpointPoints& points, Console& console,
                                                 const std::function<bool(std::size_t index)>& fits = {});

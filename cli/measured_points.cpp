@@ -175,8 +175,8 @@ void MeasuredPoints::check_hardware(const study::PointSpec& spec) const {
                                  spec.engine->id));
   if (settings_.as_is || spec.hardware.this_machine || settings_.device == exec::DeviceKind::cuda) return;
   throw InputError(spec.places.study,
-                   fmt::format("the study is for {}, this machine is {}; state hardware: this-machine, or measure "
-                               "on what is here with --as-is",
+                   fmt::format("the study is for {}, this machine is {}; state hardware: this-machine, or use --as-is "
+                               "to measure here anyway",
                                spec.hardware.label.empty() ? "no hardware" : spec.hardware.label, processor_name()));
 }
 
@@ -187,7 +187,7 @@ std::string MeasuredPoints::check_gpus(const study::PointSpec& spec) const {
   const std::string problem = exec::too_few_gpus(spec.deployment.tp, spec.deployment.replicas, exec::gpu_count());
   if (problem.empty() || settings_.as_is) return problem;
   throw InputError(spec.places.tp.file.empty() ? spec.places.study : spec.places.tp,
-                   problem + "; with --as-is they share one, and times mean little");
+                   problem + "; with --as-is they share one, so times are not representative");
 }
 
 void MeasuredPoints::check_gpu(const study::PointSpec& spec) const {
@@ -195,8 +195,8 @@ void MeasuredPoints::check_gpu(const study::PointSpec& spec) const {
   const std::string found = engines_->engine(0).description();
   if (spec.hardware.accelerator && configs::is_same_device(found, spec.hardware.accelerator->id)) return;
   throw InputError(spec.places.study,
-                   fmt::format("the study is for {}, this machine has {}; state hardware: this-machine, or measure "
-                               "on what is here with --as-is",
+                   fmt::format("the study is for {}, this machine has {}; state hardware: this-machine, or use "
+                               "--as-is to measure here anyway",
                                spec.hardware.label, found));
 }
 
@@ -255,7 +255,7 @@ void MeasuredPoints::make_engines(const exec::EngineConfig& config, const study:
 }
 
 // mpirun may notice a dead process first, and then ends the run as if by a user. A failure here may also be caused by
-// another process's failure. Only what remains is this process's own failure.
+// another process's failure. Whatever remains is this process's own failure.
 void MeasuredPoints::name_failure() {
   if (leader_ == nullptr) return;
   try {

@@ -29,7 +29,7 @@ Usage memory_usage() {
           .study_options = StudyOptions::memory};
 }
 
-// One row a point in each format, so that scripts read the same figures as people.
+// One row per point in every format, so that scripts and people read the same figures.
 std::string text_of(const study::Study& study, const study::MemoryTable& table, Format format) {
   if (format == Format::table) return study::memory_text(study.title(), table);
   const std::vector<std::string> columns = study::memory_columns(table);
@@ -58,17 +58,16 @@ int run_memory(const Arguments& arguments, Console& console) {
     study::write_file(folder + "/report.html", study::memory_html(study.title(), table));
     console.note("written to " + folder + ": report.html (open it in a browser), memory.csv");
   }
-  // The table shows impossible rows with their reasons. The exit code says no only if no row is possible.
+  // The table shows impossible rows with their reasons. The exit code reports a failure only if no row is possible.
   const bool some_fit =
       std::any_of(table.rows.begin(), table.rows.end(), [](const auto& row) { return !row.impossible; });
   const study::Impossible* only = some_fit || table.rows.size() > 1 ? nullptr : &*table.rows.front().impossible;
   if (only != nullptr) throw InputError(only->where, only->reason);
   for (const study::MemoryRow& row : table.rows)
-    if (row.impossible && parsed->common.format != Format::table)
-      console.warn("cannot exist: " + row.impossible->reason);
+    if (row.impossible && parsed->common.format != Format::table) console.warn("impossible: " + row.impossible->reason);
   if (!some_fit)
     throw InputError(table.rows.front().impossible->where,
-                     fmt::format("none of the {} points can exist", table.rows.size()));
+                     fmt::format("none of the {} points is possible", table.rows.size()));
   return kDone;
 }
 

@@ -158,11 +158,11 @@ class Planner {
                                 study::json_quoted(finding_text(finding, parsed_.values["rows"].as<std::size_t>()))));
   }
 
-  // If every candidate of a search is impossible, the study is wrong.
+  // If every candidate is impossible, the study itself is invalid.
   static void refuse_empty(const study::plan::Question& question) {
     if (question.candidates.empty() || question.feasible > 0) return;
     throw InputError(question.spec.places.study,
-                     "no deployment of the search can exist: " + question.candidates.front().excluded);
+                     "no deployment of the search is possible: " + question.candidates.front().excluded);
   }
 
   void write_tables() const {

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kComeWithin{30};
 constexpr std::size_t kMaxWelcome = 64;     // bytes
-constexpr std::string_view kOver = "done";  // sent instead of a welcome: the run is over
+constexpr std::string_view kOver = "done";  // sent instead of a welcome if the run is over
 
 // Purposes of a connection, stated in its first message.
 constexpr std::string_view kControl = "control", kSteps = "steps", kMesh = "mesh";
@@ -53,10 +53,10 @@ std::string program_name() {
 }
 
 [[noreturn]] void refuse_hello() {
-  throw DeviceError("a process of this group identifies itself as a rank that is not missing");
+  throw DeviceError("a process claims a rank that is already connected or not part of this group");
 }
 
-// Names every missing rank and its host, since the cause is looked for there.
+// Names every missing rank and its host, because the user will look for the cause there.
 [[noreturn]] void nobody_came(const std::set<std::size_t>& missing, const std::vector<std::string>& hosts) {
   std::string names;
   for (const std::size_t rank : missing)
@@ -74,7 +74,7 @@ std::int32_t read_replicas(const std::string& welcome) {
 
 exec::OpenModel open_order(const group::EngineOrder& order) {
   if (model_digest(order.model) != order.digest)
-    throw InputError(fmt::format("{} is another file here than where rank 0 is", order.model));
+    throw InputError(fmt::format("{} differs from the same file on the host of rank 0", order.model));
   const configs::Catalogue catalogue;
   const exec::OpenModel named = exec::open_model(order.model, order.seed, catalogue);
   return exec::open_weights(named.architecture, order.weights, order.seed);
@@ -82,7 +82,7 @@ exec::OpenModel open_order(const group::EngineOrder& order) {
 
 }  // namespace
 
-// The configuration alone: weights may be gigabytes, and a different shape is the fault that happens.
+// Compares only the configuration: weights may be gigabytes, and the usual mistake is a different shape.
 std::string model_digest(const std::string& model) {
   std::error_code error;
   fs::path file = model;
@@ -147,9 +147,9 @@ void RankGroup::welcome(std::int32_t replicas) {
     const auto process = static_cast<std::size_t>(hello.process);
     if (hello.what != kControl || missing.erase(process) == 0) refuse_hello();
     if (hello.program != program)
-      throw DeviceError(fmt::format(
-          "rank {} on {} has another program or catalogue than rank 0 on {}: install the same on every host", process,
-          member_.hosts[process], member_.hosts.front()));
+      throw DeviceError(
+          fmt::format("rank {} on {} and rank 0 on {} differ in program or catalogue: install the same on every host",
+                      process, member_.hosts[process], member_.hosts.front()));
     member_.control[process] = std::move(guest->link);
   }
   // No rank may start before all are connected.

@@ -150,7 +150,7 @@ void Ranks::open(const study::Study& study, const Parsed& parsed) {
   crew_->open(static_cast<std::size_t>(jobs_), greeting_of(study, parsed), [this](const std::string& greeting) {
     const bool failed = greeting.starts_with(kFailed);
     const std::lock_guard lock(mutex_);
-    strangers_.push_back(failed ? greeting.substr(kFailed.size()) : "it has another program, catalogue or study");
+    strangers_.push_back(failed ? greeting.substr(kFailed.size()) : "its program, catalogue or study differs");
   });
 }
 

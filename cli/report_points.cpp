@@ -33,7 +33,7 @@ Reasons infeasible_reasons(const std::vector<study::PointResult>& points) {
 
 void report_infeasible(const std::vector<study::PointResult>& points, Console& console) {
   for (const auto& [reason, count] : infeasible_reasons(points)) {
-    console.warn(fmt::format("{} of {} points cannot exist: {}", count, points.size(), reason));
+    console.warn(fmt::format("{} of {} points are impossible: {}", count, points.size(), reason));
   }
 }
 
@@ -51,7 +51,7 @@ Where place_of(const study::Study& study, std::size_t index) {
 [[noreturn]] void refuse_all(const study::Study& study, const std::vector<study::PointResult>& points) {
   constexpr std::size_t kShown = 3;
   const Reasons reasons = infeasible_reasons(points);
-  std::string text = "no point of the sweep can exist: ";
+  std::string text = "no point of the sweep is possible: ";
   for (std::size_t i = 0; i < std::min(reasons.size(), kShown); ++i) text += (i > 0 ? "; " : "") + reasons[i].first;
   if (reasons.size() > kShown) text += fmt::format("; and {} other reasons", reasons.size() - kShown);
   throw InputError(place_of(study, points.front().index), text);

@@ -40,13 +40,13 @@ Usage serve_usage() {
   add("speed", text("K"), "K times faster than the model (default: 1)");
   add("point", text("N"), "which point of a sweep, from 0");
   add("served-model-name", po::value<std::vector<std::string>>()->value_name("NAME"),
-      "the only model that is answered, may be repeated (default: any)");
+      "model name that requests may ask for; repeatable (default: any)");
   add("chars-per-token", text("N"), "characters of a text that count as a token (default: 4)");
   add("api-key-env", text("NAME"), "environment variable with the key that clients must send");
   add("drain", text("TIME"), "after SIGTERM or Ctrl-C, time for open requests to end (default: 5 s)");
-  add("max-requests", text("N"), "open requests; more get 503 (default: 65536)");
-  add("max-connections", text("N"), "open connections (default: 16384)");
-  add("max-body", text("BYTES"), "of a request's body (default: 16777216)");
+  add("max-requests", text("N"), "most open requests; further ones get 503 (default: 65536)");
+  add("max-connections", text("N"), "most open connections (default: 16384)");
+  add("max-body", text("BYTES"), "longest body of a request (default: 16777216)");
   return usage;
 }
 
@@ -142,8 +142,8 @@ void report(const serve::ServeSummary& done, Console& console) {
                                        1e3 * done.late_p50, 1e3 * done.late_p99);
   if (done.is_late)
     console.warn(late +
-                 fmt::format("; {} of them more than 1 ms and 2 % of the step: too late for the model's timing. A "
-                             "quieter machine, fewer requests or a lower --speed help",
+                 fmt::format("; {} of them by more than 1 ms and 2 % of the step, so the timing is not the model's. "
+                             "Use a quieter machine, fewer requests or a lower --speed",
                              done.late_steps));
   else
     console.note(late);

@@ -94,7 +94,7 @@ int replay_run(Parsed parsed, Console& console) {
 // Points go to any free rank. Only metrics are sent back, so runs that write files stay on this rank.
 void spread(Ranks& ranks, Console& console, study::RunSettings& settings) {
   if (settings.keep_requests || settings.keep_decisions || settings.keep_steps) {
-    console.warn("--requests, --decisions and --timeline are written by rank 0 alone: the others have nothing to do");
+    console.warn("--requests, --decisions and --timeline need all points on rank 0: the other ranks stay idle");
     return;
   }
   settings.jobs = ranks.places();

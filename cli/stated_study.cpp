@@ -195,7 +195,7 @@ class Builder {
  private:
   [[nodiscard]] bool searches() const { return kind_ == StudyOptions::search || given_.has("objective"); }
 
-  // Where a value goes. A list is swept; `plan` searches it under the name of its axis, if it has one.
+  // Sets a value in the study. A list is swept; for `plan` it is searched if the key has an axis of the search.
   struct Key {
     std::string path, axis = {};
   };

@@ -55,13 +55,13 @@ Usage validate_usage() {
       "the same for the hardware: an instance, or \"ACCELERATOR x COUNT\"")(
       "engine", po::value<std::string>()->value_name("NAME"), "the same for the engine")(
       "study", po::value<std::string>()->value_name("STUDY"),
-      "the study whose run wrote FILE: it states what rows do not, such as traces, scripts and settings")(
+      "the study that was run to write FILE; adds what rows lack, such as traces, scripts and settings")(
       "leave-one-out",
       "predict every configuration by a fit of its engine that did not see it (jumpstart: half a minute)")(
       "leave-group-out", po::value<std::string>()->value_name("KIND"),
       "the same, leaving out a whole model, accelerator, tp, length, batch or version at a time; prints the coverage "
       "of "
-      "the bands")("leave-half-out", "the same in two halves: every other configuration is left out")(
+      "the bands")("leave-half-out", "the same, leaving out every other configuration at a time (two halves)")(
       "calibration", po::value<std::string>()->value_name("DIR"),
       "use the accelerators and links that calibrate --from wrote, not the catalogue's");
   return usage;
@@ -120,12 +120,12 @@ validation::MeasuredTable read_table(const std::string& file) {
   });
   if (validation::is_published(file)) return table;
   if (like_a_fitted_one) table.name = "own " + table.name;
-  // One row with an unknown model must not prevent the comparison of the others.
+  // A row with an unknown model must not prevent the comparison of the other rows.
   for (validation::MeasuredPoint& point : table.points) point.imported = true;
   return table;
 }
 
-// Files of one name are told apart by their paths.
+// Files of the same name are distinguished by their paths.
 Tables read_tables(const std::vector<std::string>& files) {
   Tables tables;
   for (const std::string& file : files) {
@@ -143,7 +143,7 @@ void check_operands(const Parsed& parsed) {
     throw InputError(fmt::format("unexpected argument '{}': {}", operand, why));
   };
   if (is_given(parsed, "live") || names_endpoint(parsed)) fail(parsed.operands[1], "one study is measured at a time");
-  if (is_given(parsed, "study")) fail(parsed.operands[1], "--study belongs to one points.csv");
+  if (is_given(parsed, "study")) fail(parsed.operands[1], "--study applies to a single points.csv");
   for (const std::string& operand : parsed.operands) {
     if (operand == "jumpstart") fail(operand, "the JumpStart tables are compared by themselves");
     if (calibration::is_kernel_table(operand)) fail(operand, "a table of kernels is compared by itself");
@@ -155,7 +155,7 @@ bool leaves_out(const Parsed& parsed) { return !leaving_option(parsed).empty(); 
 void check_study_option(const Parsed& parsed, bool jumpstart) {
   if (!is_given(parsed, "study")) return;
   if (jumpstart || leaves_out(parsed))
-    throw InputError("--study: belongs to the points.csv of a run, without an option that leaves runs out");
+    throw InputError("--study: applies only to the points.csv of a run, and excludes the --leave-... options");
   for (const char* const option : kLabels)
     if (is_given(parsed, option)) throw InputError(fmt::format("--{}: --study states it already", option));
 }

@@ -23,7 +23,7 @@ constexpr double kGiB = 1024.0 * 1024 * 1024;
 constexpr std::array<std::string_view, 5> kFolders = {"models", "accelerators", "interconnects", "instances",
                                                       "engines"};
 
-// What cannot be read counts as absent: the error follows when a file of it is asked for.
+// A folder that cannot be read counts as absent; the error follows when one of its files is requested.
 bool is_folder(const fs::path& path) {
   std::error_code error;
   return fs::is_directory(path, error);
@@ -422,7 +422,7 @@ std::shared_ptr<const model::Accelerator> Catalogue::accelerator(const Node& sta
   return std::make_shared<const model::Accelerator>(std::move(a));
 }
 
-// Accelerators that have no measurements take the coefficients of the estimates, and say so.
+// Accelerators without measurements take the estimated coefficients and are marked as estimates.
 void Catalogue::estimate(model::Accelerator& accelerator) const {
   if (!accelerator.fit_source.empty()) return;
   const Document file = Document::from_file((fs::path(root()) / "estimates.yaml").string());

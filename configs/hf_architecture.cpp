@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fields and their defaults as in transformers: configuration_<type>.py and modeling_rope_utils.py (rope_scaling in
-// 4.x, rope_parameters in 5.x). A field that would change the results but is not implemented is refused, never ignored.
+// 4.x, rope_parameters in 5.x). If a field would change the results but is not implemented, the file is refused; the
+// field is never ignored.
 #include "configs/catalogue.h"
 
 #include <fmt/format.h>

@@ -189,8 +189,7 @@ Checkpoint read_group(const JsonFields& f, const JsonFields& group) {
   }
   const auto inputs = group.inside("input_activations");
   if (inputs && type == "int" && inputs->whole_or("num_bits", kBits, 16) <= 8)
-    out.notes.emplace_back(
-        "activations of 8 bits compute in 16 bits here: prompts are predicted too slow, up to 2 times");
+    out.notes.emplace_back("8-bit activations are modelled as 16-bit: prompts are predicted too slow, up to 2 times");
   return out;
 }
 

@@ -25,7 +25,7 @@ namespace plimsoll::configs {
 /// ("model.layers.0.self_attn*"), or a regular expression ("re:.*mlp.*").
 using ModulePatterns = std::vector<std::string>;
 
-/// In how many layers of a matrix a list of modules selects it.
+/// Counts the layers in which a list of modules selects a matrix.
 struct MatrixShare {
   model::OpId matrix = model::OpId::none;
   std::int32_t meant = 0, layers = 0;  // layers in which a pattern selects the matrix; layers that have the matrix

@@ -92,7 +92,7 @@ LlmShape read_hf_config(const std::string& path) {
   const bool own_width = m.mla || !f.is_null("head_dim") || m.head_dim != m.hidden / m.heads;
   if (!own_width && m.hidden % m.heads != 0)
     f.fail({"hidden_size", "n_embd", "n_embed"},
-           fmt::format("{} is no multiple of the {} heads, and there is no head_dim", m.hidden, m.heads));
+           fmt::format("{} is not a multiple of the {} heads, and there is no head_dim", m.hidden, m.heads));
   m.checkpoint = read_checkpoint(whole, f, m);
   return m;
 }

@@ -195,7 +195,7 @@ void read_opt(const JsonFields& f, LlmShape& m) {
   m.intermediate = f.whole("ffn_dim", kWidth);
   m.qkv_bias = f.flag_or("enable_bias", true);
   if (!m.qkv_bias) note(m, "biases of the output and the MLP are counted though there are none");
-  if (m.max_position == 0) f.fail("max_position_embeddings", "is missing: the table of positions has its size");
+  if (m.max_position == 0) f.fail("max_position_embeddings", "is missing: it is the size of the position table");
   if (f.whole_or("word_embed_proj_dim", kWidth, m.hidden) != m.hidden)
     f.fail("word_embed_proj_dim",
            fmt::format("embeddings narrower than the layers are not modelled, expected {}", m.hidden));

@@ -182,7 +182,7 @@ void read_beyond(const Node& node, model::EngineProfile& e) {
     const auto found = node.find(model::kBeyondNames[i]);
     if (!found) continue;
     found->require_known_keys(kKeys);
-    // Must be there but is not stored: figures without a source are refused.
+    // The key is required but not stored, so that figures without a source are refused.
     (void)found->at("source").as_string();
     e.uncertainty_beyond[static_cast<model::Beyond>(i)] = read_factors(*found);
   }

@@ -203,10 +203,10 @@ void read_own_kernels(const Node& node, model::Accelerator& a) {
 
 constexpr std::array<std::string_view, 6> kPeakTypes = {"fp32", "fp16", "bf16", "fp8", "int8", "fp4"};
 
-// `bandwidth` and `peak` are short for the keys that they stand for, in files and in studies.
+// `bandwidth` and `peak` are short forms of other keys, allowed in files and in studies.
 bool is_short(const Node& root) { return root.has("bandwidth") || root.has("peak"); }
 
-// The keys in their long form. With `both_16_bit`, a 16-bit peak alone is that of both types.
+// Returns the node with its keys in their long form. With `both_16_bit`, a single 16-bit peak applies to both types.
 Document in_full(const Node& root, bool both_16_bit) {
   Document file = Document::from_text("{calibrated: false}", root.where().file);
   const auto set = [&file](const std::string& key, const Node& value) {
@@ -294,7 +294,7 @@ void read_estimates(const Node& root, model::Accelerator& a) {
   read_efficiency(root.at("efficiency"), a);
 }
 
-// Reads {name: …, memory: …, bandwidth: …, peak: {fp16: …}} from a study: the keys of a catalogue file but those of
+// Reads {name: …, memory: …, bandwidth: …, peak: {fp16: …}} from a study: all keys of a catalogue file except those for
 // measurements.
 model::Accelerator read_inline_accelerator(const Node& node) {
   static constexpr std::array<std::string_view, 19> kKeys = {

@@ -117,7 +117,7 @@ ThisMachine::Share share_of(const ThisMachine& machine, std::int32_t ranks, mode
     derived.fit_source =
         nearest->ranks == ranks
             ? fmt::format("calibrated in {}, not in {}", model::name(nearest->dtype), model::name(dtype))
-            : fmt::format("calibrated for {} ranks at once and divided for {}", nearest->ranks, ranks);
+            : fmt::format("calibrated for {} ranks at once; derived for {} by division", nearest->ranks, ranks);
   }
   derived.calibrated = false;
   share.ranks = ranks;

@@ -105,8 +105,7 @@ class Document {
   void set(std::string_view path, const std::string& yaml, const Where& origin);
   /// As above, with a node of another document.
   void set(std::string_view path, const Node& value);
-  /// Removes a key with all below it; does nothing if it is absent.
-  /// Removes the value at a path; does nothing if there is none.
+  /// Removes the value at a path with everything below it; does nothing if there is none.
   void remove(std::string_view path);
   /// Returns YAML text that reads back as this document.
   [[nodiscard]] std::string dump() const;

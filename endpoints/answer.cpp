@@ -15,7 +15,7 @@ struct StatusCode {
   int status;
   const char* code;
 };
-// The codes of docs/endpoints.md. "failed" is the server's fault; the others are answers that a server may give.
+// The codes of docs/endpoints.md. "failed" is an error of the server; the other codes are legitimate answers.
 constexpr std::array<StatusCode, 8> kStatusCodes{{{400, "bad_request"},
                                                   {422, "unprocessable"},
                                                   {429, "too_many_requests"},

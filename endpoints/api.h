@@ -20,7 +20,7 @@ inline constexpr std::string_view kApiNames = "openai, openai-chat, tgi, lmi";
 /// Returns the path for generation, relative to the server's base path.
 [[nodiscard]] std::string_view path(Api api);
 
-/// What the server understands beyond the fields that every server of its interface has. Server probes this before a
+/// Optional features of a server, beyond the fields that every server of its interface has. Server probes them before a
 /// run (server.h).
 struct Features {
   bool token_ids = false;       // accepts prompts as arrays of token ids
@@ -36,7 +36,7 @@ struct Features {
 struct Prompt {
   std::vector<std::int32_t> ids;  // empty if the prompt is text
   std::string text;
-  std::uint64_t session = 0;  // 0: none; routers that keep sessions together know it as the user
+  std::uint64_t session = 0;  // sent as the user, by which routers recognise a session; 0: none
   std::int32_t priority = 0;
 };
 

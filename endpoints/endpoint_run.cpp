@@ -23,7 +23,7 @@ constexpr std::string_view kFailed = "failed: ";
 constexpr std::int64_t kGone = 3;          // after this many refused connections in a row, the server is gone
 constexpr std::int32_t kSlackTokens = 16;  // tolerated beyond the tokens that were asked for
 
-// Relative; a token is no error where prompts are texts.
+// Relative tolerance. If prompts are sent as text, a difference of one token is no error.
 double prompt_error(std::int32_t counted, sched::Tok wanted) {
   return std::max(0, std::abs(counted - wanted) - 1) / static_cast<double>(wanted);
 }
@@ -250,7 +250,7 @@ void EndpointRun::drop_lingering(net::Deadline now) {
     server_.client().cancel(lingering_.front().call);  // nothing happens if it has ended
 }
 
-// Answers that never end: the server says nothing more, or does not end a complete one.
+// Ends answers that never end: the server sends nothing more, or does not close a complete answer.
 void EndpointRun::drop_silent() {
   const net::Deadline now = Clock::now();
   drop_lingering(now);

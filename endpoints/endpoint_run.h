@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run whose requests are answered by a server: the third peer of sim::SimRun and exec::LiveRun under load::RunLoop.
-// The clock is the machine's. One thread sends, receives and takes the times.
+// A run whose requests are answered by a server: the third kind of run under load::RunLoop, beside sim::SimRun and
+// exec::LiveRun. The clock is the machine's. One thread sends, receives and takes the times.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ struct EndpointFigures {
   std::int64_t cached_tokens = 0, unintended_hits = 0;  // unintended_hits: prompts with undeclared cache hits
   double prompt_error = 0;                              // the largest |counted / wanted - 1|, beyond one token
   std::array<std::int64_t, kTokenCounts> counts{};      // completed answers by how their tokens were counted
-  double speed = 1;                                     // of the server's clock: times are so many times the machine's
+  double speed = 1;                                     // of the server's clock: its times are the machine's times this
   std::map<std::string, std::int64_t> retry_after;      // how often each value of Retry-After was received
   std::int64_t refused = 0;                             // attempts with 400 or 422
   std::map<std::string, std::int64_t> failures;         // attempts by the class of their failure
@@ -109,7 +109,7 @@ class EndpointRun final : public load::Runner {
     net::Deadline since;
     net::HttpClient::CallId call;
   };
-  std::deque<Lingering> lingering_;  // calls whose answers are complete, and that may not have ended
+  std::deque<Lingering> lingering_;  // calls with complete answers whose streams may still be open
   std::deque<sched::FinishedAttempt> answered_;
   std::vector<sched::FinishedAttempt> ended_;
   bool retries_ = false;

@@ -32,7 +32,7 @@ struct EndpointPoint {
 /// How the tokens of the answers were counted; several ways with the number of answers of each.
 [[nodiscard]] std::string counts_text(const EndpointFigures& figures);
 
-/// Returns the warnings that a point's figures call for, such as short_answers or client_limited, each with its reason.
+/// Returns the warnings about a point's figures, such as short_answers or client_limited, each with its reason.
 [[nodiscard]] std::vector<std::string> warnings(const EndpointPoint& point);
 
 }  // namespace plimsoll::endpoints

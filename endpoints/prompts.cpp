@@ -123,7 +123,7 @@ double TokenModel::tokens(double words, double characters) const {
   return factors_[0] + factors_[1] * words + factors_[2] * characters;
 }
 
-// Least squares of the relative errors. Where the texts leave a choice, the factors stay near their first values.
+// Least squares of the relative errors. If the texts do not determine a factor, it stays near its initial value.
 void TokenModel::learn(double words, double characters, double tokens) {
   constexpr double kRidge = 1e-6;
   constexpr Row kFirst{0, 1, 0};

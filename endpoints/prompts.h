@@ -22,8 +22,8 @@ struct PromptSpec {
   sched::Tok hash_block_tokens = 0;
 };
 
-/// What a server's tokenizer makes of texts: tokens = added + per word x words + per character x characters. Until it
-/// has learnt anything, a word is a token.
+/// A model of a server's tokenizer: tokens = added + per word x words + per character x characters. Before the first
+/// learn(), a word counts as a token.
 class TokenModel {
  public:
   void learn(double words, double characters, double tokens);
@@ -50,11 +50,11 @@ class Prompts {
   void give_ids(std::vector<std::vector<std::int32_t>> given) { given_ = std::move(given); }
 
   [[nodiscard]] std::vector<std::int32_t> ids(const PromptSpec& spec) const;
-  /// Returns a text of common words. How many words make `input` tokens is learnt from the server's counts.
+  /// Returns a text of common words that should have `input` tokens, as estimated from the server's earlier counts.
   [[nodiscard]] std::string text(const PromptSpec& spec) const;
-  /// A text to learn from: words of the list that are all short, or all long.
+  /// Returns a sample text for learn(): words of the list that are all short, or all long.
   [[nodiscard]] static std::string sample(std::int64_t words, bool are_long);
-  /// The server counted `tokens` in a text of the two functions above. One thread.
+  /// Records that the server counted `tokens` in a text of the two functions above. Not thread-safe.
   void learn(const std::string& text, sched::Tok tokens);
   /// Returns whether the ids come from a file.
   [[nodiscard]] bool are_given() const { return !given_.empty(); }

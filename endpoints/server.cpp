@@ -90,7 +90,7 @@ constexpr std::array<StateName, 19> kStateNames{{
     {"trtllm_kv_cache_utilization", &ServerState::kv_use},
 }};
 
-// Returns a label that states a size. What no server can have counts as missing.
+// Returns a label that states a size; an impossible size counts as missing.
 std::optional<double> number_label(const net::PrometheusSample& sample, std::string_view name) {
   constexpr double kMost = 1e12;
   const std::string* const text = sample.label(name);
@@ -241,7 +241,7 @@ void Server::read_version() {
   if (!version.is_object()) return;
   if (facts_.version.empty()) facts_.version = shown_text(text_of(version, "version"), settings_.secrets, {});
   facts_.simulated = text_of(version, "engine") == "plimsoll";
-  if (!facts_.simulated) return;  // a field `speed` of another server has nothing to do with a clock
+  if (!facts_.simulated) return;  // another server's field `speed` has another meaning
   if (const auto speed = version.find("speed"); speed != version.end() && speed->is_number()) {
     const double value = speed->get<double>();
     if (value >= kLeastSpeed && value <= kMostSpeed) facts_.speed = value;
@@ -316,7 +316,7 @@ void Server::probe_features() {
                       {"priority", &Features::priority, settings_.has_priorities}};
   // Throws if the server refuses even the plain request: then there is nothing to probe.
   (void)accepts({});
-  for (const One& one : ones) {  // each with those before it: a server may refuse what it takes alone
+  for (const One& one : ones) {  // each with the earlier ones: a server may refuse a combination
     if (!one.asked) continue;
     Features more = facts_.features;
     more.*one.field = true;

@@ -41,7 +41,7 @@ struct ServerFacts {
   std::optional<std::int64_t> slots;  // llama.cpp: requests that it serves at once
   Features features;
   std::vector<std::string> refused;  // features that the server rejected
-  double speed = 1;                  // of a simulated deployment, whose seconds last 1/speed
+  double speed = 1;                  // of a simulated deployment: its seconds take 1/speed real seconds
   bool simulated = false;            // it is `plimsoll serve`
   bool has_metrics = false;
   bool counts_prompts = true;  // texts: how many tokens they have
@@ -61,8 +61,8 @@ class Server {
   [[nodiscard]] const ServerSettings& settings() const { return settings_; }
   [[nodiscard]] net::EventLoop& loop() { return loop_; }
   [[nodiscard]] net::HttpClient& client() { return client_; }
-  /// Learns from some requests how many tokens texts have, if prompts are texts, until it is right within 1 %. Throws
-  /// as the constructor.
+  /// If prompts are texts: sends requests to learn how many tokens a text has, until the estimate is right within 1 %.
+  /// Throws like the constructor.
   void learn_words(Prompts& prompts);
   /// Returns "SERVER: status 400: text of the server", redacted.
   [[nodiscard]] std::string complaint(const net::HttpAnswer& answer, std::string_view sent) const;

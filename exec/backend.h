@@ -115,10 +115,11 @@ class Backend {
   // ---- a forward: begin, ops in the order of the list, end, wait ---------------------------------------------
   /// Returns the number of rows that a decode forward is padded to (graph buckets); `rows` if nothing is padded.
   [[nodiscard]] virtual std::int64_t padded_decode_rows(std::int64_t rows) const { return rows; }
-  /// Returns whether a decode forward of a size is recorded as a graph on its second run, and then replayed.
+  /// Returns whether the second decode forward of each size is recorded as a graph, which later forwards replay.
   [[nodiscard]] virtual bool replays_decodes() const { return false; }
-  /// Returns the largest number of rows for which products are computed as for `rows` rows: a backend that measures how
-  /// does so at the first forward of each such class. 0 if it measures nothing.
+  /// Row counts are divided into classes for which products are computed in the same way. A backend that measures the
+  /// fastest way does so at the first forward of each class. Returns the largest row count in the class of `rows`; 0 if
+  /// the backend measures nothing.
   [[nodiscard]] virtual std::int64_t tuned_rows(std::int64_t rows) const { return static_cast<void>(rows), 0; }
   /// Uploads the table. Returns false if the forward was replayed from a graph: call no ops then, only wait().
   virtual bool begin(const RowTable& table) = 0;
@@ -199,7 +200,7 @@ struct SpreadGroup {
   int first = 0, size = 0;  // first rank of this process, number of ranks of all
   std::function<void(std::span<std::byte>)>
       share;  // sends the bytes of the first process to all and blocks until then; throws PeerFailed
-  std::vector<std::unique_ptr<Communicator>> hosts;  // meet on the host; of this process's ranks
+  std::vector<std::unique_ptr<Communicator>> hosts;  // this process's ranks; they synchronise on the host
 };
 /// Makes the endpoints of this process: endpoint i is that of rank group.first + i, on devices[i]. Blocks until all
 /// processes have called it. Throws DeviceError as make_cuda_backend does, and if NCCL is missing or fails; PeerFailed

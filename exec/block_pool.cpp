@@ -14,7 +14,7 @@ BlockPool::BlockPool(Blk blocks, Tok block_tokens, bool prefix_caching, bool par
       partial_first_(partial_first),
       free_(0),
       blocks_(static_cast<std::size_t>(blocks)) {
-  PLIMSOLL_CHECK(blocks <= INT32_MAX, "a KV block has a 32-bit number");
+  PLIMSOLL_CHECK(blocks <= INT32_MAX, "KV block numbers fit in 32 bits");
   blank_.reserve(blocks_.size());
   for (Blk i = blocks; i-- > 0;) give_back(static_cast<std::int32_t>(i), false);  // low indices are used first
 }
@@ -101,11 +101,11 @@ void BlockPool::cover(ReqId id, std::int64_t tokens) {
 
 void BlockPool::attach_prefix(ReqId id, Tok tokens) {
   Held& held = requests_[id];
-  PLIMSOLL_CHECK(caching_ && held.table.empty(), "a prefix is attached first, with caching on");
+  PLIMSOLL_CHECK(caching_ && held.table.empty(), "a prefix is attached before other blocks, with caching on");
   const auto blocks = static_cast<std::size_t>(tokens / block_tokens_);
   for (std::size_t i = 0; i < blocks; ++i) {
     const auto found = i < held.hashes.size() ? by_hash_.find(held.hashes[i]) : by_hash_.end();
-    PLIMSOLL_CHECK(found != by_hash_.end(), "a prefix is attached as it was hit");
+    PLIMSOLL_CHECK(found != by_hash_.end(), "the attached prefix is still cached");
     // Of several blocks with the same content, the one that was published first is shared, as in vLLM.
     const std::int32_t first = found->second.front();
     if (block(first).holders++ == 0) take_idle(first);
@@ -133,9 +133,8 @@ void BlockPool::release(ReqId id, Tok computed, bool returns) {
   const std::size_t all = held.table.size();
   const std::size_t whole = std::min(static_cast<std::size_t>(computed / block_tokens_), all);
   if (caching_ && returns && whole > 0) {
-    // Tokens that the request produced itself have no hash of the workload. They get one that no other request can
-    // have.
-    // Hash the blocks under the request's own identity: only this request finds them when it returns.
+    // Tokens that the request produced itself have no hash from the workload. Their blocks are hashed with the
+    // request's own identity, so only this request finds them when it returns.
     if (held.identity == 0) held.identity = sched::mix(~++identities_);
     while (held.hashes.size() < whole)
       held.hashes.push_back(sched::mix(sched::mix(held.identity ^ held.hashes.size())));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Assigns physical KV blocks to what sched::KvLedger counts. The ledger decides. The pool follows the same operations
-// in the same order and never holds more blocks than the ledger says.
+// Assigns physical blocks to the KV blocks that sched::KvLedger counts. The ledger decides. The pool follows the same
+// operations in the same order and never holds more blocks than the ledger counts.
 //
-// With prefix caching, blocks with known content are found by their hash (of several with one hash, the first
-// published) and count their holders. Idle blocks, those without a holder, form a queue in exactly the order of
-// sched::PrefixCache and are reused from its head. A hit of the ledger is therefore still in memory, and only blocks
-// that the ledger has evicted are overwritten. Idle blocks without content are interchangeable: the queue only counts
-// them, and the most recently freed one is reused first. So memory that was never needed is never touched, and a reused
-// block may still be in a CPU cache.
+// With prefix caching, blocks with known content are found by their hash and count the requests that hold them. Of
+// several blocks with the same hash, the one published first is found. Idle blocks, those without a holder, form a
+// queue in exactly the order of sched::PrefixCache and are reused from its head. A hit of the ledger is therefore still
+// in memory, and only blocks that the ledger has evicted are overwritten. Idle blocks without content are
+// interchangeable: the queue only counts them, and the most recently freed one is reused first. So memory that was
+// never needed is never touched, and a reused block may still be in a CPU cache.
 #pragma once
 
 #include <cstdint>

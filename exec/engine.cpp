@@ -276,7 +276,7 @@ std::vector<std::int64_t> Engine::tuned_rows(std::int64_t rows) const {
 }
 
 void Engine::trace_ops() {
-  PLIMSOLL_CHECK(!state_->config.graphs, "ops of a graph cannot be told apart");
+  PLIMSOLL_CHECK(!state_->config.graphs, "ops inside a CUDA graph cannot be traced");
   for (const auto& rank : state_->ranks) rank->trace();
   if (state_->remote != nullptr) state_->explained([&] { state_->remote->trace(); });
 }

@@ -29,7 +29,7 @@ struct DecodeRow {
   std::span<const std::int32_t> blocks;  // covers context + 1
   std::int32_t slot = 0;
   std::uint64_t request = 0;
-  std::int64_t charged = 0;  // attend to at least this many tokens, as padding does; 0 for no padding
+  std::int64_t charged = 0;  // attend to at least this many tokens, as if padded; 0: no padding
   bool dead = false;         // computed but unused: writes no KV, and its sample is discarded
 };
 

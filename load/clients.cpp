@@ -37,7 +37,7 @@ FrontEndQueue::FrontEndQueue(const FrontEnd& front_end, std::int32_t replicas, N
       apart_(std::max(intake_, apart)),
       busy_until_(apart_ > 0 ? static_cast<std::size_t>(replicas) : 0, 0) {}
 
-// One front end a replica, each busy for `intake_` with a request; the one that is free first takes the next.
+// One front end per replica, each busy for `intake_` with a request. The first free one takes the next request.
 void FrontEndQueue::take_in(Nanos sent) {
   if (busy_until_.empty()) return;
   std::pop_heap(busy_until_.begin(), busy_until_.end(), std::greater<>());
@@ -56,8 +56,8 @@ Clients::Clients(const Replication& replication, const FrontEnd& front_end)
       front_end_(front_end, scenario_.replicas, closed_ ? kApart : 0),
       unsent_users_(users(scenario_.workload.load)),
       planned_(workload_.planned_requests()) {
-  // Only then something may happen to a request that its replica does not report. Otherwise the clients keep nothing of
-  // it, and millions may wait at once.
+  // Only in these cases can something happen to a request that its replica does not report. Otherwise nothing is kept
+  // here per request, because millions may wait at once.
   keep_open_ = keep_rows_ || timeout_ > 0 || scenario_.limits.retries > 0 || scenario_.life;
   if (const auto* closed = std::get_if<ClosedLoop>(&scenario_.workload.load)) think_ = to_nanos(closed->think);
   if (scenario_.workload.duration.count() > 0) send_until_ = to_nanos(scenario_.workload.duration);
@@ -83,7 +83,7 @@ void Clients::draw_arrival() {
   last_arrival_ = *next_arrival_;
 }
 
-// Of the arrivals that were really drawn: traces and bursts have no distribution to ask.
+// Computed from the arrivals actually drawn, because traces and bursts have no distribution.
 double Clients::gap_scv() const {
   const auto gaps = static_cast<double>(sent_ - 1);
   if (gaps < 2 || gap_sum_ <= 0) return 0;
@@ -248,9 +248,9 @@ void Clients::dispatched(ClientId client, std::int32_t replica, std::optional<sc
   if (timeout_ > 0 && id) timeouts_.push_back({std::max(now, attempt_sent_ + timeout_), client, open.serial});
 }
 
-// An attempt that ends for its client without a word from the replica.
+// Ends an attempt whose replica did not report the end.
 sched::FinishedAttempt Clients::failed(ClientId client, sched::Outcome outcome, const char* code) const {
-  PLIMSOLL_CHECK(keep_open_, "attempts end like this only with time-outs or replicas that come and go");
+  PLIMSOLL_CHECK(keep_open_, "attempts fail only with time-outs or replicas that come and go");
   const OpenRequest& open = requests_[client];
   sched::FinishedAttempt ended;
   ended.client = client;

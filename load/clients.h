@@ -104,8 +104,9 @@ class Clients final : public Senders {
   Workload workload_;
   sched::MetricsCollector& out_;
   bool closed_ = false, keep_rows_ = false, exhausted_ = false;
-  // Requests may be sent again, or fail while a replica still runs them, or have rows. Otherwise what the replica
-  // returns tells all, nothing is kept here, and a handle is the number of its request: millions may wait at once.
+  // Set if requests may be retried, may fail while a replica still runs them, or have rows. Otherwise the replica's
+  // report suffices, so nothing is kept here per request (millions may wait at once), and a handle is the request's
+  // number.
   bool keep_open_ = false;
   Nanos timeout_ = 0, think_ = 0, send_until_ = sched::kNever, warmup_ = 0;
   FrontEndQueue front_end_;

@@ -25,7 +25,7 @@ FleetLife::FleetLife(const Scenario& scenario, std::uint64_t replication)
     scaler_.emplace(*config_.autoscaling, config_.initial);
     next_point_ = config_.autoscaling->period;
   }
-  // The fleet that is there at the start serves at once: start-up times are for those that are added.
+  // The initial replicas serve at once; only added ones have a start-up time.
   const std::int32_t initial = scaler_ ? scaler_->wanted() : config_.initial;
   for (std::size_t i = 0; i < static_cast<std::size_t>(initial); ++i) {
     launch(i, 0, 0);
@@ -69,7 +69,7 @@ std::vector<sched::FleetRow> FleetLife::rows(Nanos end) const {
   return rows;
 }
 
-// Kept up to date so that the loop of a run asks one number and does not scan the slots for every event.
+// Kept up to date so that the loop of a run reads one number instead of scanning the slots at every event.
 void FleetLife::find_next() {
   // Changes that are not reported yet are due at once.
   next_ = pending_.empty() ? next_point_ : 0;

@@ -45,8 +45,8 @@ LengthSampler::LengthSampler(const LengthMarginal& lengths, RandomStream stream)
     return;
   }
   distribution_ = std::get<LengthDistribution>(lengths);
-  // Draws outside are moved to the nearest limit and not drawn again: a request then takes one draw, and its number
-  // finds it.
+  // A length outside the limits is moved to the nearest one instead of drawn again. So each request uses exactly one
+  // draw, which its number identifies.
   low_ = distribution_.min;
   high_ = distribution_.max > 0 ? distribution_.max : kMaxLength;
   if (distribution_.family == LengthFamily::lognormal) {

@@ -155,7 +155,7 @@ class RunLoop {
 using MakeRunner = std::function<std::unique_ptr<Runner>(std::uint64_t replication, const sched::RunOptions& options)>;
 
 /// Runs all replications one after the other, recording requests, steps and logs of the first. Adds the metrics to
-/// `out`. If the runner throws DeviceError, the partial result says so (RunResult::failure).
+/// `out`. If the runner throws DeviceError, the partial result contains its text (RunResult::failure).
 [[nodiscard]] sched::RunResult run_replications(const Scenario& scenario, const sched::RunOptions& options,
                                                 sched::MetricsCollector& out, const MakeRunner& make);
 

@@ -119,7 +119,7 @@ class ScriptRun {
       result.generated = e.generated;
       result.outcome = e.outcome;
       result.code = e.code;
-      // The attempt's own durations are on the script's clock, so they are computed anew from converted times.
+      // The attempt's own durations are on the script's clock, so they are computed again from converted times.
       const double latency = 1e-9 * static_cast<double>(result.end - result.sent);
       result.queue_s =
           e.first_scheduled < 0 ? latency : 1e-9 * static_cast<double>(real(e.first_scheduled) - result.sent);

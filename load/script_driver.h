@@ -30,7 +30,8 @@ class ScriptReplica {
 };
 
 /// Runs the script. Metrics are added to `out`; the caller fills in the result's steps. If the replica throws
-/// DeviceError, the partial result says so (RunResult::failure). Throws InputError for a script that never ends.
+/// DeviceError, the partial result contains its text (RunResult::failure). Throws InputError for a script that never
+/// ends.
 [[nodiscard]] sched::RunResult run_script(const Scenario& scenario, const sched::RunOptions& options,
                                           ScriptReplica& replica, sched::MetricsCollector& out);
 

@@ -37,14 +37,14 @@ struct FrontEnd {
   OutputDrift drift = {};  // drift of equal requests in a closed loop
 };
 
-/// Clients that wait for the same instant do not reach a server at once: each sends this much after the one before it.
-/// An engine that was idle begins with the first of them alone.
+/// Clients that wait for the same instant do not reach a server simultaneously: each sends this much later than the one
+/// before. An idle engine therefore begins with the first request alone.
 inline constexpr Nanos kApart = 1'000;
 
 /// Computes when attempts leave the front end, which processes them in order of sending.
 class FrontEndQueue {
  public:
-  /// As many attempts at a time as there are replicas leave at least `apart` after those before them.
+  /// There are as many parallel front ends as replicas; each takes attempts at least `apart` apart.
   FrontEndQueue(const FrontEnd& front_end, std::int32_t replicas, Nanos apart = 0);
   /// Returns when an attempt sent at `sent` is delivered, if it is the next to enter.
   [[nodiscard]] Nanos delivery(Nanos sent) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an inference engine adds to the device's time, and how it uses memory. Either fitted to serving measurements or
-// estimated; `calibrated_on` tells which.
+// estimated; `calibrated_on` states which.
 #pragma once
 
 #include <array>

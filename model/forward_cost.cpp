@@ -26,7 +26,7 @@ struct PartCost {
   double weight_bytes = 0;
 };
 
-// Engines of constant cost are for tests and textbook queues: a step takes as long as it was stated, whatever it holds.
+// Engines of constant cost are for tests and textbook queues: a step takes the stated time, whatever it contains.
 double constant_time(const ConstantCost& constant, bool prefill) {
   if (constant.batch) return prefill ? constant.batch->count() : 0;
   return prefill ? (constant.prefill + constant.decode).count() : constant.decode.count();
@@ -65,7 +65,7 @@ struct ForwardCost::State {
     const OpClass decode = OpClass::decode_attention;
     const Op token = decode_attention_op(ops, 1, 1);
     const ClassPrices& prices = pricer.prices(decode);
-    // Decode attention is linear in the context, so one token of it in one layer tells the slope of every batch.
+    // Decode attention is linear in the context, so one token of context in one layer gives the slope for every batch.
     decode_norm = p_norm(token.flops * prices.flop_time, token.kv_bytes * prices.byte_time, prices.p);
     decode_kv_bytes = token.kv_bytes;
     decode_row_time = token.other_bytes * prices.byte_time;
@@ -126,7 +126,7 @@ PartCost ForwardCost::State::price_head(std::int64_t sampled, LaunchMode mode) c
   return cost;
 }
 
-// Chunked prefills ask for many different numbers of tokens, decode steps again and again for the same few.
+// Chunked prefills have many different numbers of tokens; decode steps repeat the same few numbers of rows.
 const PartCost& ForwardCost::State::linear(std::int64_t tokens, LaunchMode mode) {
   const auto [it, is_new] = linear_memo[static_cast<std::size_t>(mode)].try_emplace(tokens);
   if (is_new) it->second = price_linear(tokens, mode);

@@ -16,8 +16,8 @@ namespace {
 constexpr std::size_t kReach = 4;
 constexpr double kSettled = 1.5;  // in doublings: products beyond their range keep the efficiency at its edge
 
-// What a cross-validation hides: rows of one configuration at all sizes, or of one shape at all degrees of parallelism.
-// A neighbour that differs only in the batch would tell the answer.
+// The rows that a cross-validation hides: those of one configuration at all sizes, or of one shape at all degrees of
+// parallelism. A neighbour that differs only in the batch would reveal the hidden value.
 bool is_same(KernelOp op, const KernelKey& a, const KernelKey& b, LeaveOut leave_out) {
   switch (leave_out) {
     case LeaveOut::nothing: return false;
@@ -151,7 +151,7 @@ std::string table_problem(const KernelTable& table) {
 
 double log_ratio_at(const KernelTable& table, const KernelRow& row, double column) {
   const std::vector<std::uint32_t>& grid = table.columns;
-  // Ratios, not times, are carried beyond the ends: the roofline below them goes on with the size.
+  // Beyond the ends the ratio stays constant, while the roofline still grows with the size.
   if (!(column > grid.front())) return row.log_ratio.front();
   if (column >= grid.back()) return row.log_ratio.back();
   const auto above =

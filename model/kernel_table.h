@@ -140,7 +140,7 @@ struct KernelWork {
 /// Returns the flops and bytes of one execution of a kernel.
 [[nodiscard]] KernelWork kernel_work(KernelOp op, const KernelKey& key, double column, double bytes_per_stored_element);
 
-/// A device's roof as a benchmark sees it: the cache may hold part of the stored bytes.
+/// A device's roofline in a benchmark, where the cache may hold part of the stored bytes.
 struct KernelRoof : Roof {
   WarmCache cache = {};
 };

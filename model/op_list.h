@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations of one forward pass on one TP rank, after fusion. The simulator prices this list and the executor runs
-// it, so the two cannot diverge: an op's kind and identity tell what to run, its shape and traffic what it costs.
+// it, so the two cannot diverge: an op's kind and identity determine what runs, its shape and traffic what it costs.
 // Layout by rank: tp_layout.h. Counts and their sources: docs/cost-model.md.
 #pragma once
 

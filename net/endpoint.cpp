@@ -99,7 +99,7 @@ bool connect_by(int fd, const sockaddr_in& address, Deadline until) {
       found = ::poll(&ready, 1, poll_time(until));
     } while (found < 0 && errno == EINTR);
     if (found != 1) return false;
-    // A writable socket only means that the attempt has ended. SO_ERROR says how.
+    // A writable socket only means that the attempt has ended. SO_ERROR holds the result.
     int error = 0;
     socklen_t length = sizeof error;
     if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0) return false;

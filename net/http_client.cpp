@@ -222,7 +222,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (is_closed()) return;
     const auto self = shared_from_this();
     if (!call_) return close();  // idle: the server closed it, or sent data without a request
-    // TLS 1.3 tells of a refused or missing client certificate after the handshake, in an alert.
+    // TLS 1.3 reports a refused or missing client certificate after the handshake, in an alert.
     if (error && tls_ && error.category() == asio::error::get_ssl_category() &&
         ERR_GET_REASON(static_cast<unsigned long>(error.value())) >= SSL_AD_REASON_OFFSET)
       return fail(HttpFailure::tls, "TLS failed: " + error.message());

@@ -49,7 +49,8 @@ struct HttpEnd {
 class HttpCall {
  public:
   virtual ~HttpCall() = default;
-  /// The request is handed to the connection: what is known of the end by now. Also from within HttpClient::send().
+  /// Called when the request is handed to the connection, with the fields known so far; possibly within
+  /// HttpClient::send().
   virtual void sent(const HttpEnd& /*so_far*/) {}
   /// head() and body() return false to stop: the connection is then closed, and ended() reports HttpFailure::stopped.
   virtual bool head(const HttpHead& head) = 0;

@@ -18,7 +18,7 @@ namespace asio = boost::asio;
 namespace http = boost::beast::http;
 using boost::system::error_code;
 
-/// A string that grows with what arrives: a length that a client only states takes no memory.
+/// A string that grows with the received bytes, so that a stated length alone takes no memory.
 struct GrowingBody {
   using value_type = std::string;
   class reader {
@@ -80,12 +80,12 @@ HttpRequestReader::State HttpRequestReader::feed(std::string& bytes) {
   if (error == http::error::body_limit)
     return impl.fail(413, fmt::format("the body has more than {} bytes", impl.limits.body_bytes));
   if (error && error != http::error::need_more)
-    return impl.fail(400, fmt::format("this is no HTTP/1.1 request: {}", error.message()));
+    return impl.fail(400, fmt::format("not an HTTP/1.1 request: {}", error.message()));
   if (!impl.parser.is_header_done()) return State::reading;
   if (!std::exchange(impl.has_header, true)) {
     const std::string_view encoding = impl.parser.get()[http::field::content_encoding];
     if (!encoding.empty() && !boost::beast::iequals(encoding, "identity"))
-      return impl.fail(415, "a compressed body is not read: send it without Content-Encoding");
+      return impl.fail(415, "compressed bodies are not supported: send it without Content-Encoding");
   }
   return impl.parser.is_done() ? State::done : State::reading;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a client's request from bytes, however they are split. Memory is bounded by the limits: a length that a client
-// only states takes none.
+// Reads a client's request from bytes, however they are split. Memory is bounded by the limits and grows only with
+// received bytes, not with the length that a client states.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ class HttpRequestReader {
   HttpRequestReader(HttpRequestReader&&) noexcept;
   HttpRequestReader& operator=(HttpRequestReader&&) noexcept;
 
-  /// Reads the beginning of `bytes` and removes it. What follows the request stays, and so does the beginning of what
-  /// cannot be read yet. It is to be called until it removes nothing, or is not `reading` any more.
+  /// Parses the beginning of `bytes` and removes it. Bytes behind the request, and incomplete elements, stay. Call it
+  /// until it removes nothing or the state is no longer `reading`.
   State feed(std::string& bytes);
   /// A byte of the request has been read.
   [[nodiscard]] bool has_begun() const;
@@ -31,11 +31,11 @@ class HttpRequestReader {
   [[nodiscard]] bool waits_to_continue() const;
   /// Of the body so far.
   [[nodiscard]] std::size_t body_bytes() const;
-  /// Why it is faulty: an answer's status and text.
+  /// Returns the status and text of the error answer to a faulty request.
   [[nodiscard]] int fault_status() const;
   [[nodiscard]] const std::string& fault() const;
 
-  /// How the answer must look. Valid when done, before take().
+  /// Properties that the answer must have. Valid when done, before take().
   [[nodiscard]] bool keeps_alive() const;
   [[nodiscard]] bool knows_chunks() const;  // HTTP/1.1
   [[nodiscard]] ServerRequest take();

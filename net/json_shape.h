@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A parsed JSON text may take far more memory than the text: nesting, and values that are not numbers. Both are counted
-// before a text of others is parsed.
+// A parsed JSON text may take far more memory than the text itself, because of nesting and of values other than
+// numbers. Both are counted before untrusted text is parsed.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace plimsoll::net {
 
-/// Why the text must not be parsed into memory, such as "nests deeper than 64 levels"; empty: it may. It need not be
-/// valid JSON.
+/// Returns why the text must not be parsed, such as "nests deeper than 64 levels"; empty if it may be parsed. It need
+/// not be valid JSON.
 [[nodiscard]] std::string fault_of_json_shape(std::string_view text);
 
 }  // namespace plimsoll::net

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What only some of the live requests have. A request without it costs four bytes at most, since millions may wait that
-// have nothing yet.
+// Values that only some of the live requests have. A request without one costs at most four bytes, because millions of
+// them may wait.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace plimsoll::sched {
 
-/// Values that are taken and given back. A value that is taken again is as its last user left it: its vectors keep
-/// their storage. References hold until the next take().
+/// A pool of values. A value that is taken again is as its last user left it, so its vectors keep their storage.
+/// References hold until the next take().
 template <class T>
 class Pool {
  public:
@@ -41,7 +41,7 @@ class ByRequest {
   /// Returns null if the request has no value.
   [[nodiscard]] const T* find(ReqId id) const { return has(id) ? &values_[places_[id]] : nullptr; }
   [[nodiscard]] T* find(ReqId id) { return has(id) ? &values_[places_[id]] : nullptr; }
-  /// The request's; one from the pool, if it has none.
+  /// Returns the request's value; takes one from the pool if it has none.
   T& make(ReqId id) {
     if (has(id)) return values_[places_[id]];
     if (id >= places_.size()) places_.resize(id + 1, -1);

@@ -11,8 +11,9 @@
 namespace plimsoll::sched {
 
 /// Computes `new_tokens` prompt (or recomputed) tokens of one request on top of `context` cached ones. `emits`: this
-/// completes the (re)prefill, so context + new_tokens = length, and an output token is sampled. With a request that the
-/// same decision preempts, the row is computed without KV: its tokens count as computed, as in vLLM 0.11 by priority.
+/// completes the (re)prefill, so context + new_tokens = length, and an output token is sampled. If the same decision
+/// preempts the request, the row is computed without KV and its tokens still count as computed, as in vLLM 0.11 with
+/// priorities.
 struct Segment {
   ReqId id = kNoRequest;
   Tok new_tokens = 0, context = 0;
@@ -45,7 +46,7 @@ struct Forward {
 /// tokens).
 struct KvOp {
   enum class Kind : std::uint8_t {
-    grow,           // on demand, until the request covers `tokens` tokens; of a decode: it takes its blocks already now
+    grow,           // on demand, until the request covers `tokens` tokens; a decode takes its blocks now
     reserve,        // for life, `tokens` tokens
     attach_prefix,  // take `tokens` tokens from the prefix cache (computed becomes `tokens`)
     free_all,       // preemption by recompute: all blocks are freed, computed becomes 0, output is kept; `tokens`, if

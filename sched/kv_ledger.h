@@ -35,7 +35,7 @@ struct PrefixHit {
   Blk idle_blocks = 0;  // blocks of the hit that no request holds: they count as free until attached
 };
 
-/// Counts the KV blocks of one replica. Fails a check where a policy takes what is not free.
+/// Counts the KV blocks of one replica. Aborts if a policy takes blocks that are not free.
 class KvLedger {
  public:
   explicit KvLedger(const KvConfig& config);

@@ -53,7 +53,7 @@ struct StepLoad {
   double prefill_tokens = 0;
 };
 
-/// Integrals over the time of steps, in token-seconds; the replica tells of every change.
+/// Integrals over the time of steps, in token-seconds; the replica reports every change.
 class KvOccupancy {
  public:
   // ---- changes between steps. `computed` is the number of tokens that the request has computed. ---------------

@@ -14,7 +14,7 @@
 
 namespace plimsoll::sched {
 
-/// A policy plays its decision here before it is applied: what is free, and which prefixes are still found.
+/// Lets a policy simulate its decision before it is applied: which blocks are free, and which prefixes are still found.
 class KvPreview {
  public:
   explicit KvPreview(const KvLedger& kv) : kv_(kv), free_(kv.free()) {}

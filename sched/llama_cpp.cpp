@@ -44,7 +44,8 @@ void LlamaCpp::on_cancel(ReqId id, const View&, Nanos) {
     if (slots_[i].id == id) release(i);
 }
 
-// A deferred task goes to the front of the queue: of slots that end in one step, the last takes the first's turn.
+// A deferred task goes to the front of the queue. So if several slots end in one step, the deferred tasks end up in
+// reverse order.
 void LlamaCpp::release(std::size_t slot) {
   remove_one(running_, slots_[slot].id);
   slots_[slot] = {kNoRequest, ++releases_};
@@ -61,7 +62,7 @@ void LlamaCpp::on_steps_done(const StepsDone& done, const View& view, Nanos) {
   }
 }
 
-// The slot that was used longest ago; of several that never were, the last.
+// Takes the free slot that was used longest ago; if several were never used, the last of them.
 void LlamaCpp::assign(ReqId id) {
   std::size_t best = slots_.size();
   for (std::size_t i = 0; i < slots_.size(); ++i) {
@@ -152,7 +153,7 @@ void LlamaCpp::take_in_order(Forward& forward) {
   }
 }
 
-// Slots with their own cells: a forward has equally many tokens of each of its slots, whose numbers follow one another.
+// If slots have their own cells, a forward takes equally many tokens of each of its slots, which must be consecutive.
 void LlamaCpp::take_equally(Forward& forward) {
   together_.clear();
   for (std::size_t i = 0; i < parts_.size() && std::ssize(together_) < forward_tokens_; ++i)

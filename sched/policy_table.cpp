@@ -244,7 +244,7 @@ constexpr std::array<Row, 12> kRows = {{
       .servers = kLlamaCppServers}},
 }};
 
-// Policies that tell no versions apart accept those of the first one, so that one study can compare them with it.
+// Policies without versions accept those of the first policy here, so that one study can compare them with it.
 constexpr std::array kVersions = {
     std::pair(PolicyKind::vllm_v1, VersionRange{.product = "vLLM", .first = 11, .last = 32}),
     std::pair(PolicyKind::sglang, VersionRange{.product = "SGLang", .first = 4, .last = 5})};

@@ -122,7 +122,7 @@ struct PolicyInfo {
 [[nodiscard]] Limits resolve_limits(const PolicyConfig& config, std::int64_t longest = 0);
 /// Returns whether vLLM 0.<version> reuses freed blocks without complete content before all others.
 [[nodiscard]] bool reuses_partial_blocks_first(std::int32_t version);
-/// Whether a request that is preempted in the step that has given it tokens stays a row of it: vLLM 0.11 by priority.
+/// Returns whether a request stays a row of the step that scheduled and then preempted it: vLLM 0.11 with priorities.
 [[nodiscard]] bool loses_preempted_rows(const PolicyConfig& config);
 /// Returns the number of tokens per KV block.
 [[nodiscard]] Tok block_tokens(const PolicyConfig& config);

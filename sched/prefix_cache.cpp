@@ -198,7 +198,7 @@ Blk PrefixCache::attach(ReqId id, Tok tokens) {
   h.published = 0;
   while (h.published < blocks) {
     const Match found = match(h, h.published, blocks);
-    PLIMSOLL_CHECK(found.run >= 0, "a prefix is attached as it was hit");
+    PLIMSOLL_CHECK(found.run >= 0, "the attached prefix is still cached");
     const auto count = static_cast<Blk>(found.blocks);
     if (count < runs_[at(found.run)].count) split(found.run, found.blocks);
     // Held runs leave the queue: they cannot be taken.

@@ -164,7 +164,7 @@ class Replica {
   void finish_rows(const StepsTime& time);
   void sort_finished();
 
-  // What steps need comes first: of many replicas little stays in the processor's cache.
+  // Members that steps need come first, because with many replicas little of each stays in the processor's cache.
   std::unique_ptr<Policy> policy_;
   HistogramShare itl_;
   Traits traits_;
@@ -186,7 +186,7 @@ class Replica {
   // With Traits::decides_ahead:
   bool ahead_ = false;          // decision_ is already applied and belongs to the next step
   std::int64_t plan_left_ = 0;  // steps of the decided plan that have not ended yet
-  std::vector<ReqId> unseen_;   // arrivals that the policy has not been told of
+  std::vector<ReqId> unseen_;   // arrivals that the policy has not seen
   std::vector<ReqId> gone_;     // cancelled rows of the decided step; they leave when it ends
   DecodeLoad wasted_;           // rows of the decided step whose requests have already ended
   Nanos idle_until_ = kNever;   // when the engine started after being idle; kNever: not waiting for its second step

@@ -17,7 +17,7 @@ struct Replica::Live {
   std::uint32_t ahead : 1 = 0;  // still a row of the step decided ahead, although the request has ended
 };
 
-/// What a request has that was given blocks or a step.
+/// Data of a request that has had blocks or a step.
 struct Replica::Service {
   double emitted = 0;  // seconds: its last token; group members that are not fresh use group_emitted_
   KvShare kv;

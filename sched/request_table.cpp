@@ -18,7 +18,7 @@ ReqId RequestTable::add(const Request& request, const RareFields& rare) {
     free_ = slots_[id].request.serial;
   }
   slots_[id] = {.request = request};
-  // A column is as long as the table from the first request on that needs it.
+  // A column is empty until a request needs it; then it is as long as the table.
   const auto keep = [this, id](auto& column, auto value) {
     if (value == 0 && column.empty()) return;
     column.resize(slots_.size());

@@ -30,13 +30,13 @@ struct Request {
   Nanos arrival = 0;
 };
 
-/// What few requests have beside it; each in a column of its own.
+/// Properties that few requests have, each in its own column.
 struct RareFields {
   Tok reserve_tokens = 0;     // prompt + output for policies that reserve by the true output (orca pow2 and oracle)
   std::int32_t priority = 0;  // a lower value is served sooner
 };
 
-/// All requests of a replica by their handles, and the decode group. Handles are small numbers that come again.
+/// All requests of a replica by their handles, and the decode group. Handles are small numbers that are reused.
 class RequestTable {
  public:
   // ---- read by policies ------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ class RequestTable {
  private:
   struct Slot {
     Request request;
-    // Of members less the group's clock when they joined, modulo 2^32: no run of a request is longer.
+    // For members, the group's clock at joining is subtracted, modulo 2^32; no request has that many tokens.
     std::uint32_t generated = 0, computed = 0;
   };
   struct Growth {                  // of a member's share of the windowed sum

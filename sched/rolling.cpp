@@ -94,7 +94,7 @@ void Rolling::fill(const View& view, Nanos now) {
 void Rolling::leave(ReqId id, const View& view) {
   const auto found = std::find(active_.begin(), active_.end(), id);
   if (found == active_.end()) return;
-  // Requests that the engine has not seen stand at the end of the list.
+  // Requests that the engine has not seen are at the end of the list.
   if (active_.end() - found <= fresh_) --fresh_;
   active_.erase(found);
   slots_ -= slot_blocks(id, view);

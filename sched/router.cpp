@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 8> kNames{"round_robin", "random", "least
                                                  "session",     "prefix", "least_kv",          "least_tokens"};
 using Loads = std::span<const ReplicaLoad>;
 
-// The slow way, for callers that never tell of changes.
+// The slow path, for callers that never report changes.
 std::size_t healthy_count(Loads loads) {
   const auto count = std::count_if(loads.begin(), loads.end(), [](const ReplicaLoad& load) { return load.healthy; });
   PLIMSOLL_CHECK(count > 0, "a request is routed only while a replica is healthy");
@@ -42,11 +42,11 @@ std::size_t least(Loads loads, Key key) {
   return best;
 }
 
-/// The healthy replicas. Once the first change is told, their list is kept instead of looked for.
+/// The healthy replicas. After the first reported change, their list is stored instead of searched for.
 class Healthy {
  public:
   void changed(std::size_t index, Loads loads) {
-    // Loads change with every request, health seldom: only then the list is made anew.
+    // Loads change with every request, but health seldom: the list is rebuilt only if health changes.
     if (healthy_.size() == loads.size() && healthy_[index] == loads[index].healthy) return;
     healthy_.clear();
     list_.clear();
@@ -97,7 +97,7 @@ class PowerOfTwo final : public Router {
   std::size_t route(const RouteQuery&, Loads loads) override {
     const std::size_t count = healthy_.count(loads);
     if (count == 1) return healthy_.nth(loads, 0);
-    // Mitzenmacher: the better of two random replicas is nearly as good as the best of all, without asking all.
+    // Mitzenmacher: the better of two random replicas is nearly as good as the best of all, without comparing all.
     const std::size_t one = draw_below(engine_, count);
     std::size_t two = draw_below(engine_, count - 1);
     if (two >= one) ++two;  // skip the first choice: distinct, and still uniform
@@ -116,7 +116,7 @@ template <class Key>
 class Least final : public Router {
  public:
   std::size_t route(const RouteQuery&, Loads loads) override {
-    // Without a first change nothing is known of the order, so all are compared.
+    // Before the first reported change the order is unknown, so all replicas are compared.
     if (tournament_.empty()) return least(loads, [&](std::size_t i) { return Key{}(loads[i]); });
     PLIMSOLL_CHECK(loads[tournament_.winner()].healthy, "a request is routed only while a replica is healthy");
     return tournament_.winner();

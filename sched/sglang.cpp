@@ -73,12 +73,12 @@ void SgLang::on_steps_done(const StepsDone& done, const View& view, Nanos) {
   if (last_decoded_) decode_steps_ += done.steps;
 }
 
-// Those of the last steps, finished ones among them, without the request whose prompt is not complete.
+// Returns the rows of the last steps, including finished ones but not the request whose prompt is incomplete.
 std::int64_t SgLang::rows() const {
   return std::ssize(running_) + std::ssize(gone_) - (chunked_request_ != kNoRequest ? 1 : 0);
 }
 
-// Drops the rows of finished requests. False: there were none.
+// Drops the rows of finished requests. Returns false if there were none.
 bool SgLang::filter() {
   if (gone_.empty()) return false;
   gone_.clear();
@@ -125,7 +125,7 @@ SgLang::Room SgLang::room(const View& view) const {
   double aside = 0;  // summed in batch order, as in the product, because the admission test depends on exact ties
   std::vector<Gone>::const_iterator gone = gone_.begin();
   for (std::size_t i = 0; i <= running_.size(); ++i) {
-    // Places count departed rows too, so each one that is passed moves the next by one.
+    // Places also count departed rows, so each departed row that is passed shifts the following ones by one.
     for (; gone != gone_.end() && gone->place <= i + static_cast<std::size_t>(gone - gone_.begin()); ++gone)
       aside += static_cast<double>(gone->unused) * share;
     if (i < running_.size() && running_[i] != chunked_request_)
@@ -265,8 +265,8 @@ void SgLang::retract(const View& view, Decision& out) {
     if (view.requests.decoding(id)) order.push_back(id);
   // Requests are taken from the back.
   std::stable_sort(order.begin(), order.end(), [&](ReqId a, ReqId b) {
-    // Those with the fewest output tokens lose the least work, and among these those with the longest prompts free the
-    // most.
+    // Requests with the fewest output tokens lose the least work. Among equals, those with the longest prompts free the
+    // most blocks.
     const Tok out_a = view.requests.generated(a), out_b = view.requests.generated(b);
     return out_a != out_b ? out_a > out_b : view.requests[a].prompt < view.requests[b].prompt;
   });

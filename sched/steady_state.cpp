@@ -125,7 +125,7 @@ struct Evidence {
       output += run.each * request.output;
       output_squares += run.each * request.output * request.output;
     }
-    // A closed loop cannot have more waiting than it has clients, so its backlog tells nothing.
+    // A closed loop cannot have more waiting requests than clients, so its backlog proves nothing.
     if (run.load.kind == OfferedLoad::Kind::open && length > 0) {
       add_path(run, length);
       add_drain(run);
@@ -177,8 +177,8 @@ struct Evidence {
   }
 };
 
-/// How near the waits of a load come to its clients' time-out. Attempts that time out are served for nothing, and those
-/// that are tried again add to the load: a deployment below its capacity collapses once enough do, and stays so.
+/// How close the waits of a load come to its clients' time-out. Work on attempts that time out is wasted, and retries
+/// add to the load. If enough attempts time out, even a deployment below its capacity collapses and does not recover.
 class Patience {
  public:
   Patience(std::span<const JudgedRun> runs, double output_mean) : output_mean_(output_mean) {
@@ -193,7 +193,7 @@ class Patience {
 
   [[nodiscard]] double timeout_s() const { return timeout_s_; }
   [[nodiscard]] bool tries_again() const { return tries_again_; }
-  /// Episodes in which requests were served after a time-out alone, each of them over by the end.
+  /// Returns the number of episodes of late service (first tokens after the time-out) that ended within the run.
   [[nodiscard]] double recoveries() const { return recoveries_; }
 
   /// The longest latency of a request of mean length, its earlier attempts included, in a run that is kSpeaksFor times
@@ -216,7 +216,7 @@ class Patience {
     const double length = run.load.last_sent_s - run.start_s;
     for (const Served& request : run.served) {
       // After a time-out the first token comes later than the time-out. If it came sooner but the request took longer,
-      // an attempt was lost with its replica: such a latency tells nothing about waits.
+      // an attempt was lost with its replica: such a latency does not measure waits.
       const bool is_late = request.ttft > timeout_s_;
       if (!is_late && request.latency > timeout_s_) continue;
       latencies_.push_back(of_mean_length(request));
@@ -227,7 +227,8 @@ class Patience {
     for (std::size_t k = 1; k < late.size(); ++k) recoveries_ += late.at(k - 1) && !late.at(k) ? 1 : 0;
   }
 
-  // A long answer takes its time whatever the load. Of a short one the first step may be an untypical one.
+  // Scales the decode time to the mean length, because long answers take long under any load. Lengths below a quarter
+  // of the mean count as that quarter, because a single step may be untypical.
   [[nodiscard]] double of_mean_length(const Served& request) const {
     const double others = std::max(request.output, static_cast<std::int32_t>(output_mean_ / 4)) - 1.0;
     const double decoding = request.latency - request.ttft;
@@ -235,7 +236,7 @@ class Patience {
   }
 
   double output_mean_ = 0, timeout_s_ = 0, recoveries_ = 0;
-  double each_ = 1;  // requests that a kept one stands for
+  double each_ = 1;  // number of requests that a kept one represents
   bool tries_again_ = false;
   std::vector<double> latencies_;
 };
@@ -266,7 +267,7 @@ class Judgement {
     const double rate = quotient(e_.requests, e_.length_s);
     // All clients send at the start; only after some rounds have their requests spread over time.
     if (rounds < kRoundsNeeded) {
-      return too_short(text("%.2g requests a client; a steady state takes %g", rounds, kRoundsNeeded),
+      return too_short(text("%.2g requests per client; a steady state needs %g", rounds, kRoundsNeeded),
                        kRoundsNeeded * e_.clients + rate * e_.warmup_s);
     }
     if (e_.length() < 3 * e_.settles_s) return fleet_is_slow(rate);
@@ -291,13 +292,13 @@ class Judgement {
   }
 
  private:
-  // What is lost while replicas fail or start is lost by episodes.
+  // Requests that are lost while replicas fail or start are lost in episodes, not independently.
   [[nodiscard]] double shed_margin() const {
     const double episodes = e_.settles_s > 0 ? std::min(e_.shed, quotient(e_.length_s, e_.settles_s)) : e_.shed;
     return e_.shed > 0 ? kLengthSigmas / std::sqrt(std::max(1.0, episodes)) : 0;
   }
   [[nodiscard]] bool sheds_much() const { return e_.shed * (1 + shed_margin()) > (1 - kShareServed) * e_.requests; }
-  // Losses come by episodes, whose number is a Poisson variable: two standard deviations above the limit leave little
+  // Losses occur in episodes, whose number is a Poisson variable: two standard deviations above the limit leave little
   // doubt.
   [[nodiscard]] bool sheds_surely() const { return e_.shed * (1 - shed_margin()) > (1 - kShareServed) * e_.requests; }
 
@@ -305,7 +306,8 @@ class Judgement {
   [[nodiscard]] double wander(double n) const { return std::sqrt((e_.gap_scv + e_.output_scv()) * n); }
 
   [[nodiscard]] bool grows() const {
-    // Less growth than one percent of the load and two requests a run says nothing, however small chance is.
+    // Growth of less than one per cent of the load plus two requests per run is ignored, however small the random part
+    // is.
     const double least = kSmallGrowth * e_.offered + 2 * e_.runs;
     return e_.growth > std::max(least, kSigmas * wander(e_.offered));
   }
@@ -325,8 +327,8 @@ class Judgement {
     if (drains_too_slowly()) return true;
     if (e_.replay) return replay_is_overloaded();
     if (!grows() || e_.length() < kServiceTimes * service_s_) return false;
-    // Compares the growth in the two halves of the window. Each has the chance of half the window, and the difference
-    // of two has the root of 2 times that.
+    // Compares the growth in the two halves of the window. Each has the standard deviation of half a window, and their
+    // difference has sqrt(2) times that.
     constexpr double kAsFast = 0.7;
     const double chance = 2 * std::sqrt(2.0) * wander(e_.offered / 2);
     return e_.growth_last > 0 && e_.growth_last >= kAsFast * e_.growth_before - std::min(chance, e_.growth_before / 2);
@@ -351,21 +353,21 @@ class Judgement {
     return e_.offered - e_.growth - by_chance >= kShareServed * e_.meant;
   }
 
-  // Beyond capacity the backlog is a random walk, which wanders further than this.
+  // Returns whether the backlog varies less than the random walk that it would be at or beyond capacity.
   [[nodiscard]] bool is_calm() const {
     return quotient(e_.variance, e_.runs) < calm_path() * chance_scv() * quotient(e_.offered, e_.runs) - 0.5;
   }
 
-  // Clients that give up make a wrong answer dear: half as much is one in a million.
+  // If clients give up, a wrong verdict is costly: at half the threshold, its probability is one in a million.
   [[nodiscard]] double calm_path() const { return patience_.timeout_s() > 0 ? kCalmPath / 2 : kCalmPath; }
 
-  // Of a request's share in a random walk, at least.
+  // A lower bound of the squared coefficient of variation that one request adds to the random walk.
   [[nodiscard]] double chance_scv() const { return e_.gap_scv > 0 ? e_.gap_scv : e_.output_scv(); }
 
   [[nodiscard]] bool is_at_rest() const { return !e_.replay && is_calm(); }
 
-  // Clients that give up do not forgive a load just beyond capacity: once the backlog has grown to their time-out,
-  // what is served is served too late.
+  // If clients give up, even a load slightly beyond capacity fails: once the backlog reaches their time-out, every
+  // answer is too late.
   [[nodiscard]] bool waits_stay_short() const {
     if (is_at_rest()) return true;
     if (!shows_its_rate()) return false;
@@ -374,7 +376,7 @@ class Judgement {
     return e_.latency() + kSpeaksFor * std::max(0.0, quotient(grown, e_.rate)) < patience_.timeout_s();
   }
 
-  // Unless it has been seen to recover each time.
+  // Returns whether time-outs with retries may lead to a collapse; not if the run has recovered often enough.
   [[nodiscard]] bool may_collapse() const {
     if (!patience_.tries_again() || !(patience_.timeout_s() > 0)) return false;
     return patience_.recoveries() < kRecoveries && patience_.longest_to_come() >= patience_.timeout_s();
@@ -399,7 +401,7 @@ class Judgement {
                      3.3 * e_.settles_s * rate);
   }
   [[nodiscard]] SteadyState short_time(double rate) const {
-    return too_short(text("the load lasts %.3g s, %.2g times the mean latency; a steady state takes %g", e_.length(),
+    return too_short(text("the load lasts %.3g s, %.2g times the mean latency; a steady state needs %g", e_.length(),
                           quotient(e_.length(), e_.latency()), kLivesNeeded),
                      needed_in_time(rate));
   }
@@ -437,7 +439,7 @@ class Judgement {
     const double share = quotient(e_.shed, e_.requests), room = std::max(1 - kShareServed - share, 0.001);
     const double longer = std::pow(shed_margin() * share / room, 2);
     return too_short(
-        text("%.2g %% of the requests are refused or time out: too few to tell whether 3 %% do", 100 * share),
+        text("%.2g %% of the requests are refused or time out: too few to tell whether it is 3 %%", 100 * share),
         std::clamp(longer, kAtLeast, kSpeaksFor) * now());
   }
   [[nodiscard]] SteadyState near_timeout() const {
@@ -445,7 +447,7 @@ class Judgement {
     const double needed =
         patience_.recoveries() > 0 ? std::min(kSpeaksFor, 1.2 * kRecoveries / patience_.recoveries()) : kAgain;
     return too_short(
-        text("a longer run has waits beyond the time-out of %.3g s, which retries can turn into a collapse",
+        text("in a longer run waits exceed the time-out of %.3g s, and retries may then overload the fleet",
              patience_.timeout_s()),
         needed * now());
   }

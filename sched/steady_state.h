@@ -58,7 +58,7 @@ struct JudgedRun {
 /// A load must last this many mean latencies before its observations count as a steady state. Each client of a closed
 /// loop must also have sent this many requests.
 inline constexpr double kLivesNeeded = 10, kRoundsNeeded = 10;
-/// Where time-outs may start a collapse, a run speaks for one that is so many times as long.
+/// Where time-outs may start a collapse, a run is taken as evidence for a run this many times as long.
 inline constexpr double kSpeaksFor = 20;
 /// A deployment that serves less than this share of what is offered does not carry the load.
 inline constexpr double kShareServed = 0.97;

@@ -153,9 +153,9 @@ std::size_t VllmV1::victim(const View& view) const {
   return static_cast<std::size_t>(std::max_element(running_.begin(), running_.end(), less) - running_.begin());
 }
 
-// A request that this step has already given tokens to gives them back; up to 0.11 they stay a row of the step. Either
-// can happen by priority alone. Where the list of running requests moves up and the turn does not, the step passes over
-// a request: up to 0.11 for any victim, up to 0.27 for one that had been given nothing.
+// If this step has already given tokens to the victim, they are returned to the budget; up to 0.11 they stay a row of
+// the step. This happens only with priorities. Removing the victim shifts the running requests. Up to 0.11, and up to
+// 0.27 for a victim without tokens in this step, the turn is not adjusted, so the step skips a request.
 void VllmV1::preempt(std::size_t index, const View& view, Step& step, Decision& out) {
   const ReqId id = running_[index];
   cover_decodes(view, out);

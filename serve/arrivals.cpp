@@ -7,8 +7,8 @@
 
 namespace plimsoll::serve {
 
-// Clients take a moment to answer an answer, and to start together; those of the model take kApart each. Their requests
-// join the steps that they would have joined there.
+// Real clients take a moment to react to an answer or to start together; simulated ones take only kApart each. This
+// gives real requests the times with which they join the same steps as in the simulation.
 Nanos Arrivals::time_of_arrival(Nanos now) {
   if (gap_ == 0) return now;
   const bool belongs = expected_ > 0 && now < closes_;

@@ -40,23 +40,23 @@ class Arrivals final : public load::Senders {
   /// The listener must outlive this object.
   Arrivals(std::int32_t replicas, CallListener& listener)
       : front_end_({}, replicas), handles_(static_cast<std::size_t>(replicas)), listener_(listener) {}
-  /// Requests that come within `gap` of each other, at most `longest` after the first, may have been sent at one
-  /// instant: the answers to it, or the first ones to an idle server, take their times from it, load::kApart after each
-  /// other. Without this call none do.
+  /// Requests that arrive within `gap` of each other, and at most `longest` after the first, may count as sent at one
+  /// instant. That holds for requests that follow answers, and for the first ones to an idle server: they get the time
+  /// of the instant, load::kApart after each other. Without this call every request keeps its own time.
   void gather(Nanos gap, Nanos longest) {
     gap_ = gap;
     longest_ = longest;
   }
-  /// The clients know at `now` of the answers that have ended.
+  /// Reports that the ended answers reach their clients at `now`.
   void told(Nanos now);
-  /// When the instant closes, if more requests of it are expected that would be delivered by `time`; -1: none are.
+  /// Returns when the instant closes, if more of its requests are expected and would be delivered by `time`; else -1.
   [[nodiscard]] Nanos awaited_until(Nanos time) const;
   /// Sets the front end that requests pass before they are delivered. Call it before the first add().
   void pass_through(const load::FrontEnd& front_end) {
     front_end_ = {front_end, static_cast<std::int32_t>(handles_.size())};
   }
 
-  /// A client sends a request at `now`. Requests are delivered in the order of their adding.
+  /// Adds a request that a client sends at `now`. Requests are delivered in the order in which they are added.
   ClientId add(NewCall call, Nanos now);
   /// The client has left: its request is cancelled and the listener not notified any more.
   void leave(ClientId client, Nanos now);

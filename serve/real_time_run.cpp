@@ -66,7 +66,7 @@ Nanos RealTimeRun::wait(Nanos until) {
   return now_;
 }
 
-// Asked before every pass at one time: what has come until then takes part in the pass.
+// Called before every pass, also of the same time: requests received until then take part in the pass.
 bool RealTimeRun::looks_up(Nanos now) {
   note_lateness();
   gather(now);
@@ -117,8 +117,8 @@ void RealTimeRun::note_prefixes(std::size_t slot) {
   }
 }
 
-// Writing takes some microseconds a stream, and the youngest requests come last in a batch: told last, their first
-// tokens would be the latest.
+// Writing takes some microseconds per stream. The youngest requests are last in a batch, so they are written first:
+// otherwise their first tokens would be the most delayed.
 void RealTimeRun::tell_produced(std::size_t slot, std::span<const sched::ReqId> requests, Nanos now) {
   const sched::RequestTable& table = replica(slot).requests();
   for (std::size_t i = requests.size(); i-- > 0;) {

@@ -90,7 +90,7 @@ class RealTimeRun final : public sim::SimRun {
   void gather(Nanos now);
   void cancel_now(std::size_t slot, const Cancel& cancel, Nanos now);
   void note_prefixes(std::size_t slot);
-  /// The last request is told first.
+  /// Notifies the clients of the last requests first.
   void tell_produced(std::size_t slot, std::span<const sched::ReqId> requests, Nanos now);
 
   RunParts parts_;

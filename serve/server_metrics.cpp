@@ -189,9 +189,9 @@ std::string ServerMetrics::text(std::span<sched::Replica* const> replicas, const
   write_histograms(out);
   const std::string label = net::PrometheusWriter::label("model_name", description_.model);
   out.family("plimsoll:step_lateness_seconds", MetricType::histogram,
-             "How long after its time a step's tokens left the server.");
+             "Delay of a step's tokens after the simulated end of the step.");
   out.histogram(label, lateness.counts());
-  out.family("plimsoll:late", MetricType::gauge, "1: too many steps are late, the timing is not the model's.");
+  out.family("plimsoll:late", MetricType::gauge, "1 if too many steps are late, so the timing is not the model's.");
   out.sample(label, lateness.is_flagged() ? 1 : 0);
   out.family("plimsoll:speed", MetricType::gauge, "How many times faster than the model the server runs.");
   out.sample(label, description_.speed);

@@ -36,7 +36,7 @@ class Events {
     if (in_.peek() == std::ifstream::traits_type::eof()) return false;
     ++line_;
     for (int c = in_.get(); c != '\n'; c = in_.get()) {
-      if (c == std::ifstream::traits_type::eof()) fail("the file was cut off here: its last line has no end");
+      if (c == std::ifstream::traits_type::eof()) fail("the file is truncated: its last line is incomplete");
       if (text.size() == kMaxLine) fail("the line is longer than 16 MiB");
       text.push_back(static_cast<char>(c));
     }
@@ -69,7 +69,7 @@ class Events {
   }
   [[nodiscard]] std::string text(const char* key) const {
     const auto found = value_.find(key);
-    if (found == value_.end() || !found->is_string()) fail(fmt::format("\"{}\" is missing or no string", key));
+    if (found == value_.end() || !found->is_string()) fail(fmt::format("\"{}\" is missing or not a string", key));
     return found->get<std::string>();
   }
   [[nodiscard]] std::string text_or_empty(const char* key) const { return value_.contains(key) ? text(key) : ""; }
@@ -106,7 +106,7 @@ class Events {
 
 void expect_heading(Events& events) {
   if (!events.next()) events.fail("the file is empty");
-  if (events.text("event") != "run") events.fail("the first line is not the heading of a live run");
+  if (events.text("event") != "run") events.fail("the first line is not the header of a live run");
   (void)events.whole("v", 1, 1);
 }
 
@@ -129,7 +129,7 @@ class Lane {
     if (!hashes.empty()) request.hash_block_tokens = static_cast<sched::Tok>(event.whole("hash_tokens", 1, kMaxTokens));
     const std::string name = event.text_or_empty("name");
     request.name = name;
-    if (ids_.contains(request.serial)) event.fail(fmt::format("request {} is there already", request.serial));
+    if (ids_.contains(request.serial)) event.fail(fmt::format("request {} already exists", request.serial));
     const auto id = replica_.arrive(request, now);
     if (id) ids_[request.serial] = *id;
     forget_ended();
@@ -140,7 +140,7 @@ class Lane {
   void cancel(const Events& event, Nanos now) {
     const auto serial = static_cast<std::uint64_t>(event.whole("id", 0, INT64_MAX));
     const auto found = ids_.find(serial);
-    if (found == ids_.end()) event.fail(fmt::format("request {} is not there to be cancelled", serial));
+    if (found == ids_.end()) event.fail(fmt::format("request {} does not exist and cannot be cancelled", serial));
     if (decided_ > 0 && ran_ == 0)
       event.fail(fmt::format("a cancel while the step decided in line {} is in flight", decided_));
     replica_.cancel(found->second, sched::Outcome::timed_out, now);
@@ -158,7 +158,7 @@ class Lane {
   }
 
   void end_step(const Events& event, Nanos now) {
-    if (decided_ == 0 || ran_ == plan_) event.fail("a step has ended that nothing decided");
+    if (decided_ == 0 || ran_ == plan_) event.fail("a step ends that was never decided");
     sched::StepsTime time;
     // The duration does not affect decisions, so the whole time is booked under one cause.
     const Nanos start = event.whole("start", 0, now);
@@ -232,12 +232,12 @@ class Replay {
       else
         events_.fail(fmt::format("event \"{}\", allowed are arrival, cancel, decide, step, end", event));
     }
-    events_.fail("the file was cut off after this line: the end is missing");
+    events_.fail("the file is truncated after this line: the end event is missing");
   }
 
  private:
   std::vector<std::string> finish() {
-    if (events_.next()) events_.fail("something follows the end");
+    if (events_.next()) events_.fail("data follows the end event");
     std::vector<std::string> logs;
     for (Lane& lane : lanes_) logs.push_back(lane.log());
     return logs;

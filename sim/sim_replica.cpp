@@ -47,7 +47,7 @@ SimReplica::SimReplica(const load::Scenario& scenario, std::int32_t index, const
   host_link_ = scenario.accelerator->host_link.value;
 }
 
-// Times beyond the longest run (scenario.h) are all too late and need not be told apart.
+// Times beyond the longest run (scenario.h) are all too late and need not be distinguished.
 Nanos SimReplica::stamp(double seconds) { return seconds < kTooLong ? std::llround(seconds * 1e9) : 2 * load::kMaxRun; }
 
 Nanos SimReplica::next_event() const {
@@ -133,7 +133,7 @@ void SimReplica::complete(std::int64_t steps, double total) {
   clock_ += total;
   time.end = clock_;
   time.end_stamp = stamp(clock_);
-  // Before the replica completes them: the row tells of the step as it was decided.
+  // Called before the replica completes the steps, because the row describes the step as it was decided.
   if (keep_steps_) note_step(steps, time.start, time.end_stamp);
   remaining_ -= steps;
   piece_ -= steps;
@@ -185,7 +185,7 @@ void SimReplica::stop_at_next_boundary(Nanos now) {
 void SimReplica::decide(Nanos now) {
   if (remaining_ > 0 || dead_) return;
   const bool step = replica_.decide(now);
-  PLIMSOLL_CHECK(step || replica_.wake_at() > now, "a policy that waits wakes up later");
+  PLIMSOLL_CHECK(step || replica_.wake_at() > now, "a policy that waits states a later wake-up time");
   if (!step) return;
   boundary_ = -1;
   if (stamp(clock_) < now) clock_ = 1e-9 * static_cast<double>(now);  // the replica was idle
@@ -194,8 +194,8 @@ void SimReplica::decide(Nanos now) {
   start_piece();
 }
 
-// Only decodes of the whole group grow evenly: one token a row and step. Whatever moves blocks or prompts is a step of
-// its own.
+// Only decodes of the whole group grow evenly: one token per row and step. Whatever moves blocks or prompts is a step
+// of its own.
 bool SimReplica::is_leapable() const {
   const auto forwards = replica_.decision().forwards();
   return forwards.size() == 1 && forwards[0].decodes == sched::Decodes::group && forwards[0].prefill.empty() &&
@@ -239,7 +239,7 @@ void SimReplica::start_leap(const sched::Forward& forward) {
   series_ = StepSeries(curve, {load.context, load.context_windowed}, {growth, windowed_growth});
   if (series_.first() <= 0)
     remaining_ = 1;  // steps take no time: the policy decides each, so that events at this instant come between them
-  // A piece ends where the cost stops to be smooth: at the end of a cell, where a row fills the sliding window, and at
+  // A piece ends where the cost stops being smooth: at the end of a cell, where a row fills the sliding window, and at
   // a knot of the measured curve.
   piece_ = std::min(remaining_, series_.cell());
   if (!padded) piece_ = std::min(piece_, std::max<std::int64_t>(replica_.requests().steps_to_window_kink(), 1));

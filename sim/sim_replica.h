@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A replica in simulated time: the cost model says how long the steps that the policy decides take.
+// A replica in simulated time: the cost model computes the duration of the steps that the policy decides.
 //
 // A decision starts a plan: the decided step and the identical steps that the policy would take after it
 // (Replica::plan_steps). The plan runs in pieces. A piece is one event: the steps up to the next point where their cost

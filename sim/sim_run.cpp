@@ -39,7 +39,7 @@ bool SimRun::complete(Nanos now, load::RunLoop& loop) {
   bool any = false;
   events_.due(now, due_);
   for (const std::size_t slot : due_) {
-    // A timer of an idle replica only asks it for a decision; nothing has happened by that.
+    // A timer of an idle replica only triggers a decision; it does not count as an event of the run.
     const bool was_busy = slots_[slot]->busy();
     any = any || was_busy;
     const bool decides = slots_[slot]->advance(now);

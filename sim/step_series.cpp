@@ -35,8 +35,8 @@ void StepSeries::each_node(std::int64_t n, Visit&& visit) const {
   }
   const double middle = (count - 1) / 2, q = count * count;
   const double m2 = (q - 1) / 12, m4 = m2 * (3 * q - 7) / 20;
-  // A cell that is short against the context needs only the 3-node rule, exact up to the fifth degree. The weight of
-  // the outer nodes follows from the second and fourth moment.
+  // A cell that is short compared with the context needs only the 3-node rule, exact up to the fifth degree. The weight
+  // of the outer nodes follows from the second and fourth moment.
   if (growth_ * count * kShortFraction <= context_) {
     const double s = std::sqrt(m4 / m2), w = 0.5 * count * m2 / (s * s);
     visit(middle - s, w);
@@ -61,7 +61,7 @@ void StepSeries::each_node(std::int64_t n, Visit&& visit) const {
   visit(middle + s1, w1);
 }
 
-// The end of a piece is asked for first, its measurement later: both are the same sums.
+// Remembers the sums: they are needed first for the end of a piece and later for its measurements.
 const StepSeries::Sums& StepSeries::sums(std::int64_t n) const {
   if (sums_.steps == n) return sums_;
   sums_ = {.steps = n, .total = 0, .moment1 = 0, .moment2 = 0, .parts = {}};

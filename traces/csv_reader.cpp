@@ -83,7 +83,7 @@ void CsvReader::check_header(std::string_view line) const {
     return std::any_of(format_.columns.begin(), format_.columns.end(), [&](const Column& c) { return c.name == name; });
   };
   if (std::any_of(names_.begin(), names_.end(), known)) return;
-  // A spreadsheet may have saved the file with another separator: name it, if a known column shows up by it.
+  // A spreadsheet may have saved the file with another separator: name the separator if it yields a known column.
   for (const char delimiter : {';', '\t', '|'}) {
     const std::vector<std::string> names = header_names(line, delimiter);
     if (names.size() < 2 || !std::any_of(names.begin(), names.end(), known)) continue;
@@ -91,7 +91,7 @@ void CsvReader::check_header(std::string_view line) const {
          fmt::format("header has {} field; looks {}-separated, expected ','", names_.size(),
                      quoted(std::string_view(&delimiter, 1))));
   }
-  // A first field that is a number is no name of a column.
+  // A first field that is a number is not a column name.
   const char first = names_[0].empty() ? '\0' : names_[0][0];
   if ((first >= '0' && first <= '9') || first == '-' || first == '.') {
     fail("", 1, "missing-header", "first line is data, not a header; expected columns " + column_list(format_));
@@ -151,7 +151,7 @@ void CsvReader::check_bytes(std::string_view line) const {
   if (is_plain_ascii(line)) return;
   const BadByte bad = find_bad_byte(line);
   if (bad.offset == std::string_view::npos) return;
-  // The line is not split yet, so the commas before the bad byte tell the column; quoted commas may shift it.
+  // The line is not split yet, so the commas before the bad byte give the column; quoted commas may shift it.
   const auto commas =
       static_cast<std::size_t>(std::count(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(bad.offset), ','));
   fail(commas < names_.size() ? names_[commas] : "", bad.offset + 1, bad.code, bad.text);
@@ -214,7 +214,7 @@ Fault CsvReader::parse_arrival(std::string_view text) {
   return {};
 }
 
-// An empty field means a request without a session. Because 0 stands for that, identities are stored plus one.
+// An empty field means a request without a session, which is stored as 0. Session ids are therefore stored plus one.
 Fault CsvReader::parse_session(std::string_view text) {
   std::uint64_t id = 0;
   if (text.empty()) return {};

@@ -105,7 +105,7 @@ Fault take_zone(std::string_view rest, DateTime& out) {
 
 }  // namespace
 
-// The good case first, since a trace has millions of numbers; what is wrong is found out only then.
+// Tries the valid case first, because a trace has millions of numbers; the fault is determined only if that fails.
 Fault parse_tokens(std::string_view text, std::int32_t& out) {
   const char* end = text.data() + text.size();
   if (!text.empty() && is_digit(text[0])) {

@@ -57,7 +57,7 @@ JsonKind JsonLine::kind() {
   return JsonKind::none;
 }
 
-// Programs that print their own syntax for JSON make these mistakes most often, so they have words of their own.
+// Programs that print their own syntax instead of JSON make these mistakes most often, so each has its own message.
 Fault JsonLine::expected(std::string_view what) {
   if (at_end()) return syntax("unexpected end of line");
   const std::string_view rest = text_.substr(at_);

@@ -20,7 +20,8 @@ TraceBuilder::TraceBuilder(std::string file, std::string format, std::int32_t ha
 
 void TraceBuilder::warn(const FieldPlace& place, std::string_view code, std::string text) {
   const auto same = [&](const RowWarning& o) { return o.code == code && o.column == place.column; };
-  // A file may have the same oddity in every row: one warning each, with a count, in the order of their first places.
+  // A file may have the same peculiarity in every row. Each kind gets one warning with a count, in the order of their
+  // first rows.
   auto it = std::find_if(oddities_.begin(), oddities_.end(), same);
   if (it == oddities_.end()) {
     it = oddities_.insert(it, {place, std::string(place.column), std::string(code), std::move(text), 0});
@@ -36,7 +37,7 @@ void TraceBuilder::lacks(const FieldPlace& place) {
 void TraceBuilder::add(const ParsedRow& row) {
   ++rows_;
   if (row.record.arrival >= 0) {
-    // Sorting in silence would hide a file that mixes two clocks.
+    // Sorting silently would hide a file that mixes two clocks.
     if (row.record.arrival < last_arrival_) {
       const FieldPlace& at = row.arrival_place;
       reject({file_, at.line, at.byte_column, std::string(at.column),

@@ -236,7 +236,8 @@ std::vector<Comparison> compare_with_study(const MeasuredTable& table, const stu
                                            const CompareSettings& settings) {
   const std::vector<MeasuredPoint>& rows = table.points;
   if (rows.size() != study.point_count())
-    throw InputError(rows.front().where, fmt::format("the file has {} points, the study {}: they are not of one run",
+    throw InputError(rows.front().where, fmt::format("the file has {} points, the study {}: they are not from the "
+                                                     "same run",
                                                      rows.size(), study.point_count()));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const study::PointSpec spec = study.point(i);

@@ -16,7 +16,7 @@ std::optional<double> error_of(const LivePoint& point, const LiveMetric& metric)
 }
 
 const char* state_of(const LivePoint& point) {
-  if (!point.measured.metrics) return "cannot exist";
+  if (!point.measured.metrics) return "impossible";
   if (!point.quiet.quiet) return "not quiet";
   return point.fitted ? "fitted" : "";
 }
@@ -95,7 +95,7 @@ std::string live_text(const LiveValidation& v) {
     text += fmt::format("{:<20} {:>3} points: error median {:.1f} %, mean {:.1f} %, p90 {:.1f} %, bias {:+.1f} %\n",
                         metric.name, e.count, 100 * e.median, 100 * e.mean, 100 * e.p90, 100 * e.bias);
   }
-  text += fmt::format("excluded: {} not quiet, {} fitted, {} that cannot exist\n", noisy, fitted, impossible);
+  text += fmt::format("excluded: {} not quiet, {} fitted, {} impossible\n", noisy, fitted, impossible);
   if (fitted > 0) text += fmt::format("fitted: the device takes {:.3f} times as long as calibrated\n", v.device_factor);
   return text + fmt::format("predictions rest on: {}\n", v.basis);
 }

@@ -49,7 +49,7 @@ constexpr std::array<std::string_view, 28> kColumns = {"model",
                                                        "prefix_caching",
                                                        "engine_front_end"};
 
-// Those that every table has: of model, hardware, engine, lengths and load.
+// The columns that every table has: model, hardware, engine, lengths and load.
 constexpr std::array<std::size_t, 7> kNeeded = {0, 1, 2, 7, 8, 9, 10};
 
 // A column that occurs only in points.csv.
@@ -214,8 +214,10 @@ std::string problem_of(const MeasuredPoint& p) {
   if (kind.name.empty())
     return fmt::format("load_kind: found '{}', allowed: jumpstart, closed_loop, poisson, constant, gamma, burst",
                        p.load_kind);
-  if (kind.quantity == load::LoadQuantity::rate_scale) return "load_kind: a trace, but not which";
-  if (kind.quantity == load::LoadQuantity::none) return "load_kind: a script, but not which";
+  if (kind.quantity == load::LoadQuantity::rate_scale)
+    return "load_kind is a trace, but the row does not name the "
+           "file";
+  if (kind.quantity == load::LoadQuantity::none) return "load_kind is a script, but the row does not contain it";
   if (!(p.load_value > 0)) return "load_value is not stated";
   if (p.uniform_from > 0 && p.length_cv > 0) return "uniform_from and length_cv exclude each other";
   const bool is_gamma = kind.name == load::load_kind(load::GammaArrivals{});
@@ -244,7 +246,7 @@ MeasuredTable read_measured(const std::string& file) {
 
 namespace {
 
-// The first line that is no remark, of a plain or gzipped file; empty if it is longer than any header.
+// Returns the first line of a plain or gzip file that is not a comment; empty if it is longer than any header.
 std::string first_line(const std::string& file) {
   constexpr std::size_t kLongest = 1U << 16U;
   std::vector<char> piece(kLongest);

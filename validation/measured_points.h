@@ -51,7 +51,7 @@ struct MeasuredTable {
 [[nodiscard]] MeasuredTable read_measured(const std::string& file);
 
 /// Reads runs of any tool: a table that read_measured() knows, or anything that `plimsoll import` does, with its labels
-/// and column maps; `notes` says what was converted or left out. Rows count as a user's. Throws InputError.
+/// and column maps; `notes` lists what was converted or left out. Rows count as a user's. Throws InputError.
 [[nodiscard]] MeasuredTable read_runs(const std::string& file, const study::ImportLabels& labels,
                                       const std::vector<std::string>& maps, std::vector<std::string>& notes);
 

@@ -29,7 +29,7 @@ Pointwise pointwise(model::Activation kind) {
     case model::Activation::gelu_tanh: return Pointwise::gelu_tanh;
     case model::Activation::relu: return Pointwise::relu;
   }
-  PLIMSOLL_CHECK(false, "an activation of the enum");
+  PLIMSOLL_CHECK(false, "every activation has a kernel");
 }
 
 std::string readable(std::string_view isa) {

@@ -60,7 +60,7 @@ const void* PackedLinear::panels(std::int64_t copy) const {
 }
 
 void PackedLinear::read_row(std::int64_t row, float* out) const {
-  PLIMSOLL_CHECK(row >= 0 && row < spec_.n, "the row is one of the matrix");
+  PLIMSOLL_CHECK(row >= 0 && row < spec_.n, "the row is within the matrix");
   const std::int64_t from = place(row);
   for (std::int64_t i = 0; i < spec_.k; ++i) {
     out[i] = bf16_ ? from_bf16(memory_.as<std::uint16_t>()[from + i * kernels_.panel])

@@ -38,7 +38,7 @@ void ThreadPool::end_workers() {
 // ---- the caller's side --------------------------------------------------------------------------------------
 
 void ThreadPool::run_erased(Piece piece, void* object, std::int64_t units, Claim claim) {
-  PLIMSOLL_CHECK(units <= std::numeric_limits<std::int32_t>::max(), "units of a grain that keeps them countable");
+  PLIMSOLL_CHECK(units <= std::numeric_limits<std::int32_t>::max(), "the number of units fits in 32 bits");
   publish(piece, object, units, claim);
   take_all(0);
   wait_for_claimed();

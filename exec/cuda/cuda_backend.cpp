@@ -180,9 +180,8 @@ bool CudaBackend::begin(const RowTable& table) {
     finish_forward();
     return false;
   }
-  // The first run of a shape loads kernels and chooses algorithms, which a capture does not allow; so the second is
-  // captured.
-  // The second run is recorded: by then, everything that a first run allocates or loads is in place.
+  // The first run of a shape allocates memory, loads kernels and chooses algorithms, which a capture does not allow. So
+  // the second run is captured.
   if (graph.warm) {
     check(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal), "capturing a graph");
     capturing_ = true;

@@ -68,7 +68,7 @@ void CudaBackend::final_norm(const NormSpec& spec, bool add_delta) {
 }
 
 void CudaBackend::linear(const Linear& weight, Buffer x, Buffer y, std::int64_t rows, const LinearOptions& options) {
-  PLIMSOLL_CHECK(workspace_.element(x) == element_, "logits are not multiplied");
+  PLIMSOLL_CHECK(workspace_.element(x) == element_, "the input of a product has the activation type");
   const Element y_element = workspace_.element(y);
   const MatmulShape shape{.x = element_,
                           .y = y_element,
@@ -92,7 +92,9 @@ void CudaBackend::fill_rope_table(const model::Rope& rope) {
     // The first forward of a shape runs op by op, so its copy never becomes part of a graph.
     PLIMSOLL_CHECK(!capturing_, "a graph is captured after its ops have run");
     const std::vector<double> frequencies = rope_frequencies(rope);
-    PLIMSOLL_CHECK(frequencies.size() * sizeof(double) <= frequencies_.bytes(), "at most all of a head rotates");
+    PLIMSOLL_CHECK(frequencies.size() * sizeof(double) <= frequencies_.bytes(),
+                   "a head has at least as many "
+                   "dimensions as rotate");
     // The source is pageable memory, so it has been read when the call returns.
     check(cudaMemcpyAsync(frequencies_.get(), frequencies.data(), frequencies.size() * sizeof(double),
                           cudaMemcpyHostToDevice, stream_.get()),

@@ -309,7 +309,7 @@ void decode_attention_bf16(const AttentionArguments& arguments, const KvGeometry
     case 160: return start<160>(arguments, kv, step, parts, scratch, stream);
     case 192: return start<192>(arguments, kv, step, parts, scratch, stream);
     case 256: return start<256>(arguments, kv, step, parts, scratch, stream);
-    default: PLIMSOLL_CHECK(false, "a head dimension with tensor cores");
+    default: PLIMSOLL_CHECK(false, "the tensor-core kernels support the head dimension");
   }
 }
 

@@ -20,7 +20,7 @@ struct Shape {
   static constexpr int kThreads = kWarps * kWarpSize, kRows = kWarps * 16;
   static constexpr int kTileElements = kKeys * kPitch<D>;
   static constexpr std::size_t kSharedBytes = std::size_t{kStages} * 2 * kTileElements * sizeof(Bf16);
-  static_assert(kRows * kPitch<D> * sizeof(Bf16) <= kSharedBytes, "queries pass through the room of the keys");
+  static_assert(kRows * kPitch<D> * sizeof(Bf16) <= kSharedBytes, "the queries fit into the shared memory of the keys");
   static_assert(kPrefillTileRows % kRows == 0 && kSharedBytes <= 99 * 1024);
 };
 
@@ -217,7 +217,7 @@ void prefill_attention_bf16(const AttentionArguments& arguments, const KvGeometr
     case 160: return start<160>(arguments, kv, step, tiles, stream);
     case 192: return start<192>(arguments, kv, step, tiles, stream);
     case 256: return start<256>(arguments, kv, step, tiles, stream);
-    default: PLIMSOLL_CHECK(false, "a head dimension with tensor cores");
+    default: PLIMSOLL_CHECK(false, "the tensor-core kernels support the head dimension");
   }
 }
 

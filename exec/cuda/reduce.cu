@@ -13,8 +13,8 @@ constexpr unsigned kTurnsBetweenLooks = 256;  // polls of a peer's flag between 
 
 // ---- ranks on one device -------------------------------------------------------------------------------------------
 
-// Sums over the ranks what lies `offset` bytes behind each rank's pointer: 16 bytes, aligned. Several ranks' loads are
-// in flight at once, because memory behind NVLink answers after some microseconds.
+// Sums over the ranks the aligned 16 bytes at `offset` bytes after each rank's pointer. Several ranks' loads are in
+// flight at once, because memory behind NVLink answers after some microseconds.
 template <class T>
 __device__ __forceinline__ void sum_16(const RankPointers& from, int ranks, std::int64_t offset,
                                        float (&sum)[kPack<T>]) {

@@ -54,7 +54,7 @@ void LiveReplica::ended(const sched::FinishedAttempt& ended) {
 bool LiveReplica::decide(Nanos now) {
   events_.decide(index_, now);
   const bool step = replica_.decide(now);
-  PLIMSOLL_CHECK(step || replica_.wake_at() > now, "a policy that waits wakes up later");
+  PLIMSOLL_CHECK(step || replica_.wake_at() > now, "a policy that waits states a later wake-up time");
   if (!step && !replica_.decision().kv.empty()) note_moves();
   if (step && idle_) last_end_ = now;
   idle_ = !step;
@@ -76,7 +76,7 @@ OrderForward LiveReplica::expand(const sched::Forward& forward) const {
   for (const ReqId id : replica_.policy().batch_order())
     if (replica_.requests().decoding(id)) out.decode.push_back(id);
   PLIMSOLL_CHECK(static_cast<std::int64_t>(out.decode.size()) == replica_.requests().group_size(),
-                 "every member of the decode group stands in the batch");
+                 "every member of the decode group is in the batch");
   return out;
 }
 

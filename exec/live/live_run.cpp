@@ -94,7 +94,7 @@ void LiveRun::end_order(Lane& lane) {
   executor_.end_order(lane.live.index());
 }
 
-// Decide before making the order, because the order tells the worker which requests were refused by this decision.
+// Decide before making the order, because the order contains the requests that this decision refused.
 void LiveRun::decide(std::size_t slot, Nanos now) {
   Lane& lane = lanes_[slot];
   const bool step = lane.live.decide(now);

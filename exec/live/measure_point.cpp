@@ -14,7 +14,7 @@ namespace plimsoll::exec {
 
 namespace {
 
-// Makes the workers of a replication anew.
+// Creates new workers for a replication.
 using MakeWorkers = std::function<void(std::optional<StepWorkers>& workers)>;
 
 // Runs the steps of a script like those of any other load. Only the times that the policy sees are the script's.

@@ -143,7 +143,9 @@ class Group {
       done_[i] += static_cast<std::int64_t>(span.tokens.size());
       if (span.emits) tokens_[i].push_back(output_.tokens[answer++]);
     }
-    PLIMSOLL_CHECK(answer == output_.tokens.size() && logits.empty(), "a forward answers what it was asked");
+    PLIMSOLL_CHECK(answer == output_.tokens.size() && logits.empty(),
+                   "a forward returns exactly the requested tokens "
+                   "and logits");
   }
 
   Engine& engine_;

@@ -170,11 +170,11 @@ void StepBuilder::add_prefill(const sched::Segment& segment, Tok padded, InFligh
   Sequence& s = sequence(segment.id);
   materialise(s);
   take_slot(s);
-  PLIMSOLL_CHECK(s.computed == segment.context, "a segment begins where the cache ends");
+  PLIMSOLL_CHECK(s.computed == segment.context, "a segment begins after the cached tokens");
   const auto first = static_cast<std::size_t>(segment.context), count = static_cast<std::size_t>(segment.new_tokens);
-  PLIMSOLL_CHECK(first + count <= s.tokens.size(), "the tokens of a segment have come back");
+  PLIMSOLL_CHECK(first + count <= s.tokens.size(), "the tokens of a segment have been computed");
   s.computed += segment.new_tokens;
-  PLIMSOLL_CHECK(pool_.held(segment.id) * block_tokens_ >= s.computed, "the ledger gave a segment its blocks");
+  PLIMSOLL_CHECK(pool_.held(segment.id) * block_tokens_ >= s.computed, "a segment holds enough blocks");
   forward.input.prefill.push_back({.tokens = std::span(s.tokens).subspan(first, count),
                                    .context = segment.context,
                                    .blocks = pool_.table(segment.id),
@@ -191,7 +191,7 @@ void StepBuilder::add_decode(ReqId id, Tok charged, InFlight& forward) {
   // A step that runs ahead does not know the newest token yet: the device reads it from the sequence's slot.
   const auto newest = static_cast<std::size_t>(s.computed);
   const bool known = newest < s.tokens.size();
-  PLIMSOLL_CHECK(known || s.slot >= 0, "a token that is still in flight stands in its slot");
+  PLIMSOLL_CHECK(known || s.slot >= 0, "a sequence whose token is in flight has a slot");
   forward.input.decode.push_back({.token = known ? s.tokens[newest] : -1,
                                   .context = s.computed,
                                   .blocks = pool_.table(id),
@@ -220,7 +220,7 @@ void StepBuilder::finish() {
   PLIMSOLL_CHECK(!in_flight_.empty(), "a forward was started");
   device_.finish(output_);
   InFlight& forward = in_flight_.front();
-  PLIMSOLL_CHECK(output_.tokens.size() == forward.answers.size(), "a token for each emitting span and decode row");
+  PLIMSOLL_CHECK(output_.tokens.size() == forward.answers.size(), "each emitting span and decode row has a token");
   for (std::size_t i = 0; i < forward.answers.size(); ++i) {
     if (forward.answers[i] == sched::kNoRequest) continue;
     Sequence& s = sequence(forward.answers[i]);

@@ -22,7 +22,7 @@ struct TensorPlace {
 };
 
 /// Returns the possible prefixes: "model." or, for a model saved without its head, an empty one. The name of the token
-/// embedding tells which applies.
+/// embedding shows which one applies.
 [[nodiscard]] std::vector<std::string> name_beginnings(const model::Architecture& architecture);
 
 /// Returns the places where the tensor may be, in the order to try; at least one.

@@ -89,7 +89,7 @@ TensorShape shape_of(const model::Architecture& architecture, const TensorRef& t
     case TensorKind::expert_up: return {expert, s.hidden};
     case TensorKind::expert_down: return {s.hidden, expert};
   }
-  PLIMSOLL_CHECK(false, "a tensor kind has a shape");
+  PLIMSOLL_CHECK(false, "every tensor kind has a shape");
 }
 
 }  // namespace plimsoll::exec

@@ -136,15 +136,14 @@ void ChildRun::read_line(const QByteArray& line) {
   // Any line shows that the process is alive, even one that is not understood.
   last_line_.restart();
   said_silent_ = false;
-  // A program that is no plimsoll, or an old one, prints other text. One warning is enough; the verdict counts the
-  // lines.
+  // An old or a different program prints other text. One warning is enough; the final message counts the lines.
   const QJsonDocument document = QJsonDocument::fromJson(line);
   const QJsonObject object_line = document.object();
   const QString type = object_line.value(QStringLiteral("type")).toString();
   if (!document.isObject() || type.isEmpty()) {
     if (++garbage_ == 1)
       Q_EMIT logged(QStringLiteral("warning"),
-                    tr("the process prints what is no JSON line: %1").arg(QString::fromUtf8(line.left(120))));
+                    tr("the process printed a line that is not JSON: %1").arg(QString::fromUtf8(line.left(120))));
     return;
   }
   if (type == QStringLiteral("progress")) {
@@ -169,14 +168,14 @@ void ChildRun::read_line(const QByteArray& line) {
 QString ChildRun::verdict(int exit_code, QProcess::ExitStatus status) const {
   if (was_cancelled_) return {};
   if (status == QProcess::CrashExit)
-    return tr("the process crashed (signal %1); what had arrived is kept").arg(exit_code);
+    return tr("the process crashed (signal %1); the points received before are kept").arg(exit_code);
   if (!error_.isEmpty()) return error_;
   // Exit code 4 means that the answer is no (cli/commands.h); the results are valid.
   if (exit_code != 0 && exit_code != 4) {
     const QString last = QString::fromUtf8(stderr_).trimmed().section(QChar(u'\n'), -1);
     return last.isEmpty() ? tr("the process ended with exit code %1").arg(exit_code) : last;
   }
-  if (!done_) return tr("the process ended without saying that it was done");
+  if (!done_) return tr("the process ended without reporting that it was done");
   if (garbage_ > 0) return tr("%1 lines of the process could not be read").arg(garbage_);
   return {};
 }

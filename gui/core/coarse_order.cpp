@@ -34,7 +34,7 @@ std::vector<Sample> samples_of(const std::vector<LanePoint>& seen, std::size_t c
   std::vector<Sample> samples;
   for (const LanePoint& point : seen) {
     const auto& metrics = point.row.result.metrics;
-    // Without a steady state the figures depend on the length of the run, so such points say nothing about the curve.
+    // Without a steady state the figures depend on the length of the run, so such points do not describe the curve.
     if (point.curve != curve || !metrics || metrics->steady.grows) continue;
     samples.push_back(
         {point.index, point.row.result.labels.load_value, metrics->output_tokens_per_s, latency_of(*metrics)});

@@ -33,7 +33,7 @@ constexpr auto kMetrics = std::to_array<Metric>({
      "1 / mean TPOT: how fast one user sees tokens appear.", false},
     {"load_value", "Load", "users or requests/s", 1, "load",
      "What the sweep varies: the clients of a closed loop, or the arrival rate of an open one.", true},
-    {"batch_mean", "Mean batch", "sequences", 1, "load", "Sequences in a step, over the time in steps.", false},
+    {"batch_mean", "Mean batch", "sequences", 1, "load", "Sequences in a step, mean over the steps' time.", false},
     {"in_system_mean", "Requests in the system", "requests", 1, "load",
      "Logical requests sent and not ended, mean over time.", true},
     {"queue_mean", "Requests waiting", "requests", 1, "load", "Logical requests not yet in service, mean over time.",
@@ -63,14 +63,19 @@ constexpr auto kMetrics = std::to_array<Metric>({
      false},
     {"kv_used_mean", "KV pool used", "%", 100, "memory",
      "Tokens whose KV is stored / capacity of the pool, mean over time.", false},
-    {"kv_used_peak", "KV pool used at peak", "%", 100, "memory", "The same at its peak, of the fullest replica.",
+    {"kv_used_peak", "KV pool used at peak", "%", 100, "memory",
+     "Peak of tokens whose KV is stored / capacity of the "
+     "pool, of the fullest replica.",
      false},
     {"kv_wasted_mean", "KV pool wasted", "%", 100, "memory",
      "(Capacity of held blocks - tokens stored) / capacity of the pool.", true},
-    {"preemptions", "Preemptions", "", 1, "memory", "Requests pushed out of the running batch, of all replicas.", true},
+    {"preemptions", "Preemptions", "", 1, "memory",
+     "Requests preempted from the running batch, summed over all "
+     "replicas.",
+     true},
     {"usd_per_million_output_tokens", "Cost", "USD per million output tokens", 1, "cost",
      "USD an hour / 3600 / output tokens/s x 10^6; counts whole instances.", true},
-    {"usd_per_hour", "Price", "USD/h", 1, "cost", "Of the whole instances that the deployment takes.", true},
+    {"usd_per_hour", "Price", "USD/h", 1, "cost", "Price of the whole instances that the deployment uses.", true},
 });
 
 std::optional<double> number_of(const study::Cell& cell) {

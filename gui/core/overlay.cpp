@@ -250,7 +250,7 @@ std::vector<OverlayPoint> overlay_points(const CurveModel& model, const std::vec
     for (const PointRow& row : table.rows) {
       const std::vector<std::size_t> curves = match_of(table, row, typical).curves;
       if (!table.tool.isEmpty() && curves.size() > 1)
-        continue;  // the tool does not say which of these curves it measured
+        continue;  // the result does not state which of these curves it belongs to
       for (const std::size_t c : curves) out.push_back({&row, &table, c});
     }
   }
@@ -290,7 +290,8 @@ std::vector<QString> overlay_notes(const CurveModel& model, const std::vector<Ov
                         .arg(reason));
     }
     if (several > 0)
-      out.push_back(translate("%1: %2 points fit several curves and stand in none; choose one value of what is swept")
+      out.push_back(translate("%1: %2 points fit several curves and are shown on none; choose one value of the swept "
+                              "key")
                         .arg(name)
                         .arg(several));
     for (const QString& note : table.notes) out.push_back(translate("%1 %2").arg(name, note));

@@ -237,7 +237,7 @@ void set_trace(Scenario& scenario, const std::string& file) {
   const std::string path = std::filesystem::absolute(file).lexically_normal().string();
   const traces::ReadResult read = traces::read_trace(path);
   const std::string quoted = study::json_quoted(path);
-  // A trace without times says nothing about the load.
+  // A trace without times does not determine the load.
   if (read.trace->has_arrivals()) {
     std::string sweep = other_sweeps(scenario);
     sweep += (sweep.empty() ? "" : ", ") + std::string("workload.load.trace.rate_scale: [0.5, 1, 2, 4]");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Everything that the user has made: scenarios, display settings, pins, measured files. It is a single value: undo
-// keeps earlier values, and a session file is the value in writing (docs/gui.md, "Sessions").
+// keeps earlier values, and a session file is the value as text (docs/gui.md, "Sessions").
 #pragma once
 
 #include <QObject>

@@ -36,14 +36,16 @@ void add_run_files(PointDetails& details, const std::string& folder, std::size_t
 }
 
 // Describes this machine before it is calibrated. The window links no executor that could probe it, so it uses the
-// catalogue's typical CPU, and every point says that it was not calibrated.
+// catalogue's typical CPU, and every point is marked as not calibrated.
 configs::ThisMachine assumed_machine(const std::string& device) {
   if (device != "cpu")
-    throw InputError("this machine's GPU is not known here: state hardware as {accelerator: h100-sxm, count: 1}");
+    throw InputError(
+        "the window cannot detect this machine's GPU: state hardware as {accelerator: h100-sxm, count: "
+        "1}");
   const configs::Catalogue catalogue;  // the caller's catalogue is busy with this call
   model::Accelerator typical = *catalogue.accelerator("generic-cpu");
   typical.id = "this-machine";
-  typical.fit_source = "this machine is not calibrated: taken as a typical CPU; Run > Calibrate this machine";
+  typical.fit_source = "this machine is not calibrated: a typical CPU is assumed; Run > Calibrate this machine";
   configs::ThisMachine machine;
   machine.description = "not calibrated";
   machine.cores = static_cast<std::int32_t>(std::max(1U, std::thread::hardware_concurrency()));
@@ -327,7 +329,7 @@ void Workbench::save_study(const QString& file) { write_file(file, study_text())
 void Workbench::reload_catalogue() {
   catalogue_ = load_catalogue();
   lane_.set_catalogue(catalogue_);
-  // The stored questions stay equal although their answers depend on the catalogue: forget them.
+  // Forget the stored questions: their answers depend on the catalogue, which is not part of the question.
   compared_lane_.set_catalogue(catalogue_);
   submitted_.reset();
   submitted_compared_.reset();

@@ -82,7 +82,7 @@ class Workbench final : public QObject {
   void remove_scenario(std::size_t index);
   /// Makes a scenario the one that is edited.
   void choose_scenario(std::size_t index);
-  /// Shows the curves of another scenario beside; nullopt: of none.
+  /// Shows the curves of another scenario for comparison; nullopt: no comparison.
   void compare_with(std::optional<std::size_t> index);
   /// Exchanges the current scenario and the compared one.
   void swap_compared();

@@ -109,7 +109,7 @@ void DecisionDock::make_fields() {
   search_ = new Field(
       {QStringLiteral("search"),
        tr("Search"),
-       tr("What may vary and what counts: tp, replicas, max_running, instances; objective cost, capacity, gpus, "
+       tr("What may vary, and the objective: tp, replicas, max_running, instances; objective cost, capacity, gpus, "
           "latency or throughput"),
        {QStringLiteral("{objective: capacity, tp: [1, 2, 4, 8], replicas: [1], max_running: [16, 32, 64, 128]}"),
         QStringLiteral("{objective: cost, tp: [1, 2, 4, 8], replicas: [1, 2, 4, 8], instances: [ml.g5.12xlarge, "
@@ -243,9 +243,9 @@ void DecisionDock::add_deployment(const QJsonObject& line) {
 void DecisionDock::show_answer(const QJsonObject& line) {
   const QJsonObject winner = line.value(QStringLiteral("winner")).toObject();
   if (winner.isEmpty() && line.value(QStringLiteral("cancelled")).toBool()) {
-    best_->setText(tr("No answer yet: the search was cancelled. The ranking holds what was simulated."));
+    best_->setText(tr("No answer yet: the search was cancelled. The ranking shows the deployments simulated so far."));
   } else if (winner.isEmpty()) {
-    best_->setText(tr("✗ No deployment of this search meets the SLO. The ranking says what limits each."));
+    best_->setText(tr("✗ No deployment of this search meets the SLO. The ranking shows what limits each deployment."));
   } else {
     QString text = tr("✓ Best: %1").arg(winner.value(QStringLiteral("deployment")).toString());
     const QJsonObject capacity = winner.value(QStringLiteral("capacity")).toObject();

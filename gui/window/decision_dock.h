@@ -16,7 +16,8 @@ namespace plimsoll::gui {
 
 class Field;
 
-/// Results belong to the question that they were asked for; a changed question says so and keeps them.
+/// Results belong to the question that was asked. If the question changes, they stay and the dock marks them as
+/// outdated.
 class DecisionDock final : public RunDock {
   Q_OBJECT
  public:

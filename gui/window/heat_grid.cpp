@@ -190,7 +190,7 @@ void HeatGrid::paint_cell(QPainter& painter, std::size_t cell, double low, doubl
     painter.fillRect(box, QBrush(theme_->frame, Qt::BDiagPattern));
     painter.setPen(theme_->soft_text);
     painter.drawText(box, Qt::AlignCenter | Qt::TextWordWrap,
-                     map_.cells[cell].reason.isEmpty() ? tr("✗ never within the SLO") : tr("✗ cannot exist"));
+                     map_.cells[cell].reason.isEmpty() ? tr("✗ never within the SLO") : tr("✗ impossible"));
     return;
   }
   // The better the value, the stronger the colour, also for metrics where low is better.

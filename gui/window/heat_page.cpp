@@ -23,7 +23,7 @@ HeatPage::HeatPage(Workbench& bench, QWidget* parent) : View(bench, parent) {
   metric_->setMinimumContentsLength(24);
   at_ = new QComboBox(this);
   at_->setAccessibleName(tr("At which load"));
-  at_->addItems({tr("at one load"), tr("at the most within the SLO")});
+  at_->addItems({tr("at one load"), tr("at the largest load within the SLO")});
   grid_ = new HeatGrid(this);
   auto* bar = new QWidget(this);
   auto* choices = new FlowLayout(bar);
@@ -49,7 +49,9 @@ bool HeatPage::is_within() {
   auto* items = qobject_cast<QStandardItemModel*>(at_->model());
   items->item(1)->setEnabled(limit > 0);
   if (!chosen_ || !(limit > 0)) at_->setCurrentIndex(limit > 0 ? 1 : 0);
-  at_->setToolTip(limit > 0 ? QString() : tr("State an SLO in Curves to see what each carries within it"));
+  at_->setToolTip(limit > 0 ? QString()
+                            : tr("State an SLO in Curves to see the load that each deployment carries "
+                                 "within it"));
   return at_->currentIndex() == 1;
 }
 
@@ -117,7 +119,7 @@ void HeatPage::use(int tp, int batch) {
     set_field(scenario, "deployment.tp", QString::number(tp));
     set_field(scenario, "scheduler.max_running", QString::number(batch));
   });
-  Q_EMIT message(tr("The scenario is TP %1 with a batch limit of %2 now").arg(tp).arg(batch));
+  Q_EMIT message(tr("The scenario now has TP %1 and batch limit %2").arg(tp).arg(batch));
 }
 
 void HeatPage::set_theme(const Theme& theme) { grid_->set_theme(theme); }

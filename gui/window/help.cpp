@@ -33,7 +33,7 @@ QString keys_html(const std::vector<QAction*>& actions) {
   html += row(Help::tr("in a plot: drag, wheel, middle button"),
               Help::tr("zoom into a box, zoom at the pointer, move; 0 or a double click shows all, Z goes back"));
   html += row(Help::tr("in a plot: SLO line"),
-              Help::tr("drag it: the line below says which load each curve carries within it"));
+              Help::tr("drag it: the line below states the load that each curve carries within it"));
   html += row(Help::tr("in the map: arrows, Home, End"),
               Help::tr("walk along the cells; Return makes the cell's TP degree and batch limit the scenario's"));
   return html + row(Help::tr("in the timeline: A D W S"), Help::tr("move and zoom"));

@@ -33,11 +33,11 @@ LiveDock::LiveDock(Workbench& bench, QWidget* parent) : RunDock(bench, parent) {
       tr("Address of a server that speaks OpenAI's, TGI's or LMI's interface; empty: measure this machine"));
   endpoint_->setClearButtonEnabled(true);
   key_ = new QLineEdit(this);
-  key_->setPlaceholderText(tr("variable of the environment with its key"));
+  key_->setPlaceholderText(tr("environment variable with its key"));
   key_->setAccessibleName(tr("Environment variable with the server's key"));
-  as_is_ = new QCheckBox(tr("Measure what is for other hardware"), this);
+  as_is_ = new QCheckBox(tr("Measure a scenario for other hardware"), this);
   as_is_->setToolTip(
-      tr("Measure here a scenario that names other hardware (--as-is); the points then stand in no curve of it"));
+      tr("Measure here a scenario that names other hardware (--as-is); its curves then do not show the points"));
   as_is_->setAccessibleDescription(as_is_->toolTip());
   seconds_ = new QSpinBox(this);
   seconds_->setRange(5, 3600);
@@ -62,7 +62,7 @@ LiveDock::LiveDock(Workbench& bench, QWidget* parent) : RunDock(bench, parent) {
   connect(add_button(tr("&Measure"),
                      tr("Run the scenario's points on this machine or on the server, in a process of its own")),
           &QPushButton::clicked, this, &LiveDock::measure);
-  connect(add_button(tr("Ca&librate"), tr("Measure this machine's speed, so that predictions rest on it")),
+  connect(add_button(tr("Ca&librate"), tr("Measure this machine's speed, to base predictions on it")),
           &QPushButton::clicked, this, &LiveDock::calibrate);
   connect(&run_, &ChildRun::point, this, [this](const PointRow& row) {
     rows_.push_back(row);
@@ -143,7 +143,7 @@ void LiveDock::finished(const QString& verb, int exit_code, const QString& text)
   RunDock::finished(verb, exit_code, text);
   if (verb != QStringLiteral("calibrate") || exit_code != 0 || !text.isEmpty()) return;
   bench_.reload_catalogue();
-  state().setText(tr("✓ calibrated; predictions for this machine rest on it now"));
+  state().setText(tr("✓ calibrated; predictions for this machine now use the result"));
 }
 
 }  // namespace plimsoll::gui

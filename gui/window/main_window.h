@@ -23,10 +23,10 @@ class DecisionDock;
 class LiveDock;
 class Recovery;
 
-/// The name for show_view() that stands for the curves with the planner's dock.
+/// The name with which show_view() shows the curves and the planner's dock.
 inline constexpr const char* kDecisionView = "decision";
 
-/// One window a process. Files that are dropped on it are opened as if by the menu.
+/// There is one window per process. Files that are dropped on it are opened as from the menu.
 class MainWindow final : public QMainWindow {
   Q_OBJECT
  public:

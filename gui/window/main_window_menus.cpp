@@ -247,7 +247,7 @@ void MainWindow::open_files(const QStringList& files) {
       if ((picture || Workbench::replaces_session(file)) && !may_discard()) continue;
       if (picture) {
         const std::string session = session_in_picture(file);
-        if (session.empty()) throw InputError(utf8(file) + ": no session of this program is inside");
+        if (session.empty()) throw InputError(utf8(file) + ": contains no session of this program");
         bench_.session().replace(parse_session(session, utf8(file)));
       } else {
         bench_.open(file);

@@ -241,7 +241,7 @@ PlotPage::Page ComparePage::build(const std::set<QString>& /*hidden*/) const {
   content.series.push_back(std::move(series));
   if (!state.compared)
     content.message =
-        tr("Duplicate the scenario (Ctrl+D) and change the copy: here stands what the change does, with its interval.");
+        tr("Duplicate the scenario (Ctrl+D) and change the copy: this view then shows the effect, with its interval.");
   if (!failure_.isEmpty()) content.message = failure_;
   const QString caption = state.compared ? tr("%1: %2 against %3; ten paired replications with common random numbers.")
                                                .arg(qs(metric.label), state.scenarios[state.current].name,

@@ -15,7 +15,7 @@ class QLabel;
 
 namespace plimsoll::gui {
 
-/// Derived pages say what is drawn; legend, zoom, table and theme are here.
+/// Derived classes define the content; legend, zoom, table and theme are handled here.
 class PlotPage : public View {
   Q_OBJECT
  public:

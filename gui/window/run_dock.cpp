@@ -23,7 +23,7 @@ RunDock::RunDock(Workbench& bench, QWidget* parent) : QWidget(parent), bench_(be
   new FlowLayout(buttons_);
   pause_ = new QPushButton(tr("&Pause"), buttons_);
   cancel_ = new QPushButton(tr("Ca&ncel"), buttons_);
-  cancel_->setToolTip(tr("Esc; what has finished is kept"));
+  cancel_->setToolTip(tr("Esc; finished points are kept"));
   progress_ = new QProgressBar(this);
   progress_->setAccessibleName(tr("Progress"));
   progress_->hide();
@@ -82,7 +82,7 @@ void RunDock::refresh_buttons() {
   pause_->setText(run_.state() == ChildRun::State::paused ? tr("&Resume") : tr("&Pause"));
   cancel_->setEnabled(!idle && run_.state() != ChildRun::State::cancelling);
   progress_->setVisible(!idle);
-  if (run_.state() == ChildRun::State::paused) state_->setText(tr("paused: what has begun still ends"));
+  if (run_.state() == ChildRun::State::paused) state_->setText(tr("paused: points in progress will still finish"));
   if (run_.state() == ChildRun::State::cancelling) state_->setText(tr("cancelling…"));
 }
 
@@ -135,7 +135,7 @@ void RunDock::finished(const QString& /*verb*/, int exit_code, const QString& te
   if (!text.isEmpty())
     refuse(text);
   else
-    state_->setText(exit_code == 0 ? tr("✓ done") : tr("cancelled; what had finished is kept"));
+    state_->setText(exit_code == 0 ? tr("✓ done") : tr("cancelled; finished points are kept"));
 }
 
 }  // namespace plimsoll::gui

@@ -140,7 +140,7 @@ void read_prices(const Section& study, const Catalogue& catalogue, Hardware& har
     const double usd = read_usd(item.value);
     if (item.key == kGpuHour) {
       hardware.usd_per_hour = usd * hardware.count;
-      hardware.price_note = fmt::format("own price of {} USD an accelerator and hour", configs::number_text(usd));
+      hardware.price_note = fmt::format("own price of {} USD per accelerator and hour", configs::number_text(usd));
       hardware.price_date.clear();
     } else {
       // Misspelt names are refused here, even where another hardware is chosen.
@@ -306,7 +306,7 @@ void read_front_end(const Section& study, PointSpec& spec) {
   if (spec.front_end == model::FrontEnd::none) return;
   if (spec.engine->front_ends.count(spec.front_end) > 0) {
     if (!spec.engine->like.empty())
-      spec.load_notes.push_back(fmt::format("engine {} was not measured behind {}; what it adds is that of {}",
+      spec.load_notes.push_back(fmt::format("engine {} was not measured behind {}; the added time is taken from {}",
                                             spec.engine->id, node->as_string(), spec.engine->like));
     return;
   }

@@ -57,7 +57,7 @@ double swap_bytes(const Node& node, bool bare_is_gibibytes) {
 
 std::int32_t tokens_of(const Node& node) { return static_cast<std::int32_t>(node.as_integer(1, kMaxTokens)); }
 
-// The versions of all products that policies tell apart are 0.x.
+// All product versions that policies distinguish are 0.x.
 std::int32_t version_of(const Node& node, PolicyKind policy) {
   const std::string text = node.as_string();
   const sched::VersionRange known = sched::versions_of(policy);

@@ -216,9 +216,8 @@ void read_priorities(const Section& section, PointSpec& spec) {
     spec.load_notes.emplace_back("priorities have no effect: state scheduler.scheduling: priority (policy vllm_v1)");
   else if (trace != nullptr && !load::uses_own_rows(spec.workload))
     spec.load_notes.push_back(
-        fmt::format("the priorities of {} are not used: only requests that are its rows, in order, have them (load: "
-                    "{{trace: FILE}} "
-                    "without other lengths); workload.priorities draws them by shares",
+        fmt::format("the priorities in {} are not used: they apply only if its rows are replayed in order (load: "
+                    "{{trace: FILE}} without other lengths); workload.priorities draws them by shares",
                     trace->file));
   if (!node) return;
   if (!node->is_map() || node->items().empty())
@@ -247,7 +246,7 @@ void note_waves(const load::ClosedLoop& closed, bool own_policy, PointSpec& spec
 }
 
 // If a closed loop does not state how its equal requests drift apart, they drift as in the runs that the engine's
-// profile was fitted to. This holds only for the engine's own policy: the fit says nothing about others.
+// profile was fitted to. This holds only for the engine's own policy, because the fit does not cover others.
 void settle_drift(PointSpec& spec) {
   auto* const closed = std::get_if<load::ClosedLoop>(&spec.workload.load);
   if (closed == nullptr) return;

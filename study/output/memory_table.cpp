@@ -174,7 +174,7 @@ std::string memory_text(const std::string& title, const MemoryTable& table) {
   std::string text = fmt::format("{}\n{}\n\n{}", title, constants_of(table), text_table(memory_cells_table(table)));
   // For a single point the program ends with this reason as its error, so it is not repeated here.
   if (table.rows.size() == 1) return text;
-  for (const std::string& reason : reasons_of(table)) text += "  cannot exist: " + reason + '\n';
+  for (const std::string& reason : reasons_of(table)) text += "  impossible: " + reason + '\n';
   return text;
 }
 

@@ -173,7 +173,7 @@ Chart chart_of(const Axis& x, const Axis& y, const Sweep& sweep) {
     auto found =
         std::find_if(chart.series.begin(), chart.series.end(), [&](const ChartSeries& s) { return s.name == name; });
     if (found == chart.series.end()) {
-      // More colours than these cannot be told apart.
+      // More colours than these cannot be distinguished.
       if (chart.series.size() == kMaxSeries) {
         chart.note = fmt::format("The first {} series are shown; points.csv has all.", kMaxSeries);
         continue;

@@ -44,7 +44,7 @@ bool same_everywhere(const std::vector<PointResult>& points, const std::string P
                      [&](const PointResult& p) { return p.labels.*label == points.front().labels.*label; });
 }
 
-// What all points share is said once above the table and takes no column.
+// Values that all points share are stated once above the table and take no column.
 std::string constants_line(const std::vector<PointResult>& points) {
   const PointLabels& first = points.front().labels;
   std::string line;
@@ -185,7 +185,7 @@ std::string rejections(const sched::PointMetrics& m, Footnotes& footnotes) {
 std::string notes_of(const PointResult& point, Footnotes& footnotes) {
   std::vector<std::string> notes;
   if (!point.metrics) {
-    notes.push_back(footnotes.mark("cannot exist: " + point.infeasible));
+    notes.push_back(footnotes.mark("impossible: " + point.infeasible));
   } else {
     const sched::PointMetrics& m = *point.metrics;
     constexpr double kWide = 0.1;
@@ -281,7 +281,7 @@ PointsTable points_text_table(const std::vector<std::string>& swept_keys, const 
   TextTable table{.header = kHeader, .rows = {}, .left = 0};
   const std::vector<SloColumn> limited = slo_columns(points);
   for (const SloColumn& column : limited) {
-    // Limits of the user stand beside the figures of their kind, left of the columns on resources.
+    // Columns for the limits of the SLO are beside the figures of their kind, left of the columns on resources.
     table.header[0].insert(table.header[0].end() - static_cast<std::ptrdiff_t>(kAfterSlo), column.name);
     table.header[1].insert(table.header[1].end() - static_cast<std::ptrdiff_t>(kAfterSlo), column.unit);
   }

@@ -121,8 +121,8 @@ bool shares_caches(const PointSpec& spec) {
 
 }  // namespace
 
-// Where another replica can never hurt, a fleet that passes proves all larger ones, and one that fails all smaller
-// ones.
+// If another replica can never hurt, a fleet that passes proves that all larger ones pass, and one that fails proves
+// that all smaller ones fail.
 bool more_replicas_help(const PointSpec& spec) {
   const sched::RouterKind router = spec.deployment.router;
   const bool sticks = router == sched::RouterKind::session || router == sched::RouterKind::prefix;
@@ -149,7 +149,7 @@ Bounds::Floor Bounds::floor_of(const Candidate& candidate) {
                 static_cast<int>(s.kv_dtype),
                 rows,
                 static_cast<std::int64_t>(context)};
-  // Candidates that differ in their number of replicas only have the same floor.
+  // Candidates that differ only in their number of replicas have the same floor.
   const auto known = floors_.find(key);
   if (known != floors_.end()) return known->second;
   model::ForwardCost cost(sim::cost_inputs(s));
@@ -207,7 +207,7 @@ Bounded Bounds::problem(const Candidate& candidate, double load) {
   if (allowed.share > 1) return {};
   const double capacity =
       spec.deployment.most_replicas() / (lengths.output_mean_low * floor.share);  // requests/s, upper bound
-  // The last arrival may come later than in the mean; four standard deviations are allowed for.
+  // The last arrival may come later than on average; four standard deviations are allowed for.
   const double arrivals_end = n / *rate * (1 + kFourSigma / std::sqrt(n));
   const double late = (n - capacity * (arrivals_end + allowed.limit) - unmeasured) / measured;
   if (late <= allowed.share) return {};

@@ -25,7 +25,7 @@ class Bracket {
   [[nodiscard]] std::optional<double> next() const;
   /// Reports whether a load passed. It need not be the load that next() returned.
   void answer(double load, bool passes);
-  /// Stops the search and keeps what was found: other loads would say nothing new.
+  /// Stops the search and keeps the result: other loads would give no new information.
   void end_search() { ended_ = true; }
   /// The largest load that passed, and the smallest larger load that failed. 0 and nullopt if there is none between
   /// start / 2^24 and start * 2^12.

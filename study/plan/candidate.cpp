@@ -155,7 +155,7 @@ class Builder {
     candidate.gpus = std::int64_t{d.tp} * d.pp * d.most_replicas();  // set for impossible candidates too
     candidate.name = name_of(candidate);
     candidate.family = families_.try_emplace(family_of(candidate), families_.size()).first->second;
-    // Twins differ only in the limit of running requests. Where none of them reaches it, one run answers for all.
+    // Twins differ only in the limit of running requests. If no run reaches a limit, one run is valid for all.
     candidate.twins = twins_.try_emplace(twins_of(candidate, resolved), twins_.size()).first->second;
     const sched::PolicyConfig& policy = candidate.spec.policy;
     candidate.most_running = policy.max_running.value_or(sched::resolve_limits(policy).max_running);

@@ -275,7 +275,7 @@ class Rounds {
       const double lower = d.found * kLowered * step;
       d.loads.push_back(whole ? std::max(1.0, d.found - std::max<double>(step, std::round(lower))) : d.found - lower);
     }
-    if (d.looks_up)  // beside the load that was found: it settles both ends at once
+    if (d.looks_up)  // next to the load found so far: settles both ends at once
       d.loads.push_back(whole ? d.found + std::max(1.0, std::round(d.found * kLowered)) : d.found * (1 + kLowered));
     const double lowest = *std::min_element(d.loads.begin(), d.loads.end());
     const bool is_near = start.asked_for > lowest && start.asked_for <= (1 + kLowered) * d.found;
@@ -316,7 +316,7 @@ class Rounds {
     return true;
   }
 
-  // Short runs may be far off, where what a limit allows is rare or comes late.
+  // Short runs may be far off if the events that a limit concerns are rare or occur late.
   bool search_below(const Descent& d, Capacity& out) {
     constexpr double kFurther = 0.8;
     const auto rounded = [this](double load) { return whole_loads(limits_) ? std::floor(load) : load; };

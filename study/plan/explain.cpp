@@ -15,7 +15,7 @@ namespace plimsoll::study::plan {
 namespace {
 
 std::string percent(double ratio) {
-  constexpr double kWhole = 0.1;  // above this, decimals say nothing
+  constexpr double kWhole = 0.1;  // above this, decimals are not significant
   return std::abs(ratio) < kWhole ? fmt::format("{:.2g} %", 100 * std::abs(ratio))
                                   : fmt::format("{:.0f} %", 100 * std::abs(ratio));
 }
@@ -52,7 +52,7 @@ std::string gpu_gap(double mine, double its) {
   return gpu_count(std::lround(std::abs(mine - its)), "") + (mine > its ? " more" : " fewer");
 }
 
-// The first criterion that tells the two apart, in the order in which the ranking asks them (settle() in ranking.cpp).
+// Returns the first criterion that distinguishes the two, in the order of the ranking (settle() in ranking.cpp).
 std::string lose_text(const Question& question, std::size_t i, std::size_t winner, const Answer& answer) {
   const Entry &entry = answer.entries[i], &best = answer.entries[winner];
   if (entry.ties) return "ties with the winner";
@@ -71,7 +71,7 @@ std::string lose_text(const Question& question, std::size_t i, std::size_t winne
   }
   if (entry.stage != Stage::confirmed && best.capacity && is_known(question))
     return "the same, but carries less, judged by one run";
-  // Neither the objective nor the price tells them apart, so it was the latency.
+  // Neither the objective nor the price distinguishes them, so it was the latency.
   const double slower = entry.standing.latency_p90.mean / best.standing.latency_p90.mean - 1;
   if (std::isfinite(slower) && slower > 0) return fmt::format("the same, with {} more p90 latency", percent(slower));
   if (mine.gpus > its.gpus) return gpu_count(mine.gpus - its.gpus, " more") + " for the same";
@@ -96,7 +96,7 @@ std::string objective_gap(const Question& question, const Entry& entry, const En
   return {};
 }
 
-// A hint where to look: a queue asks for replicas, reading weights for larger batches or fewer bits.
+// Shows what to change: waiting suggests more replicas; reading weights suggests larger batches or narrower types.
 std::string largest_part(const sched::PointMetrics& m) {
   const std::array<std::pair<double, const char*>, 8> parts = {{{m.time_queue_s, "waiting"},
                                                                 {m.time_host_s, "in the host"},

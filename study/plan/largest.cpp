@@ -15,21 +15,21 @@
 namespace plimsoll::study::plan {
 namespace {
 
-constexpr double kSurelyMore = 1.02;  // of the best confirmed one: what fails there is not surely more
-// If the best confirmed one carries less than this share of what another does in short runs, that one is confirmed too:
-// long runs disproved what the others were measured by.
+constexpr double kSurelyMore = 1.02;  // times the best: a candidate that fails there is not surely better
+// If the best confirmed capacity is less than this share of another candidate's capacity in short runs, that candidate
+// is confirmed too: long runs have disproved the load with which the others were compared.
 constexpr double kDisproved = 0.95;
 constexpr int kMostRounds = 6;
 
-// The capacities of those that may carry most: one that fails just below another is left out, and dearer ones that do
-// not carry more than another are ties.
+// Finds the capacities of the candidates that may carry most. A candidate that fails just below another one's load is
+// left out. A more expensive candidate that carries no more than another is a tie.
 class Largest {
  public:
   Largest(const Question& question, Trials& trials, std::map<std::size_t, Capacity>& first, bool for_its_rent)
       : question_(question), trials_(trials), first_(first), for_its_rent_(for_its_rent) {}
 
-  // Those that cannot be told from the best by one confirming run each at a few loads, best first, without those that
-  // are `known`. `first` takes up what they find.
+  // Returns the candidates that one confirming run each, at a few loads, cannot distinguish from the best. They are in
+  // order, best first, without those in `known`. Stores the results of the runs in first_.
   std::vector<std::size_t> narrowed(const std::map<std::size_t, Capacity>& known = {}) {
     std::vector<std::size_t> order;
     for (const auto& [candidate, capacity] : first_)
@@ -50,8 +50,8 @@ class Largest {
     return order;
   }
 
-  // A tie is for the cheaper one: the cheapest that is confirmed to carry as much for its share as any that is. One
-  // that long runs disprove is no measure for the others, so those that it left behind get their turn.
+  // Among ties the cheapest wins: the one that is confirmed to carry as much for its share as any other. If long runs
+  // disprove a candidate, the others cannot be compared with it, so those that it had ruled out are tried again.
   std::map<std::size_t, Capacity> confirmed() {
     std::map<std::size_t, Capacity> out;
     std::vector<std::size_t> alike;
@@ -63,7 +63,7 @@ class Largest {
     if (!leader) return out;
     for (const std::size_t c : alike) {
       const auto at = out.find(c);
-      if (at == out.end()) {  // a cheaper one carries less than another of its price that is less
+      if (at == out.end()) {  // cheaper ones carry less than a confirmed one of their price
         if (rent(c) >= rent(*leader)) out[c] = tied(c, *leader, out.at(*leader));
       } else if (proven(c, at->second) == 0) {
         first_[c] = std::move(at->second);
@@ -83,7 +83,7 @@ class Largest {
 
   [[nodiscard]] double rent(std::size_t c) const { return question_.candidates[c].rent; }
 
-  // Returns whether any that is not confirmed may carry clearly more for its share than all that are.
+  // Returns whether any unconfirmed candidate may carry clearly more for its share than all confirmed ones.
   [[nodiscard]] bool may_lead(const std::map<std::size_t, Capacity>& out) const {
     double best = 0;
     for (const auto& [candidate, capacity] : out) best = std::max(best, proven(candidate, capacity));
@@ -92,7 +92,7 @@ class Largest {
     });
   }
 
-  // Returns whether a confirmed one carries clearly less for its share than another, or is disproved.
+  // Returns whether a confirmed candidate carries clearly less for its share than another, or is disproved.
   [[nodiscard]] bool is_less(std::size_t c, const std::map<std::size_t, Capacity>& out) const {
     const double mine = proven(c, out.at(c));
     return mine == 0 || std::any_of(out.begin(), out.end(), [&](const auto& other) {
@@ -100,8 +100,8 @@ class Largest {
            });
   }
 
-  // Confirms the cheapest of these first, until one carries as much for its share as any confirmed one. Returns them,
-  // and the larger rival that was confirmed too.
+  // Confirms these candidates, cheapest first, until one carries as much for its share as any confirmed one. Returns
+  // them together with the larger rival that was confirmed too.
   std::vector<std::size_t> confirm_cheapest(std::vector<std::size_t> these, std::map<std::size_t, Capacity>& out) {
     const auto by_rent = [this](std::size_t a, std::size_t b) { return rent(a) < rent(b); };
     std::stable_sort(these.begin(), these.end(), by_rent);
@@ -120,8 +120,8 @@ class Largest {
     return these;
   }
 
-  // Returns the cheapest confirmed one that carries as much for its share as any; of equal price the one that carries
-  // most.
+  // Returns the cheapest confirmed candidate that carries as much for its share as any; at equal prices, the one that
+  // carries most.
   [[nodiscard]] std::optional<std::size_t> cheapest_of_most(const std::vector<std::size_t>& alike,
                                                             const std::map<std::size_t, Capacity>& out) const {
     std::optional<std::size_t> best;
@@ -134,8 +134,8 @@ class Largest {
     return best;
   }
 
-  // A part of a large fleet may carry less for its share than all of it does, which a small one does not show: the
-  // largest of these families that ran in part, where the cheapest ran as it is.
+  // A part of a large fleet may carry less for its share than the whole fleet; small fleets run as a whole and do not
+  // show this. If the cheapest candidate ran as a whole, returns the largest fleet of these families if it ran in part.
   [[nodiscard]] std::optional<std::size_t> larger_rival(const std::vector<std::size_t>& by_rent) const {
     const auto spec = [this](std::size_t c) -> const PointSpec& { return question_.candidates[c].spec; };
     if (by_rent.empty() || sampled_replicas(spec(by_rent.front()), 0) > 0) return {};
@@ -153,7 +153,7 @@ class Largest {
     std::stable_sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) { return worth(a) > worth(b); });
   }
 
-  // All begin where the first does, so that those which differ in nothing that binds share their runs.
+  // All start at the load of the first, so that candidates whose differences have no effect share their runs.
   [[nodiscard]] std::vector<CapacityStart> starts_of(const std::vector<std::size_t>& order) const {
     std::vector<CapacityStart> starts(order.size(), confirming_start(question_, first_.at(order.front())));
     for (std::size_t i = 0; i < order.size(); ++i) starts[i].load *= share(order[i]) / share(order.front());
@@ -177,7 +177,7 @@ class Largest {
     return open;
   }
 
-  // By one run each at loads about that of the best: no capacity that is confirmed.
+  // The capacity of a tie, derived from the leader's and from single runs at about the same load; it is not confirmed.
   [[nodiscard]] Capacity tied(std::size_t c, std::size_t leader, const Capacity& best) const {
     Capacity out = first_.at(c);
     const double load = best.load.mean / share(leader) * share(c);

@@ -129,8 +129,8 @@ bool breaks_tie(const Question& question, const Answer& answer, std::size_t a, s
   return c.name != d.name ? name_before(c.name, d.name) : a < b;
 }
 
-// Sorts by one criterion after the other, each only among those that the earlier ones could not tell from the first. A
-// small difference within the noise then never outweighs a sure one of the next criterion.
+// Sorts by one criterion after the other, each only among candidates that the earlier ones cannot distinguish from the
+// first. So a small difference within the noise never outweighs a certain one in the next criterion.
 void settle(const Question& question, Answer& answer, std::vector<std::size_t>& order, const Ties& ties) {
   if (order.empty()) return;
   const std::vector<Candidate>& all = question.candidates;

@@ -95,9 +95,8 @@ Work mean_work(const load::WorkloadSpec& workload, const Limits& limits, double 
   }
   const auto n = static_cast<double>(draws);
   if (!(tokens > 0)) return {};
-  // The mean of the draws may exceed the true mean by chance. It is lowered by five standard errors, so that the bound
-  // stays a bound.
-  // A lower bound of the true mean: five standard errors below the estimate.
+  // The mean of the draws may exceed the true mean by chance. So it is lowered by five standard errors, which gives a
+  // lower bound of the true mean.
   const double cv = std::sqrt(std::max(0.0, squares * n / (tokens * tokens) - 1));
   const double at_least = std::max(0.0, 1 - kSigmas * cv / std::sqrt(n));
   return sum.over(n / at_least);
@@ -142,9 +141,8 @@ class FullBatch {
  private:
   [[nodiscard]] double at(double rows, double prompt) {
     const double steps = work_.decode_rows / rows;
-    // Prompts in steps of their own, or mixed into the decode steps: whichever is cheaper bounds both kinds of
-    // scheduler.
-    // Prompts either run in steps of their own or are mixed evenly into the decode steps: take the faster way.
+    // Prompts either run in steps of their own or are mixed evenly into the decode steps. The faster way is a bound for
+    // both kinds of scheduler.
     const double apart = steps * step(rows, 0) + prompt;
     return prompt_ > 0 ? std::min(apart, steps * step(rows, rows * prompt_ / work_.decode_rows)) : apart;
   }

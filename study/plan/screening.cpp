@@ -155,7 +155,7 @@ void Screening::probe(std::vector<Ladder>& ladders, const std::function<std::siz
 void Screening::scout(const std::vector<std::size_t>& members, const Level& level) {
   std::vector<Ladder> all = ladders_of(members);
   std::map<std::tuple<std::string, std::int32_t, std::int32_t>, Ladder>
-      guides;  // as a rule the last family has the widest limits
+      guides;  // usually the last family has the widest limits
   for (const Ladder& ladder : all) {
     const PointSpec& spec = question_.candidates[ladder.rungs.front()].spec;
     guides.insert_or_assign({spec.hardware.label, spec.deployment.tp, spec.deployment.pp}, ladder);
@@ -178,7 +178,7 @@ void Screening::scout(const std::vector<std::size_t>& members, const Level& leve
     const auto cheaper = std::find_if(l.rungs.begin(), l.rungs.end(), [&](std::size_t i) { return level(i) >= best; });
     const std::size_t end = std::min<std::size_t>(l.high, static_cast<std::size_t>(cheaper - l.rungs.begin()));
     if (l.low >= end) return l.rungs.size();
-    // The dearest rung that could still win is asked first: if it fails, the whole ladder is done with one run.
+    // The most expensive rung that could still win is tested first: if it fails, one run settles the whole ladder.
     return std::exchange(l.is_fresh, false) ? end - 1 : (l.low + end) / 2;
   });
 }

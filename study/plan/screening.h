@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// First runs of candidates: as few as are needed to tell which may win.
+// First runs of candidates: as few as are needed to find those that may win.
 //
 // Among deployments that differ only in their number of replicas, one that misses the SLO by far rules out all with
 // fewer: each of their replicas gets more of the same load. So a search needs to run neither those cheaper than one

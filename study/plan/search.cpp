@@ -380,7 +380,7 @@ class Search {
       if (entry.stage != Stage::waiting) continue;
       entry.objective = objective_of(question_, question_.candidates[i], {});
       const std::string gap = objective_gap(question_, entry, answer_.entries[*answer_.winner]);
-      leave_out(i, level(i) > best ? "not simulated: dearer than a certain winner: " + gap
+      leave_out(i, level(i) > best ? "not simulated: more expensive than the certain winner: " + gap
                                    : "not simulated: not better than the winner");
     }
   }
@@ -408,7 +408,7 @@ class Search {
     leaders_ = rank_by_capacity(question_, trials_, answer_);
   }
 
-  // Leaves out all members of a family but those that show what it carries.
+  // Leaves out all members of a family except those that show how much load it carries.
   void keep_extremes(const Candidates& members, bool per_token) {
     const auto replicas = [this](std::size_t i) { return question_.candidates[i].spec.deployment.replicas; };
     const std::size_t best = *std::min_element(members.begin(), members.end(), [&](std::size_t a, std::size_t b) {
@@ -512,7 +512,7 @@ class Search {
     return {};
   }
 
-  // Sorts by rank, ignoring what one run cannot tell: throughput goals, and small differences from the best.
+  // Sorts by rank, ignoring what one run cannot show: throughput goals, and small differences from the best.
   void sort_near_best(Candidates& candidates) const {
     const auto key = [this](std::size_t i) { return may_meet(i); };
     const auto by_objective = [&](std::size_t a, std::size_t b) {

@@ -74,7 +74,7 @@ bool is_as_good(const Entry& entry, const Entry& best) {
          std::abs(entry.objective.mean - best.objective.mean) <= kSame * std::abs(best.objective.mean);
 }
 
-// As many as a confirming run if a short one says little: for closed loops and for throughput goals.
+// As many requests as in a confirming run where a short run is not enough: for closed loops and throughput goals.
 std::int64_t requests_of(const PointSpec& spec) {
   if (!can_be_longer(spec)) return 0;
   const bool long_ones = keeps_rate(spec.slo) || load::is_closed_loop(spec.workload.load);

@@ -125,7 +125,7 @@ std::string shared_text(std::span<const QuestionAnswer> findings, std::span<cons
   }
   std::optional<double> apart = 0;  // none: some price is not known
   for (const QuestionAnswer& finding : findings) {
-    if (!finding.answer.winner) return text + "  apart: not all models have a deployment\n";
+    if (!finding.answer.winner) return text + "  apart: some models have no deployment that meets the SLO\n";
     const std::optional<double> usd = candidate_of(finding, *finding.answer.winner).point.usd_per_hour;
     apart = apart && usd ? std::optional(*apart + *usd) : std::nullopt;
   }

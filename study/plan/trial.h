@@ -14,7 +14,7 @@
 namespace plimsoll::study::plan {
 
 /// Trials that differ only in their candidate use the same random numbers; so do, draw by draw, trials that differ in
-/// load or length. A trial states the least length of its run: the run is lengthened until it tells whether the load
+/// load or length. A trial states the least length of its run: the run is lengthened until it shows whether the load
 /// has a steady state.
 inline constexpr double kScreeningLives = sched::kLivesNeeded, kConfirmingLives = 20;
 
@@ -40,7 +40,7 @@ struct Trial {
 /// Computes Trial::replicas: `part` of a fleet, at least two, if the fleet can be sampled and this is at most half of
 /// it; else 0.
 [[nodiscard]] std::int32_t sampled_replicas(const PointSpec& spec, double part);
-/// In this share of a fleet little is left to chance.
+/// A part of a fleet of this share gives results with little random variation.
 inline constexpr double kSampledPart = 0.25;
 /// Scales counts and rates of `part` of a fleet to the whole fleet.
 [[nodiscard]] sched::PointMetrics of_whole_fleet(sched::PointMetrics metrics, double part);
@@ -65,7 +65,7 @@ inline constexpr std::int64_t kMaxRun = 4'000'000;
 /// is dropped. nullopt for a load that ends by itself.
 [[nodiscard]] std::optional<PointSpec> with_requests(PointSpec spec, std::int64_t requests);
 
-/// Returns whether the SLO has a throughput goal. A short run says little about it.
+/// Returns whether the SLO has a throughput goal. A short run is weak evidence for it.
 [[nodiscard]] bool keeps_rate(const sched::Slo& slo);
 
 /// Returns how many requests a first run sends; 0: as in the study. A closed loop starts with a wave of all its clients

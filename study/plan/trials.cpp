@@ -72,7 +72,7 @@ class Trials::Batch {
       const std::lock_guard lock(mutex_);
       report(i, static_cast<float>(std::clamp(fraction, 0.0, 1.0)));
     };
-    // In this process. Otherwise the trial goes to whichever process of the group is free, and comes back as text.
+    // Runs the trial in this process. Otherwise any free process of the group runs it, and the result returns as text.
     if (!settings().spread) {
       options.keep_requests = owner_.asked_of_twins_.count(owner_.twins_of(trial)) > 0;
       std::optional<TrialRun> run = simulate_trial(candidate, trial, settings().stepwise, options);
@@ -120,7 +120,7 @@ bool is_far_off(const PointSpec& spec, const sched::PointMetrics& metrics) {
                      [](const Check& c) { return c.kind != CheckKind::queue && !c.at_least && c.ratio() > kFarOff; });
 }
 
-// Where retries may turn time-outs into a collapse, longer runs see longer waits: they need not settle it.
+// If retries may turn time-outs into a collapse, a longer run need not settle it, because its waits are longer too.
 double most_requests(const PointSpec& spec) {
   constexpr double kMostWithRetries = 400'000;
   const bool tries_again = spec.limits.timeout.count() > 0 && spec.limits.retries > 0;
@@ -168,7 +168,7 @@ std::optional<std::int64_t> most_at_once(const PointSpec& spec, const sched::Poi
   return most;
 }
 
-// Whether full batches could not serve what is offered: no longer run need show it.
+// Returns whether even full batches could not serve the offered load; then no longer run is needed to show it.
 bool is_hopeless(const Candidate& candidate, const Trial& trial) {
   if (trial.length_scale != 1 || trial.step_scale != 1) return false;
   const double load = trial.load > 0 ? trial.load : load::load_value(candidate.spec.workload.load);
@@ -291,7 +291,7 @@ Trial Trials::twins_of(Trial trial) const {
 
 const sched::PointMetrics& Trials::of(const Trial& trial) const {
   const auto found = known_.find(trial);
-  PLIMSOLL_CHECK(found != known_.end(), "a trial is asked for that was not run");
+  PLIMSOLL_CHECK(found != known_.end(), "the requested trial was run");
   return found->second;
 }
 

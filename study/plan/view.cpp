@@ -104,7 +104,7 @@ std::string counts_text(const Question& q, const Answer& answer) {
     waiting += stage == Stage::waiting ? 1 : 0;
   }
   const std::size_t impossible = q.candidates.size() - q.feasible;
-  std::string text = fmt::format("{} deployments: {} cannot exist", q.candidates.size(), impossible);
+  std::string text = fmt::format("{} deployments: {} are impossible", q.candidates.size(), impossible);
   if (limits > impossible) text += fmt::format(", {} beyond the search's limits", limits - impossible);
   text += fmt::format(", {} cannot meet the SLO by their bounds, {} simulated, {} of them confirmed at {:g} %", bounded,
                       answer.order.size(), confirmed, 100 * q.search.confidence);
@@ -166,7 +166,7 @@ std::string sensitivity_lines(const QuestionAnswer& f) {
       winner = "then " + f.question.candidates[*s.winner].name;
     text += fmt::format("  {:<16} {} ({})\n", s.what, winner, use);
   }
-  return text.empty() ? text : "If the world is 10 % off\n" + text;
+  return text.empty() ? text : "If an assumption is 10 % off\n" + text;
 }
 
 // Describes what is paid but idle: GPUs without a replica, and load that the others could carry beyond the study's.
@@ -365,7 +365,7 @@ std::string why_excluded(const QuestionAnswer& f) {
                        f.question.candidates[*nearest].name, entries[*nearest].reason);
   return entries.empty()
              ? "the search contains no deployment"
-             : "no deployment can exist, e.g. " + f.question.candidates.front().name + ": " + entries.front().reason;
+             : "no deployment is possible, e.g. " + f.question.candidates.front().name + ": " + entries.front().reason;
 }
 
 std::string nearest_text(const QuestionAnswer& f) {

@@ -43,7 +43,7 @@ struct QuestionAnswer {
 /// curve.csv: the winner at increasing loads.
 [[nodiscard]] std::string curve_csv(const QuestionAnswer& finding);
 
-/// The files that start one replica of the candidate; their heading says how many replicas to start.
+/// The files that start one replica of the candidate; their heading states how many replicas to start.
 [[nodiscard]] std::vector<DeployFile> deploy_files_of(const Candidate& candidate);
 
 /// Returns the cost in USD/h, by the mean number of instances in use if these come and go; nullopt without a price.

@@ -72,7 +72,7 @@ PointMetrics::Band time_band(const Ends& ends, const PointMetrics& metrics, Get&
   const std::optional<double> value = get(metrics), middle = get(ends.middle);
   if (!value) return {};
   PointMetrics::Band band;
-  // A band always contains the value, even where chance turns the ends of a short run around.
+  // A band always contains the value, even if the two ends of a short run are swapped by chance.
   if (const auto low = scaled(value, middle, get(ends.fast))) band.low = std::min(*value, *low);
   if (const auto high = scaled(value, middle, get(ends.slow)); high && ends.bounded_above)
     band.high = std::max(*value, *high);
@@ -108,8 +108,7 @@ TimeUncertainty widest(const model::EngineProfile& engine) {
   return out;
 }
 
-// Runs that leave out a model leave out a type with it. Another version whose runs were not compared changes as much as
-// another model may.
+// Leaving out a model also leaves out its type. A version whose runs were not compared counts as another model.
 TimeUncertainty beyond(const model::EngineProfile& engine, model::Beyond kind) {
   auto found = engine.uncertainty_beyond.find(kind);
   const bool like_a_model = kind == model::Beyond::type || kind == model::Beyond::version;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A first estimate of a point in closed form, in about ten microseconds, for a window that must show something before
-// the simulation has finished. It uses mean lengths, a full batch and no randomness. The window shows it as an estimate
-// and then replaces it.
+// A first estimate of a point in closed form, in about ten microseconds, for a window that shows an estimate before the
+// simulation has finished. It uses mean lengths, a full batch and no randomness. The window shows it as an estimate and
+// then replaces it.
 #pragma once
 
 #include <optional>

@@ -160,7 +160,7 @@ void append_counts(PointCells& row, const sched::PointMetrics& m) {
   row.number(m.duration_s).number(m.requests_per_s).number(m.output_tokens_per_s).number(m.total_tokens_per_s);
 }
 
-// A growing queue has no latency: what an unstable open-loop run measured depends only on its length.
+// A growing queue has no latency: the measured latency of an unstable open-loop run depends only on its length.
 void append_latencies(PointCells& row, const sched::PointMetrics& m, bool meaningful) {
   const Quantiles none;
   const Quantiles& latency = meaningful ? m.latency : none;

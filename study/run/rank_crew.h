@@ -52,7 +52,7 @@ class RankCrew {
 
   /// Listens at these addresses. Throws DeviceError if that fails.
   explicit RankCrew(const std::vector<std::string>& addresses, Pulse pulse = {});
-  /// Ends the followers' run. While an exception unwinds the stack it does not: they then see that the leader is gone.
+  /// Ends the followers' run, except while an exception unwinds the stack: they then detect that the leader is gone.
   ~RankCrew();
   RankCrew(const RankCrew&) = delete;
   RankCrew& operator=(const RankCrew&) = delete;
@@ -96,7 +96,7 @@ class RankCrew {
   mutable std::mutex mutex_;
   std::condition_variable free_;
   std::vector<Place> places_;   // free places
-  std::vector<Place> dropped_;  // connections of lost followers, which are still told of the end
+  std::vector<Place> dropped_;  // connections of lost followers, which still get the end message
   std::vector<Lost> lost_;
   std::size_t answered_ = 0;
   std::jthread door_;
@@ -110,8 +110,8 @@ class RankLeader {
   /// Connects, so that an end of the leader is noticed from now on. Throws DeviceError if it cannot be reached.
   RankLeader(net::Meeting meeting, RankName own, Pulse pulse = {});
 
-  /// Gets a task, and a function that tells whether the leader is gone; returns the answer, or "" for a task it cannot
-  /// do. May be called on any thread.
+  /// Gets a task, and a function that returns whether the leader is gone; returns the answer, or "" for a task it
+  /// cannot do. May be called on any thread.
   using Answer = std::function<std::string(const std::string& task, const std::function<bool()>& gone)>;
   /// Serves `jobs` tasks at a time until the leader ends the run, refuses this process or is gone. Call once.
   [[nodiscard]] End follow(const std::string& greeting, std::size_t jobs, const Answer& answer);

@@ -294,7 +294,7 @@ model::MemoryPlan point_memory(const PointSpec& spec) {
 }
 
 ResolvedPoint resolve_spec(PointSpec spec, ResolveFor use) {
-  // The first problem is reported alone: later checks would complain about its consequences.
+  // Only the first problem is reported, because later checks would report its consequences.
   if (spec.deployment.tp_is_max) spec.deployment.tp = spec.hardware.count;
   ResolvedPoint point;
   point.result.labels = labels_of(spec);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Derives what the simulator needs from a study: memory, KV blocks, instances and cost of one point. Also tells why a
+// Derives what the simulator needs from a study: memory, KV blocks, instances and cost of one point. Also states why a
 // point is impossible or cannot be simulated, and whether it lies within the runs that its engine was fitted to.
 #pragma once
 

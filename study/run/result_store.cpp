@@ -73,7 +73,8 @@ void ResultStore::open() {
   if (code != SQLITE_OK) refuse(code);
   sqlite3_extended_result_codes(database, 1);
   sqlite3_busy_timeout(database, kPatience);
-  // Exclusive: no other process can mistake half a sweep for a whole one, and no shared memory file is needed.
+  // The lock is exclusive, so no other process can take half a sweep for a whole one, and no shared memory file is
+  // needed.
   execute("PRAGMA locking_mode = EXCLUSIVE");
   execute("PRAGMA synchronous = OFF");  // an empty store may be lost in a power failure
   execute("PRAGMA journal_mode = WAL");

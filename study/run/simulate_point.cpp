@@ -43,7 +43,7 @@ FinishedPoint simulate_point(ResolvedPoint point, const PointRun& how) {
   if (point.impossible) point.result.infeasible = point.impossible->reason;
   if (point.scenario) {
     point.scenario->stepwise = how.stepwise;
-    // A store that has the point spares its run; the SLO is judged anew, since it may have changed.
+    // If the store has the point, it is not run; the SLO is judged again, because it may have changed.
     if (how.recall) point.result.metrics = how.recall(point.result);
     finished.recalled = point.result.metrics.has_value();
     if (!finished.recalled) {

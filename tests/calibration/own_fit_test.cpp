@@ -23,7 +23,7 @@ std::shared_ptr<configs::Catalogue> catalogue() {
   return std::make_shared<configs::Catalogue>(configs::Catalogue::default_root());
 }
 
-// A server that is like vllm-0.12 but for some values: "host.step" -> "2 ms".
+// A server like vllm-0.12 except for some values: "host.step" -> "2 ms".
 using Changes = std::vector<std::pair<std::string, std::string>>;
 
 configs::Document changed(const configs::Catalogue& shipped, const char* kind, const char* id, const Changes& changes) {
@@ -128,7 +128,7 @@ TEST(OwnFit, RecoversTheHostTimesOfTheServer) {
   EXPECT_TRUE(fitted->fit.warnings.empty()) << fitted->fit.warnings.front();
 }
 
-// Whatever the server's times are within a factor of five of the profile's: runs that no fit saw are predicted.
+// If the server's times are within a factor of five of the profile's, held-out runs are predicted well.
 TEST(OwnFit, PredictsWhatItDidNotSeeOfAnyServer) {
   const struct { double step, front_end, sequence; } factors[] = {{0.2, 0.2, 0.2}, {5, 0.2, 1}, {1, 5, 5}};
   for (const auto& by : factors) {
@@ -139,7 +139,7 @@ TEST(OwnFit, PredictsWhatItDidNotSeeOfAnyServer) {
   }
 }
 
-// On one run, fewer sequences ran at once than in its simulation: it says nothing about the others' times.
+// In one run, fewer sequences ran at once than in its simulation, so it must not affect the fit of the others.
 TEST(OwnFit, ARunWithAnotherQueueIsLeftOut) {
   std::vector<MeasuredPoint> runs = ladder({{"host.step", "3 ms"}});
   *runs[4].ttft_mean_s *= 8;
@@ -152,7 +152,7 @@ TEST(OwnFit, ARunWithAnotherQueueIsLeftOut) {
   EXPECT_LT(worst_error(fitted->fit, false), 0.04);
 }
 
-// Medians do not show a few wrong runs; the user is told of them all the same.
+// Medians do not reveal a few wrong runs; a warning does.
 TEST(OwnFit, RunsFarFromTheFitAreNamed) {
   std::vector<MeasuredPoint> runs = ladder({});
   *runs[4].tpot_mean_s *= 2.2;
@@ -171,8 +171,8 @@ TEST(OwnFit, PermutedRowsGiveTheSameFiles) {
   EXPECT_EQ(fit(runs)->fit.files, before);
 }
 
-// Hardware that the catalogue lacks: a machine with half the bandwidth and a third of the peak of the generic one. What
-// of it is the device's and what the host's, the runs of one model cannot tell; their times they do.
+// Hardware that the catalogue lacks: a machine with half the bandwidth and a third of the peak of the generic one. The
+// runs of one model do not separate device from host, but they determine the total times.
 TEST(OwnFit, FitsAnAcceleratorThatTheCatalogueLacks) {
   const auto fitted = fit(ladder({{"host.step", "3 ms"}}, {{"memory_bandwidth", "14 GB/s"},
                                                            {"bf16", "70 GFLOP/s"},
@@ -196,7 +196,8 @@ TEST(OwnFit, AMachineWithoutAGpuWorksInSeries) {
   EXPECT_LT(worst_error(fitted->fit, false), 0.05);
 }
 
-// The files are read as every other: in the fitted range a point does not extrapolate, beyond it does.
+// The written files are read like any others: a point within the fitted range is calibrated, one beyond it
+// extrapolates.
 TEST(OwnFit, ItsRangesTellWhatExtrapolates) {
   const auto fitted = fit(ladder({{"host.step", "2 ms"}}));
   const auto own = catalogue();
@@ -223,7 +224,7 @@ TEST(OwnRuns, TooFewAreRefused) {
   EXPECT_THAT(problem_of(std::vector<MeasuredPoint>(10, runs[0])), HasSubstr("1 different run can be fitted"));
 }
 
-// The second run of a load took twice as long as the first. One of them is wrong, and nothing says which.
+// The second run of a load took twice as long as the first. One of them is wrong, and nothing shows which.
 TEST(OwnRuns, RunsThatContradictEachOtherAreRefused) {
   std::vector<MeasuredPoint> runs = ladder({});
   runs.push_back(runs[3]);
@@ -238,10 +239,10 @@ TEST(OwnRuns, RunsThatContradictEachOtherAreRefused) {
 TEST(OwnRuns, AWrongUnitIsRefused) {
   std::vector<MeasuredPoint> runs = ladder({});
   for (MeasuredPoint& p : runs) p.tpot_mean_s = 1000 * *p.tpot_mean_s;
-  EXPECT_THAT(problem_of(runs), HasSubstr("10 of 10 runs contradict themselves, as with a wrong unit"));
+  EXPECT_THAT(problem_of(runs), HasSubstr("10 of 10 runs have contradictory figures, perhaps a wrong unit"));
 }
 
-// One row with a slip does not spoil the others.
+// One row with a mistake does not affect the others.
 TEST(OwnRuns, OneContradictoryRunIsLeftOut) {
   std::vector<MeasuredPoint> runs = ladder({});
   runs[4].ttft_mean_s = 1000.0;
@@ -250,7 +251,7 @@ TEST(OwnRuns, OneContradictoryRunIsLeftOut) {
   EXPECT_THAT(kept.warnings, ::testing::Contains(HasSubstr("1 run is left out; runs.csv:16064")));
 }
 
-// Times that fall with the load and jump: consistent in themselves, but of no engine.
+// Times that jump and fall with the load: they are consistent, but no engine behaves like this.
 TEST(OwnFit, RunsOfNoEngineAreRefused) {
   std::vector<MeasuredPoint> runs = ladder({});
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -260,7 +261,7 @@ TEST(OwnFit, RunsOfNoEngineAreRefused) {
     p.output_tokens_per_s =
         p.load_value * static_cast<double>(p.output_tokens) / (*p.ttft_mean_s + 15 * *p.tpot_mean_s);
   }
-  EXPECT_THAT(problem_of(runs), HasSubstr("nothing is written: no values of a profile like vllm-0.12"));
+  EXPECT_THAT(problem_of(runs), HasSubstr("nothing is written: a profile like vllm-0.12 cannot be fitted"));
 }
 
 TEST(OwnRuns, RunsOfOneEngineAreSelected) {

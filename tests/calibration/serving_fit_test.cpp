@@ -97,7 +97,7 @@ TEST(ServingFit, FewNumbersAreFitted) {
     EXPECT_LE(m.numbers.size() + (m.scan.empty() ? 0 : 1), 12U) << m.engine;
 }
 
-// Whatever a profile of the catalogue says it was fitted to, the program can fit it again.
+// The program can repeat the fit of every profile in the catalogue that states its runs.
 TEST(ServingFit, TheProgramFitsEveryFittedProfile) {
   const auto all = catalogue();
   for (const configs::Listing& listing : all->list("engines")) {

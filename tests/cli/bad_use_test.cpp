@@ -105,12 +105,13 @@ TEST_F(BadUseTest, AnAcceleratorWithoutTheTypeIsARow) {
   const Outcome one = run(
       "simulate " + write("one.yaml", head + "sweep: {hardware.accelerator: [a100-sxm-80gb, t4]}\n") + " --format csv");
   EXPECT_EQ(one.exit, 0) << one.output;
-  EXPECT_THAT(one.output, HasSubstr("1 of 2 points cannot exist: accelerator t4 has no matrix multiplication in bf16"));
+  EXPECT_THAT(one.output, HasSubstr("1 of 2 points are impossible: accelerator t4 has no matrix multiplication in "
+                                    "bf16"));
   const std::string none = write("none.yaml", head + "sweep: {hardware.accelerator: [t4, v100-pcie-16gb]}\n");
   const Outcome refused = run("simulate " + none);
   EXPECT_EQ(refused.exit, 2);
   EXPECT_THAT(refused.output,
-              HasSubstr(none + ":2:8: no point of the sweep can exist: accelerator t4 has no matrix multiplication"));
+              HasSubstr(none + ":2:8: no point of the sweep is possible: accelerator t4 has no matrix multiplication"));
 }
 
 // Each value is valid with the first value of the other key, but one of the four pairs is contradictory.
@@ -121,7 +122,7 @@ TEST_F(BadUseTest, ValuesThatContradictEachOtherAreARow) {
                               "sweep: {deployment.autoscaling.min: [1, 4], deployment.autoscaling.max: [4, 2]}\n");
   const Outcome outcome = run("simulate " + path + " --format csv");
   EXPECT_EQ(outcome.exit, 0) << outcome.output;
-  EXPECT_THAT(outcome.output, HasSubstr("1 of 4 points cannot exist: found max: 2 below min: 4"));
+  EXPECT_THAT(outcome.output, HasSubstr("1 of 4 points are impossible: found max: 2 below min: 4"));
   EXPECT_THAT(outcome.output, HasSubstr("\n4,2,simulated,,,,,,,,,"));
 }
 

@@ -57,7 +57,7 @@ std::string few_runs(const std::string& engine, const std::string& hardware = "a
   return text;
 }
 
-// A shipped profile belongs to the program; nothing is written under its name, whatever the files hold.
+// No file is written under the name of a shipped profile, whatever the input contains.
 TEST_F(CalibrateTest, AnEngineOfOnesOwnHasANameOfItsOwn) {
   const std::string runs = " --from " + write("runs.csv", few_runs("vllm-0.12")) + " --out " + file("cal");
   for (const char* const name : {"vllm-0.12", "vLLM", "../x", "a/b"}) {
@@ -98,7 +98,7 @@ TEST_F(CalibrateTest, RunsThatCannotBeFittedAreRefusedInOneLine) {
   EXPECT_FALSE(std::filesystem::exists(file("cal")));
 }
 
-// From the runs to a prediction: what is written is found under its name by every verb, and lists where it comes from.
+// From runs to a prediction: every verb finds the written profile by its name, and the profile states its origin.
 TEST_F(CalibrateTest, AFittedEngineIsReadByEveryVerb) {
   const Outcome fitted = run("calibrate --engine mine --from " + write("runs.csv", few_runs("vLLM 0.12.0")));
   ASSERT_EQ(fitted.exit, 0) << fitted.output;
@@ -116,7 +116,7 @@ TEST_F(CalibrateTest, AFittedEngineIsReadByEveryVerb) {
   EXPECT_THAT(outside.output, HasSubstr("outside the fitted range of mine"));
 }
 
-// The second fit of a name replaces the first, its accelerator too: what it found is no hardware of the catalogue.
+// A second fit under the same name replaces the first and its accelerator, which does not count as known hardware.
 TEST_F(CalibrateTest, TheSameCommandFitsAnew) {
   const std::string command =
       "calibrate --engine mine --like vllm-0.12 --from " + write("runs.csv", few_runs("my server", "some-box x 1"));
@@ -129,7 +129,7 @@ TEST_F(CalibrateTest, TheSameCommandFitsAnew) {
   EXPECT_EQ(files(), first);
 }
 
-// A fit starts from what ships: neither --like nor the version that a server states selects a profile of one's own.
+// A fit starts from a shipped profile: neither --like nor a server's version selects a user's own profile.
 TEST_F(CalibrateTest, AProfileOfOnesOwnIsNoStart) {
   const std::string runs = " --from " + write("runs.csv", few_runs("vLLM 0.12.0"));
   ASSERT_EQ(run("calibrate --engine vllm-0.99" + runs).exit, 0);
@@ -138,7 +138,7 @@ TEST_F(CalibrateTest, AProfileOfOnesOwnIsNoStart) {
   EXPECT_THAT(run("calibrate --engine other --from " + newer).output, HasSubstr("like vllm-0.24"));
 }
 
-// Whatever the option: one that does nothing in the fit that is asked for is refused, with what it belongs to.
+// Every option without effect on the requested fit is rejected, with a message that names the fit it applies to.
 TEST_F(CalibrateTest, OptionsOfAnotherFitAreRefused) {
   const std::string runs = write("runs.csv", few_runs("vLLM 0.12.0"));
   for (const char* const option : {"--tp 2", "--hardware x", "--fit-hardware", "--users 4", "--input 8", "--insecure"})
@@ -163,7 +163,7 @@ TEST_F(CalibrateTest, AnEndpointIsAskedBeforeTheLadder) {
   EXPECT_THAT(run(own + " --memory 3").output, HasSubstr("--memory: "));
 }
 
-// A disk that refuses the second file leaves no first one.
+// If the second file cannot be written, the first one is not left behind.
 TEST_F(CalibrateTest, NothingIsHalfWritten) {
   std::filesystem::create_directories(file("cal/accelerators/mine.yaml"));  // a folder cannot become a file
   const Outcome outcome = run("calibrate --engine mine --like vllm-0.12 --from " +
@@ -191,7 +191,7 @@ TEST_F(CalibrateTest, ValidateLeavesOutInOneWay) {
     EXPECT_THAT(run("validate " + table + " " + option).output, HasSubstr(option + ": no row of an engine"));
 }
 
-// What fits or labels a table of serving runs means nothing elsewhere, so it is refused there by name.
+// Options for tables of serving runs are rejected by name for other tables.
 TEST_F(CalibrateTest, ValidateRefusesOptionsOfOtherComparisons) {
   const std::string study = write("tiny.yaml", kTinyStudy);
   const std::string kernels = write("kernels.csv",

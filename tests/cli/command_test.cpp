@@ -100,7 +100,7 @@ TEST_F(CommandTest, ASweepOfNothingPossibleExits2) {
   const std::string path = write("none.yaml", std::string(kSmallStudy) + "sweep: {deployment.tp: [3, 5]}\n");
   const Outcome none = run("simulate " + path + " --format csv");
   EXPECT_EQ(none.exit, 2);
-  EXPECT_THAT(none.output, HasSubstr("no point of the sweep can exist"));
+  EXPECT_THAT(none.output, HasSubstr("no point of the sweep is possible"));
 }
 
 TEST_F(CommandTest, TraceSaysWhatIsWrong) {

@@ -245,11 +245,11 @@ TEST_F(GroupRanksTest, AnotherModelFileIsRefusedWithItsRank) {
   const Outcome spread = shell("mpirun --oversubscribe --bind-to none " + in("here") + " : " + in("there") + " 2>&1");
   EXPECT_EQ(spread.exit, 2) << spread.output;
   EXPECT_THAT(spread.output, HasSubstr("ranks 2 to 3 on "));
-  EXPECT_THAT(spread.output, HasSubstr("config.json is another file here than where rank 0 is"));
+  EXPECT_THAT(spread.output, HasSubstr("config.json differs from the same file on the host of rank 0"));
 }
 
-// When a rank is killed, mpirun by default ends the other ranks. If it is told not to, its exit code is that of the
-// first rank that it saw end. In both cases rank 0 prints and keeps the same.
+// When a rank is killed, mpirun by default ends the other ranks. With --enable-recovery its exit code is that of the
+// first rank that it saw end. In both cases rank 0 prints and stores the same results.
 TEST_F(GroupRanksTest, AFollowerThatIsKilledIsNamedAndWhatWasMeasuredIsKept) {
   const Outcome spread = kill_rank(1, "");
   EXPECT_NE(spread.exit, 0);

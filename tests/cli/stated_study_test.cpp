@@ -130,7 +130,7 @@ TEST_F(StatedStudyTest, RequestsIsAFileWithoutANumberAndACountWithOne) {
 TEST_F(StatedStudyTest, PlanSearchesTheValuesOfAList) {
   const Outcome outcome = run("plan" + kQuestion + "--rate 4 --tp 1 --replicas 1,2 --slo p99_ttft=10s");
   EXPECT_EQ(outcome.exit, 0) << outcome.output;
-  EXPECT_THAT(outcome.output, HasSubstr("2 deployments: 0 cannot exist"));
+  EXPECT_THAT(outcome.output, HasSubstr("2 deployments: 0 are impossible"));
 }
 
 TEST_F(StatedStudyTest, MemoryNeedsNoLoad) {

@@ -177,7 +177,7 @@ TEST_F(HfConfigFile, NamesTheFieldItsPlaceAndWhatIsAllowed) {
        "num_key_value_heads: found 5, expected a divisor of the 32 attention heads"},
       {"llama-2-7b",
        {{"num_attention_heads", 48}, {"num_key_value_heads", nullptr}},
-       "hidden_size: 4096 is no multiple of the 48 heads"},
+       "hidden_size: 4096 is not a multiple of the 48 heads"},
       {"llama-2-7b",
        {{"num_attention_heads", 8192}},
        "num_attention_heads: found 8192, expected at most the 4096 of hidden_size"},

@@ -50,7 +50,7 @@ TEST(ThisMachine, DividesTheNearestForOtherNumbers) {
   EXPECT_THAT(four->fit_source, HasSubstr("2 ranks at once"));
 }
 
-// bf16 stands in for types that were not measured, and the result says so. fp16 runs as bf16, so it counts as measured.
+// bf16 replaces types that were not measured, and the result states this. fp16 runs as bf16, so it counts as measured.
 TEST(ThisMachine, SaysWhichTypeWasCalibrated) {
   const ThisMachine m = read(machine());
   EXPECT_TRUE(share_of(m, 1, model::DType::fp16).accelerator->calibrated);

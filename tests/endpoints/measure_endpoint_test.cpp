@@ -235,14 +235,14 @@ TEST(MeasureEndpoint, CountsByWhatTheServerNames) {
   }
 }
 
-// Answers of one token have usage at their end alone, others in every piece: both are told.
+// Answers of one token have usage only at their end, others in every piece: both ways are reported.
 TEST(MeasureEndpoint, EveryWayOfCountingIsTold) {
   EndpointFigures figures;
   figures.counts = {0, 0, 1, 99};
   EXPECT_EQ(counts_text(figures), "usage at the end x 1; usage in every chunk x 99");
 }
 
-// The stream says that it is complete and stays open: the user goes on, and the time of sending is known.
+// A stream reports its end but stays open: the user continues, and the next send time is known.
 TEST(MeasureEndpoint, AnAnswerEndsWithItsLastMessageThoughTheConnectionStaysOpen) {
   std::atomic<int> seen{0};
   const OpenAiStub stub([&](net::CannedPeer& peer, const nlohmann::json&) {
@@ -258,7 +258,7 @@ TEST(MeasureEndpoint, AnAnswerEndsWithItsLastMessageThoughTheConnectionStaysOpen
   EXPECT_EQ(point.figures.written_to_first.count(), 2);
 }
 
-// Failures are told apart from refusals for what a request is, and by their classes.
+// Failures are distinguished from refusals of a request, and by their classes.
 TEST(MeasureEndpoint, FailuresAreCountedByTheirClass) {
   std::atomic<int> seen{0};
   const OpenAiStub stub([&](net::CannedPeer& peer, const nlohmann::json&) {
@@ -375,7 +375,7 @@ TEST(Server, LlamaCppStatesItsSlots) {
   EXPECT_FALSE(Server(settings(stub)).facts().slots);
 }
 
-// A page of 4 GB about the server is read as far as pages are, and is none.
+// A 4 GB answer to a query about the server is read only up to the limit and then ignored.
 TEST(Server, AnEndlessPageIsCutOff) {
   const net::CannedServer server([](net::CannedPeer& peer) {
     for (std::string text = peer.request(); !text.empty(); text = peer.request()) {
@@ -442,7 +442,7 @@ TEST(ServerState, IgnoresSizesThatNoServerCanHave) {
   EXPECT_EQ(blocks(std::string(400, '9')), std::nullopt);
 }
 
-// A server that states 0 or 2^31 - 1 prompt tokens says nothing about texts: prompts keep a word for each token.
+// A server that states 0 or 2^31 - 1 prompt tokens does not count them, so prompts keep one word for each token.
 TEST(Server, CountsOfPromptTokensThatCannotBeAreNotLearnt) {
   for (const std::string stated : {"0", "2147483647", "1e300", "-5"}) {
     OpenAiStub stub;

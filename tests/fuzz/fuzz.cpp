@@ -56,7 +56,7 @@ void feed_http(const std::string& text, const Pieces& pieces) {
   if (reader.ended() == net::HttpResponseReader::State::reading || body > text.size()) std::abort();
 }
 
-// As the server does: what the reader leaves comes again in front of the next piece.
+// As in the server: bytes that the reader leaves are put in front of the next piece.
 void feed_request(const std::string& text, const Pieces& pieces) {
   const net::HttpLimits limits{.header_bytes = 1024, .body_bytes = 512};
   net::HttpRequestReader reader(limits);

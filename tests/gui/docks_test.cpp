@@ -162,7 +162,7 @@ TEST_F(DockTest, WhateverTheChildDoesTheDockSaysSo) {
     return texts_of(window_->live());
   };
   EXPECT_THAT(said("kill -SEGV $$"), HasSubstr("✗ the process crashed"));
-  EXPECT_THAT(said("echo garbage; exit 0"), HasSubstr("✗ the process ended without saying"));
+  EXPECT_THAT(said("echo garbage; exit 0"), HasSubstr("✗ the process ended without reporting"));
   EXPECT_THAT(said("echo 'out of memory' >&2; exit 3"), HasSubstr("✗ out of memory"));
   EXPECT_THAT(said(R"(echo '{"v":1,"type":"error","code":3,"text":"no GPU"}'; exit 3)"), HasSubstr("✗ no GPU"));
   qputenv("PLIMSOLL_PROGRAM", "/nowhere/plimsoll");

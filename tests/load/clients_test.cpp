@@ -62,7 +62,7 @@ class Served {
   Clients clients;
 };
 
-// Two users of two replicas at a time; those of a burst reach the server as one.
+// The users of two replicas reach the fleet two at a time; all requests of a burst arrive together.
 TEST(Clients, UsersOfOneInstantComeApart) {
   Scenario s = requests_of(ClosedLoop{5, Seconds{0}}, 10);
   s.replicas = 2;

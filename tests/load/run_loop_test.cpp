@@ -21,7 +21,7 @@ constexpr Nanos kStep = 1'000'000'000;
 enum class Kind : std::uint8_t { step_done, replaced, timed_out, arrived, decided };
 using Happened = std::pair<Nanos, Kind>;
 
-/// If `foresees`, next_event() tells when steps end, as in simulated time; otherwise the loop has to wait for them.
+/// If `foresees`, next_event() returns the end of steps, as in simulated time; otherwise the loop has to wait for it.
 class GridRunner final : public ReplicaRunner {
  public:
   GridRunner(const Scenario& scenario, bool foresees) : scenario_(scenario), foresees_(foresees) {

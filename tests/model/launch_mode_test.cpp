@@ -186,7 +186,8 @@ TEST(FrontEndHostTime, AddsToStepsOfStudiesThatStateIt) {
   EXPECT_NEAR(ForwardCost(inputs).forward(work).total(), alone + 1e-3 + 4e-5, kRounding);
 }
 
-// The streaming thread works beside the step: it costs nothing until its rate is the lower one and sets the rate.
+// The streaming thread runs in parallel with the steps. It costs nothing until it is the slower of the two; then it
+// determines the rate.
 TEST(Streaming, LimitsTheRateAtWhichTokensLeave) {
   Deployment d = llama();
   const double step = decode_seconds(d, 64);

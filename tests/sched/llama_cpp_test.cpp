@@ -42,14 +42,15 @@ TEST(LlamaCpp, SlotsShareAForwardEqually) {
   EXPECT_EQ(steps_of(policy, cells(100), "A:6+2 B:5+2"), "P[B:4 A:4]; P[B:1 A:1]; P[A:1] | D[B A]");
 }
 
-// Slots 0, 1, 2 hold C, B, A. When B has ended, A and C are no neighbours: two forwards for two tokens.
+// Slots 0, 1, 2 hold C, B, A. When B has ended, the slots of A and C are not adjacent: two forwards for two tokens.
 TEST(LlamaCpp, OnlyNeighbouringSlotsShareAForward) {
   EXPECT_EQ(steps_of(llama(3), cells(100), "A:4+3 B:4+1 C:4+3"), "P[C:4 B:4 A:4] | D[C]; D[A] | D[C]; D[A]");
   EXPECT_EQ(steps_of(unified(3), cells(100), "A:4+3 B:4+1 C:4+3"), "P[C:4 B:4 A:4] | D[C A] | D[C A]");
 }
 
-// C and D came when both slots were busy. B and A end in one step, B's slot first; each slot that ends calls the next
-// of the queue to its front, so that D is served before C and takes the slot that was used longest ago: B's.
+// C and D came when both slots were busy. B and A end in one step, B's slot first; each slot that ends moves the next
+// deferred request to the front of the queue. So D is served before C and takes the slot that was used longest ago:
+// B's.
 TEST(LlamaCpp, TwoSlotsThatEndTogetherSwapTheirHeirs) {
   EXPECT_EQ(steps_of(unified(2), cells(100), "A:2+2 B:2+2 C:3+1 D:4+1"), "P[B:2 A:2] | D[B A] | P[D:4 C:3]");
 }

@@ -132,7 +132,8 @@ TEST(SteadyState, WhatIsRefusedIsNotServed) {
   EXPECT_EQ(judge(light, 40).verdict, Steadiness::stable);
 }
 
-// 2 % of 4000 are 80, and by chance less than 3 %; lost in the three failures of a fleet they tell little of the next.
+// 80 of 4000 requests (2 %) are below 3 % beyond chance. If they were lost in only three failures of a fleet, they say
+// little about the long-run rate.
 TEST(SteadyState, WhatIsLostByEpisodesTellsLess) {
   Ran fleet = run({.servers = 4, .rho = 0.5, .requests = 3920});  // 1960 s
   EXPECT_EQ(judge(fleet, 80).verdict, Steadiness::stable);
@@ -176,8 +177,8 @@ TEST(SteadyState, ALoadJustBeyondCapacityIsNotStableIfClientsGiveUp) {
   EXPECT_EQ(judge(patient).verdict, Steadiness::stable) << "99 % are served";
 }
 
-// Waits of a queue at 0.9 of capacity come close to 12 s now and then: with retries a run that saw none of them does
-// not speak for a longer one.
+// Waits of a queue at 0.9 of capacity come close to 12 s now and then: with retries, a run without such waits is no
+// evidence for a longer one.
 TEST(SteadyState, RetriesNeedDistanceFromTheTimeOut) {
   Ran below = run({.servers = 1, .rho = 0.9, .requests = 5000});
   EXPECT_EQ(judge(below).verdict, Steadiness::stable);

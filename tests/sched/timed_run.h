@@ -19,7 +19,7 @@ enum class Mode : std::uint8_t { steps, leaps, silent_leaps };
 
 inline constexpr Nanos kMs = 1'000'000;
 
-/// How long every step takes, and how the replica gets over them.
+/// The duration of every step, and how the replica runs them: one by one or in leaps.
 struct Pace {
   Nanos step = kMs;
   Mode mode = Mode::steps;

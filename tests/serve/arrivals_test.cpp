@@ -18,7 +18,7 @@ class Unheard final : public CallListener {
 
 class ArrivalsTest : public ::testing::Test {
  protected:
-  // Delivers everything, so that the clients' answers can end.
+  // Delivers all requests, so that their answers can end.
   void deliver(Nanos now) {
     sched::ReqId handle = 0;
     while (const auto attempt = arrivals_.send(now)) arrivals_.dispatched(attempt->client, 0, handle++, now);
@@ -37,8 +37,8 @@ TEST_F(ArrivalsTest, EveryRequestHasItsOwnTimeUnlessArrivalsAreGathered) {
   EXPECT_EQ(sent_at(101), 101);
 }
 
-// Times in ms. Gaps of up to 10, 25 in all: the wave of 100 takes in 109 and 118, the one after 125 is another time.
-// Clients that start together are load::kApart after each other, as those of a simulation.
+// Times in ms. Gaps of up to 10 and 25 in all are allowed: the wave that starts at 100 includes 109 and 118; a request
+// after 125 has its own time. Clients that start together are load::kApart after each other, as those of a simulation.
 TEST_F(ArrivalsTest, RequestsThatFindAnIdleServerTogetherAreOneInstant) {
   arrivals_.gather(10 * kMs, 25 * kMs);
   EXPECT_EQ(sent_at(100 * kMs), 100 * kMs);

@@ -61,19 +61,20 @@ TEST_F(ReplayTest, DecidesWhatTheEventsLeadTo) {
 }
 
 TEST_F(ReplayTest, RefusesAFileThatWasCutOff) {
-  EXPECT_THAT(refusal(kHeading + kArrival + kDecide), HasSubstr("3: the file was cut off after this line"));
-  EXPECT_THAT(refusal(kHeading + kArrival.substr(0, 30)), HasSubstr("2: the file was cut off here"));
+  EXPECT_THAT(refusal(kHeading + kArrival + kDecide), HasSubstr("3: the file is truncated after this line"));
+  EXPECT_THAT(refusal(kHeading + kArrival.substr(0, 30)), HasSubstr("2: the file is truncated: its last line is "
+                                                                    "incomplete"));
   EXPECT_THAT(refusal(""), HasSubstr("0: the file is empty"));
 }
 
 TEST_F(ReplayTest, RefusesWhatCannotHaveHappened) {
   const std::string start = kHeading + kArrival + kDecide;
   EXPECT_THAT(refusal(start + kDecide), HasSubstr("4: a decision while the step decided in line 3 is in flight"));
-  EXPECT_THAT(refusal(start + kStep + kStep), HasSubstr("5: a step has ended that nothing decided"));
-  EXPECT_THAT(refusal(kHeading + kStep), HasSubstr("2: a step has ended that nothing decided"));
+  EXPECT_THAT(refusal(start + kStep + kStep), HasSubstr("5: a step ends that was never decided"));
+  EXPECT_THAT(refusal(kHeading + kStep), HasSubstr("2: a step ends that was never decided"));
   EXPECT_THAT(refusal(start + R"({"t":6,"event":"cancel","replica":0,"id":7})"
                               "\n"),
-              HasSubstr("4: request 7 is not there"));
+              HasSubstr("4: request 7 does not exist"));
   EXPECT_THAT(refusal(start + R"({"t":6,"event":"cancel","replica":0,"id":0})"
                               "\n"),
               HasSubstr("4: a cancel while the step"));
@@ -86,14 +87,14 @@ TEST_F(ReplayTest, RefusesWhatCannotHaveHappened) {
   EXPECT_THAT(refusal(start + R"({"t":6,"event":"nap","replica":0})"
                               "\n"),
               HasSubstr("4: event \"nap\", allowed are arrival"));
-  EXPECT_THAT(refusal(kHeading + kArrival + kArrival), HasSubstr("3: request 0 is there already"));
+  EXPECT_THAT(refusal(kHeading + kArrival + kArrival), HasSubstr("3: request 0 already exists"));
   EXPECT_THAT(refusal(kHeading + kArrival + kDecide + kStep + kSecond + kEnd + kEnd),
-              HasSubstr("something follows the end"));
+              HasSubstr("data follows the end event"));
 }
 
 TEST_F(ReplayTest, RefusesDamagedLines) {
   EXPECT_THAT(refusal("nothing\n"), HasSubstr("1: not a JSON object"));
-  EXPECT_THAT(refusal(kArrival), HasSubstr("1: the first line is not the heading"));
+  EXPECT_THAT(refusal(kArrival), HasSubstr("1: the first line is not the header"));
   EXPECT_THAT(refusal(kHeading + "{\"t\":5,\"event\":\n"), HasSubstr("2: not a JSON object"));
   EXPECT_THAT(
       refusal(kHeading + R"({"t":5,"event":"arrival","replica":0,"id":0,"input":0,"output":2,"max_new":2,"sent":0})"

@@ -61,7 +61,7 @@ TEST_F(MeasuredPoints, AByteOrderMarkIsNoPartOfTheFirstName) {
             1U);
 }
 
-// Runs to fit are read as a table of this form if its header says so, however a spreadsheet has written it.
+// Runs to fit are read as a table of this form if the header matches, however a spreadsheet has written the file.
 TEST_F(MeasuredPoints, ASpreadsheetsHeaderIsRecognised) {
   const Scratch folder;
   std::string header = kHeader;
@@ -202,7 +202,7 @@ TEST_F(MeasuredPoints, ThePublishedTablesAreWhole) {
   EXPECT_EQ(rows("serving-moe"), 98U);
 }
 
-// A prompt that is too long for the model says nothing about the speed of prompts that fit.
+// A prompt that is too long for the model must not affect the prediction of prompts that fit.
 TEST_F(MeasuredPoints, WhatIsRefusedIsNotPredicted) {
   const auto catalogue = std::make_shared<const configs::Catalogue>(std::string(PLIMSOLL_SOURCE_DIR) + "/configs");
   const MeasuredTable table =
@@ -234,8 +234,8 @@ TEST_F(MeasuredPoints, ImportsOfEveryLoadAreReported) {
   for (const char* load : {"burst,20", "closed_loop,4", "poisson,2.5", "constant,2.5", "gamma,2.5;2"})
     EXPECT_EQ(reason(load), "predicted") << load;
   EXPECT_EQ(reason("gamma,2.5"), "arrival_cv, the spread of the gaps between a gamma load's requests, is not stated");
-  EXPECT_EQ(reason("trace,4"), "load_kind: a trace, but not which");
-  EXPECT_EQ(reason("script,"), "load_kind: a script, but not which");
+  EXPECT_EQ(reason("trace,4"), "load_kind is a trace, but the row does not name the file");
+  EXPECT_EQ(reason("script,"), "load_kind is a script, but the row does not contain it");
   EXPECT_EQ(reason("burst,"), "load_value is not stated");
   EXPECT_EQ(reason(","), "load_kind is not stated");
   EXPECT_EQ(reason("burst,20", ""), "model is not stated");

@@ -100,8 +100,8 @@ TEST_F(ExhaustiveTest, TheLargestCapacityIsThatOfTryingEach) {
   }
 }
 
-// A replica of a fleet gets its requests more evenly than one alone, and more so the larger the fleet: long runs say
-// that one carries 32 /s and eight 283 /s. First looks simulate only two of the eight.
+// A replica of a fleet gets its requests more evenly than one alone, and more so the larger the fleet: in long runs one
+// carries 32 /s and eight 283 /s. First looks simulate only two of the eight.
 TEST_F(ExhaustiveTest, ALargeFleetMayBeTheCheapestForEachToken) {
   const Searched found = search(
       "study: fleets\nmodel: llama-3.1-8b\ndtype: bf16\nhardware: p5.4xlarge\nengine: vllm-0.6\n"
@@ -183,7 +183,7 @@ TEST_F(ExhaustiveTest, MostOfAGridIsLeftOutWithItsReason) {
   for (const Entry& entry : found.answer.entries) {
     if (entry.stage == Stage::screened || entry.stage == Stage::confirmed) continue;
     EXPECT_THAT(entry.verdict,
-                ::testing::AnyOf(::testing::HasSubstr("dearer than a certain winner"),
+                ::testing::AnyOf(::testing::HasSubstr("more expensive than the certain winner"),
                                  ::testing::HasSubstr("misses the SLO with"), ::testing::HasSubstr("carries at most")));
   }
 }

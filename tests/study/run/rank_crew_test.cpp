@@ -81,7 +81,7 @@ TEST(RankCrew, AloneItWorksByItself) {
   EXPECT_EQ(crew.answered(), 0U);
 }
 
-// A leader without tasks, for example one that prints a help text, tells the followers that all is well.
+// A leader without tasks, for example one that prints a help text, ends its followers with success.
 TEST(RankCrew, TheEndIsToldThoughItNeverOpened) {
   std::atomic<int> done{0};
   std::jthread waiting;
@@ -113,7 +113,7 @@ class LossTest : public ::testing::Test {
  protected:
   // Runs a task that a peer takes; the peer then misbehaves as specified, and another follower answers.
   void lose(const std::function<void(net::Link& link)>& misbehave, RankCrew::Loss loss) {
-    std::jthread other;  // ends when the crew ends, which is before
+    std::jthread other;  // joined last: the crew, which ends it, is destroyed first
     Pulse pulse;         // long enough for a busy machine; nothing waits for it to end
     if (loss == RankCrew::Loss::silent) pulse.silence = std::chrono::milliseconds(250);
     RankCrew crew(kHere, pulse);
@@ -208,7 +208,7 @@ TEST(RankCrew, AFollowerSaysThatItIsAlive) {
 }
 
 TEST(RankCrew, WhatAFollowerCannotDoIsDoneHere) {
-  std::jthread unable;  // ends when the crew ends, which is before
+  std::jthread unable;  // joined last: the crew, which ends it, is destroyed first
   RankCrew crew(kHere);
   crew.open(0, "same", {});
   unable = std::jthread([leader = RankLeader(crew.meeting(), RankName::own(1))]() mutable {

@@ -69,8 +69,8 @@ TEST_F(ResolveTest, PrioritiesAreSharesOfTheRequests) {
     EXPECT_THROW((void)resolve({{"workload.priorities", wrong}}), InputError) << wrong;
 }
 
-// Only requests that are the rows of a trace have their priorities. Where other lengths or another load drop them, a
-// note says so, unless the study draws priorities itself.
+// Only requests that are the rows of a trace have their priorities. If other lengths or another load drop them, a note
+// reports it, unless the study draws priorities itself.
 TEST_F(ResolveTest, PrioritiesOfATraceThatAreDroppedAreNoted) {
   const std::string trace = write("trace.csv", "arrival_s,input_tokens,output_tokens,priority\n0,10,5,0\n1,20,6,7\n");
   const std::string load = "{trace: {file: " + trace + "}}", rows = "{trace: " + trace + "}";
@@ -82,7 +82,7 @@ TEST_F(ResolveTest, PrioritiesOfATraceThatAreDroppedAreNoted) {
     if (*priorities != '\0') overrides.emplace_back("workload.priorities", priorities);
     const std::vector<std::string> notes = read(kSmallStudy, overrides).notes();
     return std::any_of(notes.begin(), notes.end(),
-                       [](const std::string& n) { return n.find("are not used: only requests") != std::string::npos; });
+                       [](const std::string& n) { return n.find("are not used: they apply") != std::string::npos; });
   };
   EXPECT_FALSE(told(load, rows));
   EXPECT_TRUE(told(load, "{input: 8, output: 8}"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // exec/cuda/blas.h on the CPU. It computes every product in one of two ways, which differ in the order of the sum. It
-// also proposes a third way and refuses to run it, as the real library may. By the clock of events it is slow, so that
-// our own kernel is chosen wherever it competes, however slowly the emulation runs it.
+// also proposes a third way and refuses to run it, as the real library may. Timed by events, it is slow, so our own
+// kernel wins wherever it competes, however slowly the emulation runs it.
 #include "exec/cuda/blas.h"
 
 #include "exec/cuda/bf16.h"

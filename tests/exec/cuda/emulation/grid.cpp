@@ -37,7 +37,7 @@ struct Barrier {
   unsigned arrived = 0, generation = 0;
 };
 
-// What lanes of a warp meet at. All must come for the same reason.
+// A meeting point of the lanes of a warp. All lanes must arrive for the same reason.
 enum class Meeting { memory, exchange };
 
 struct Warp {

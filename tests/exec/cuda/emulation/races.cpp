@@ -35,14 +35,16 @@ struct Cell {
 };
 using Page = std::array<Cell, kPage / kGranule>;
 
-// What a block published by an atomic operation: for each of its threads the number of barriers before its last fence.
+// The state that a block published by an atomic operation: for each thread, the number of barriers before its last
+// fence.
 struct Published {
   std::uint32_t block = 0, block_barriers = 0, own_fence = 0;
   std::vector<std::uint32_t> fences;
 };
 constexpr std::uint32_t kNoFence = ~std::uint32_t{0};
 
-// What the running block may rely on of another: from the barrier on, and before it in the thread that fenced.
+// The accesses of another block that are ordered before the running block's: after the barrier for all threads, and
+// before it for the thread with the fence.
 struct Known {
   Published published;
   std::uint32_t thread = 0, from_barrier = 0;
@@ -97,7 +99,7 @@ struct Detector {
 
 thread_local Detector detector;
 
-// The memory of a block that ended: its addresses may come back as something else.
+// The memory of a block that has ended; its addresses may be reused.
 void forget(const Range& range) {
   const auto begin = reinterpret_cast<std::uintptr_t>(range.begin), end = begin + range.bytes;
   for (std::uintptr_t page = begin / kPage; page * kPage < end; ++page) {
@@ -162,7 +164,7 @@ void note_read(Cell& cell) {
   }
 }
 
-// Reads that are not ordered before a write of now.
+// Reads that are not ordered before the current write.
 bool clashes(const Cell& cell) {
   const Detector& d = detector;
   const Access& read = cell.read;
@@ -278,7 +280,8 @@ PLIMSOLL_ACCESS(16)
 void __tsan_read_range(void* at, std::size_t bytes) { races::access(at, bytes, false, __builtin_return_address(0)); }
 void __tsan_write_range(void* at, std::size_t bytes) { races::access(at, bytes, true, __builtin_return_address(0)); }
 
-// Atomic operations race with nothing; what they order between blocks is told by atomic(). As strict as can be.
+// Atomic operations race with nothing; atomic() reports the order that they create between blocks. The strictest memory
+// order is assumed.
 #define PLIMSOLL_ATOMIC_ADD(bits, name, builtin)                                                                   \
   std::uint##bits##_t __tsan_atomic##bits##_##name(volatile std::uint##bits##_t* at, std::uint##bits##_t v, int) { \
     return builtin(at, v, __ATOMIC_SEQ_CST);                                                                       \

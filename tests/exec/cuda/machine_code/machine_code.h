@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads compiled kernels: what the assembler said of them, and their instructions as nvdisasm prints them.
+// Reads compiled kernels: the assembler's report about them, and their instructions as printed by nvdisasm.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace plimsoll::exec {
 
-/// What one kernel needs of a multiprocessor.
+/// The resources of a multiprocessor that one kernel needs.
 struct KernelResources {
   std::string name;  // demangled, without namespaces: "gemv_kernel<Bf16, float, 1, 2, 8>"
   int registers = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the compiler made of the kernels. Whether a kernel keeps memory busy shows in its instructions, without a GPU: a
+// Properties of the compiled kernels. Whether a kernel keeps memory busy shows in its instructions, without a GPU: a
 // compiler may put a load back behind the use of the previous one, or keep an array in slow local memory.
 #include "tests/exec/cuda/machine_code/machine_code.h"
 
@@ -48,7 +48,7 @@ struct Named {
   std::string kernel;
   const KernelCode* code;
 };
-// Kernels of a source whose names begin so, on every architecture.
+// The kernels of a source whose names begin with a prefix, on every architecture.
 std::vector<Named> kernels_named(const std::string& source, const std::string& begin) {
   std::vector<Named> found;
   for (const char* architecture : kArchitectures) {
