@@ -149,6 +149,7 @@ int run_forward(const Arguments& arguments, Console& console) {
   exec::make_room(prompts, request.run, request.engine);
   exec::Engine engine(request.engine, *model.weights);
   console.note(fmt::format("{}, {}: {}", shape.id, model.origin, engine.description()));
+  if (const std::string note = engine.note(); !note.empty()) console.note(note);
 
   const auto logits = open_logits(out, prompts, shape.vocab);
   if (logits)

@@ -229,6 +229,7 @@ void MeasuredPoints::load(const study::PointSpec& spec, const load::Scenario& sc
   check_gpu(spec);
   loaded_ = std::move(wanted);
   console_.note(fmt::format("{}, {}: {}", spec.shape->id, model.origin, machine()));
+  if (const std::string note = engines_->engine(0).note(); !note.empty()) console_.note(note);
   if (settings_.trace_ops)
     for (std::size_t i = 0; i < engines_->size(); ++i) engines_->engine(i).trace_ops();
 }

@@ -108,6 +108,8 @@ class Backend {
   [[nodiscard]] virtual model::BackendCapabilities capabilities() const { return {}; }
   /// Returns a text such as "AVX-512, 2 threads" or "NVIDIA H200 (sm_90)".
   [[nodiscard]] virtual std::string description() const = 0;
+  /// Returns a sentence on what makes this model much slower here than others; empty if nothing does.
+  [[nodiscard]] virtual std::string note() const { return {}; }
 
   [[nodiscard]] virtual std::unique_ptr<Linear> make_linear(const LinearSpec& spec, const FillRows& fill) = 0;
   [[nodiscard]] virtual std::unique_ptr<Vector> make_vector(std::span<const float> values) = 0;

@@ -309,6 +309,8 @@ void Engine::write_block(std::int32_t block, std::span<const std::byte> host) {
     state_->ranks[i]->backend().write_block(block, state_->part_of(host, i).data());
 }
 
+std::string Engine::note() const { return state_->ranks[0]->backend().note(); }
+
 std::string Engine::device() const { return state_->ranks[0]->backend().description(); }
 
 std::string Engine::description() const {

@@ -78,6 +78,8 @@ class Engine final : public ForwardDevice {
   void write_block(std::int32_t block, std::span<const std::byte> host) override;
 
   [[nodiscard]] std::string description() const;
+  /// Returns Backend::note() of one rank.
+  [[nodiscard]] std::string note() const;
   /// Returns the description of one rank's device.
   [[nodiscard]] std::string device() const;
   [[nodiscard]] const EngineConfig& config() const;

@@ -3,6 +3,7 @@
 #include "exec/cuda/cuda_backend.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
@@ -132,6 +133,16 @@ void CudaBackend::check_memory() const {
 
 std::string CudaBackend::description() const {
   return fmt::format("{} (sm_{}{})", properties_.name, properties_.major, properties_.minor);
+}
+
+std::string CudaBackend::note() const {
+  if (tensor_core_attention()) return {};
+  if (!has_tensor_core_attention(kv_.head_dim)) {
+    return fmt::format(
+        "attention with heads of {} runs without tensor cores, so it is much slower than with heads of {}",
+        kv_.head_dim, fmt::join(kTensorCoreHeads, ", "));
+  }
+  return "attention in fp32 runs without tensor cores, so it is much slower than in bf16";
 }
 
 std::unique_ptr<Linear> CudaBackend::make_linear(const LinearSpec& spec, const FillRows& fill) {

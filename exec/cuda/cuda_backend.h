@@ -21,6 +21,7 @@ class CudaBackend final : public Backend {
   ~CudaBackend() override;
 
   [[nodiscard]] std::string description() const override;
+  [[nodiscard]] std::string note() const override;
   [[nodiscard]] std::unique_ptr<Linear> make_linear(const LinearSpec& spec, const FillRows& fill) override;
   [[nodiscard]] std::unique_ptr<Vector> make_vector(std::span<const float> values) override;
 

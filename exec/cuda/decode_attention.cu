@@ -266,20 +266,6 @@ void start(const AttentionArguments& a, const KvGeometry& kv, const StepView& st
 
 }  // namespace
 
-bool has_tensor_core_attention(std::int32_t head_dim) {
-  switch (head_dim) {
-    case 64:
-    case 80:
-    case 96:
-    case 112:
-    case 128:
-    case 160:
-    case 192:
-    case 256: return true;
-    default: return false;
-  }
-}
-
 // Two blocks per multiprocessor keep the memory busy. More parts would only add work to the merge.
 std::int64_t decode_extra_parts(std::int32_t heads, std::int32_t kv_heads, std::int32_t multiprocessors) {
   return 2 * multiprocessors / decode_counters(1, heads, kv_heads);

@@ -6,7 +6,9 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 
 #include "exec/cuda/step.h"
 #include "model/architecture.h"
@@ -97,8 +99,11 @@ struct AttentionArguments {
   float scale = 0;
 };
 
-/// Returns true if the tensor-core kernels support this head dimension.
-[[nodiscard]] bool has_tensor_core_attention(std::int32_t head_dim);
+/// The head dimensions that the tensor-core kernels support.
+constexpr std::int32_t kTensorCoreHeads[] = {64, 80, 96, 112, 128, 160, 192, 256};
+[[nodiscard]] constexpr bool has_tensor_core_attention(std::int32_t head_dim) {
+  return std::find(std::begin(kTensorCoreHeads), std::end(kTensorCoreHeads), head_dim) != std::end(kTensorCoreHeads);
+}
 
 /// Scratch memory of the split decode kernel.
 struct DecodeScratch {

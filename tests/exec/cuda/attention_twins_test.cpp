@@ -134,6 +134,20 @@ TEST_P(AttentionTwins, agree_on_prompts_chunks_and_decodes) {
   EXPECT_LT(attend(third), tolerance(GetParam()));
 }
 
+// The slow path is never taken without a word.
+TEST_P(AttentionTwins, say_what_runs_without_tensor_cores) {
+  const AttentionCase& c = GetParam();
+  const std::string note = twins->cuda()->note();
+  if (c.head_dim == 40) {
+    EXPECT_EQ(note,
+              "attention with heads of 40 runs without tensor cores, so it is much slower than with heads of 64, 80, "
+              "96, 112, 128, 160, 192, 256");
+  } else {
+    EXPECT_EQ(note.empty(), c.weights == DType::bf16 && c.kv == DType::bf16) << note;
+  }
+  EXPECT_TRUE(twins->cpu()->note().empty());
+}
+
 std::vector<AttentionCase> cases() {
   std::vector<AttentionCase> list;
   for (const std::int32_t d : {64, 80, 96, 112, 128})
