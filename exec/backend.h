@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -65,9 +66,16 @@ struct LinearSpec {
   bool full_precision = false;  // keep the activations in full precision (routers)
 };
 
+/// An activation() of a product's result, which may be computed in the same kernel.
+struct ActivationAfter {
+  model::Activation kind = model::Activation::silu;
+  bool gated = false;
+  Buffer to = Buffer::gated;
+};
 struct LinearOptions {
-  const Vector* bias = nullptr;  // added to every row
-  bool accumulate = false;       // y += instead of y =
+  const Vector* bias = nullptr;              // added to every row
+  bool accumulate = false;                   // y += instead of y =
+  std::optional<ActivationAfter> then = {};  // the activation() of y follows at once; y is undefined afterwards
 };
 
 struct NormSpec {
@@ -139,7 +147,7 @@ class Backend {
   virtual void norm(const NormSpec& spec, bool add_delta) = 0;
   /// As norm(), but only for the sampled rows, which are moved to the front of `normed`. `residual` is overwritten.
   virtual void final_norm(const NormSpec& spec, bool add_delta) = 0;
-  /// y[rows, n] = x[rows, k] W^T (+ bias) (+ y).
+  /// y[rows, n] = x[rows, k] W^T (+ bias) (+ y), and the activation of y if there is one.
   virtual void linear(const Linear& weight, Buffer x, Buffer y, std::int64_t rows, const LinearOptions& options) = 0;
   /// qkv: adds the bias, norms q and k per head, rotates them by position, and caches k and v. q stays in place.
   virtual void rope_append(const RopeSpec& spec, std::int32_t layer) = 0;

@@ -167,7 +167,8 @@ void RankRunner::run_gemm(const Op& op, std::int32_t layer) {
       return;
     case OpId::gate_up:
     case OpId::up:
-      backend_->linear(*l.up, Buffer::normed, Buffer::up, op.m, {.bias = l.up_bias, .accumulate = false});
+      backend_->linear(*l.up, Buffer::normed, Buffer::up, op.m,
+                       {.bias = l.up_bias, .accumulate = false, .then = activation_after_up()});
       return;
     case OpId::down:
       backend_->linear(*l.down, Buffer::gated, Buffer::delta, op.m,
@@ -187,8 +188,15 @@ void RankRunner::run_moe_gemm(const Op& op, std::int32_t layer) {
     backend_->expert_linear(*l.expert_up, Buffer::expert_in, Buffer::expert_up);
 }
 
+// A product computes the activation that follows, unless each op is timed by itself.
+std::optional<ActivationAfter> RankRunner::activation_after_up() const {
+  if (tracing_) return std::nullopt;
+  return ActivationAfter{architecture_.activation, architecture_.shape.gated_mlp, Buffer::gated};
+}
+
 void RankRunner::run_activation(const Op& op) {
   const bool expert = op.id == OpId::expert_activation;
+  if (!expert && activation_after_up()) return;  // the product has computed it
   backend_->activation(architecture_.activation, architecture_.shape.gated_mlp, expert ? Buffer::expert_up : Buffer::up,
                        expert ? Buffer::expert_gated : Buffer::gated, op.m, op.n);
 }

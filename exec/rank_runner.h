@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "exec/backend.h"
@@ -46,6 +47,7 @@ class RankRunner {
   void run_gemm(const model::Op& op, std::int32_t layer);
   void run_moe_gemm(const model::Op& op, std::int32_t layer);
   void run_all_reduce(const model::Op& op);
+  [[nodiscard]] std::optional<ActivationAfter> activation_after_up() const;
   void run_activation(const model::Op& op);
   [[nodiscard]] std::int64_t window_of(std::int32_t layer) const;
 

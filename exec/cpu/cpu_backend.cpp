@@ -157,6 +157,9 @@ void CpuBackend::final_norm(const NormSpec& spec, bool add_delta) {
 void CpuBackend::linear(const Linear& weight, Buffer x, Buffer y, std::int64_t rows, const LinearOptions& options) {
   const ProductRows product{.copy = 0, .x = workspace_[x], .y = workspace_[y], .rows = rows};
   multiplier_.run(static_cast<const PackedLinear&>(weight), {&product, 1}, data(options.bias), options.accumulate);
+  if (!options.then) return;
+  const auto& [kind, gated, to] = *options.then;
+  activation(kind, gated, y, to, rows, gated ? weight.n() / 2 : weight.n());
 }
 
 void CpuBackend::activation(model::Activation kind, bool gated, Buffer x, Buffer y, std::int64_t rows,

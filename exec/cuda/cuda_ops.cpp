@@ -78,12 +78,13 @@ void CudaBackend::linear(const Linear& weight, Buffer x, Buffer y, std::int64_t 
                           .bias = options.bias != nullptr,
                           .accumulate = options.accumulate};
   const auto* bias = static_cast<const CudaVector*>(options.bias);
-  const GemmOperands operands{.w = on_gpu(weight).get(),
-                              .x = workspace_[x],
-                              // Our own kernel adds the bias in f32, cuBLASLt in y's type.
-                              .bias_f32 = f32(options.bias),
-                              .bias = bias == nullptr ? nullptr : bias->in(y_element),
-                              .y = workspace_[y]};
+  GemmOperands operands{.w = on_gpu(weight).get(),
+                        .x = workspace_[x],
+                        // Our own kernel adds the bias in f32, cuBLASLt in y's type.
+                        .bias_f32 = f32(options.bias),
+                        .bias = bias == nullptr ? nullptr : bias->in(y_element),
+                        .y = workspace_[y]};
+  if (options.then) operands.then = {workspace_[options.then->to], options.then->kind, options.then->gated};
   gemm_.run(shape, operands, !capturing_, stream_.get());
 }
 

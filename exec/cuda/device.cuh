@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Helpers shared by kernels: 16-byte accesses to rows of f32 or bf16 as f32 registers, and sums over a warp or a block
-// in a fixed order.
+// Helpers shared by kernels: 16-byte accesses to rows of f32 or bf16 as f32 registers, activations, and
+// sums over a warp or a block in a fixed order.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,6 +10,7 @@
 
 #include "exec/cuda/bf16.h"
 #include "exec/cuda/ptx.cuh"
+#include "model/architecture.h"
 
 namespace plimsoll::exec::cuda {
 
@@ -87,6 +88,17 @@ __device__ __forceinline__ float warp_sum(float x) {
 __device__ __forceinline__ float warp_max(float x) {
 #pragma unroll
   for (int step = 16; step > 0; step /= 2) x = fmaxf(x, __shfl_xor_sync(kAllLanes, x, step));
+  return x;
+}
+
+/// One number of an activation().
+__device__ __forceinline__ float activate(model::Activation kind, float x) {
+  switch (kind) {
+    case model::Activation::silu: return x / (1.0F + expf(-x));
+    case model::Activation::gelu: return 0.5F * x * (1.0F + erff(x * 0.70710678F));
+    case model::Activation::gelu_tanh: return 0.5F * x * (1.0F + tanhf(0.79788456F * (x + 0.044715F * x * x * x)));
+    case model::Activation::relu: return fmaxf(x, 0.0F);
+  }
   return x;
 }
 

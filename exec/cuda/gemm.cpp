@@ -92,6 +92,8 @@ GemmChoice Gemm::first_way(const MatmulShape& shape) {
 void Gemm::run_way(const MatmulShape& shape, const GemmChoice& way, const GemmOperands& operands, cudaStream_t stream) {
   if (way) {
     blas_.run(shape, *way, {operands.w, operands.x, operands.bias, operands.y}, stream);
+    const auto& [to, kind, gated] = operands.then;
+    if (to != nullptr) activation(shape.y, kind, gated, operands.y, to, shape.m, gated ? shape.n / 2 : shape.n, stream);
   } else {
     gemv(shape.x, shape.y,
          {.weight = operands.w,
@@ -101,7 +103,8 @@ void Gemm::run_way(const MatmulShape& shape, const GemmChoice& way, const GemmOp
           .m = shape.m,
           .n = shape.n,
           .k = shape.k,
-          .accumulate = shape.accumulate},
+          .accumulate = shape.accumulate,
+          .then = operands.then},
          stream);
   }
 }

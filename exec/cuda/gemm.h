@@ -14,6 +14,7 @@
 
 #include "exec/cuda/blas.h"
 #include "exec/cuda/buffer.h"
+#include "exec/cuda/kernels.h"
 
 namespace plimsoll::exec::cuda {
 
@@ -47,6 +48,7 @@ struct GemmOperands {
   const float* bias_f32 = nullptr;  // null if none
   const void* bias = nullptr;       // the same in y's type
   void* y = nullptr;
+  ProductActivation then = {};  // y is undefined afterwards
 };
 
 class Gemm {

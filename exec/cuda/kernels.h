@@ -135,13 +135,20 @@ void plain_attention(Element element, Element kv_element, const AttentionArgumen
                      cudaStream_t stream);
 
 // ---- gemv.cu -----------------------------------------------------------------------------------------------------
+/// The activation() of a product's result y [m, n].
+struct ProductActivation {
+  void* to = nullptr;  // [m, n / 2] if gated, else [m, n], of y's type; null: no activation
+  model::Activation kind = model::Activation::silu;
+  bool gated = false;
+};
 struct GemvArguments {
   const void* weight = nullptr;  // [n, k]
   const void* x = nullptr;       // [m, k]
   const float* bias = nullptr;   // [n] or null
   void* y = nullptr;             // [m, n]
   std::int64_t m = 0, n = 0, k = 0;
-  bool accumulate = false;  // y += instead of y =
+  bool accumulate = false;      // y += instead of y =
+  ProductActivation then = {};  // computed from y as rounded, without writing y; not with accumulate
 };
 /// y = x W^T for few rows: reads W once per kGemvRows rows of x. Any n and k; rows need not be aligned.
 void gemv(Element element, Element y_element, const GemvArguments& arguments, cudaStream_t stream);

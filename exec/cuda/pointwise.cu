@@ -112,18 +112,7 @@ void start_norm(const NormArguments& a, cudaStream_t stream) {
     launch(norm_kernel<T, 8>, grid, threads, 0, stream, a);
 }
 
-// ---- activations
-// -----------------------------------------------------------------------------------------------------
-
-__device__ __forceinline__ float activate(model::Activation kind, float x) {
-  switch (kind) {
-    case model::Activation::silu: return x / (1.0F + expf(-x));
-    case model::Activation::gelu: return 0.5F * x * (1.0F + erff(x * 0.70710678F));
-    case model::Activation::gelu_tanh: return 0.5F * x * (1.0F + tanhf(0.79788456F * (x + 0.044715F * x * x * x)));
-    case model::Activation::relu: return fmaxf(x, 0.0F);
-  }
-  return x;
-}
+// ---- activations, and copies of blocks --------------------------------------------------------------------------
 
 // N is the number of elements that a thread takes at once; width must be a multiple of it.
 template <class T, int N, bool Gated>

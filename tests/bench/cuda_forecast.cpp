@@ -50,6 +50,7 @@ Forecast forecast(const model::Accelerator& gpu, const model::LlmShape& shape, c
   Forecast sum;
   double kernels = 0;
   model::for_each_op(model::make_op_list(inputs, work), [&](const model::Op& op) {
+    if (op.id == model::OpId::activation && op.m <= kRowsOfOwnKernel) return;  // part of the product before it
     const Rates rates = rates_of(op);
     const double bytes = op.weight_bytes + op.kv_bytes + op.other_bytes;
     const double time =

@@ -181,6 +181,43 @@ TEST_P(OpTwins, products_of_real_depth_agree_for_every_number_of_rows) {
   }
 }
 
+// With up to 8 rows, our own kernel computes the activation from the sums that it would have written: the same bits. A
+// depth of 2056 = 2 x 1024 + 8 takes its main loop and its rest. 5 columns leave a warp with less than all of its rows.
+TEST_P(OpTwins, products_compute_an_activation_as_two_kernels_do) {
+  constexpr std::int32_t kDepth = 2056;
+  const std::pair<bool, std::int64_t> cases[] = {{true, 5}, {true, 26}, {false, 5}};
+  for (const auto& [gated, width] : cases) {
+    BackendConfig c = config(kDepth, 64);
+    c.architecture.shape.gated_mlp = gated;
+    c.rank.intermediate = width;
+    Twins twins(c);
+    const std::int64_t n = gated ? 2 * width : width;
+    const std::size_t table = twins.add_linear(64, kDepth, 1), weight = twins.add_vector(kDepth, 1, 0);
+    const std::size_t up = twins.add_linear(n, kDepth, 1.0 / 32), bias = twins.add_vector(n, 0, 1);
+    for (const std::int64_t m : {1, 2, 3, 8, 9}) {
+      const auto run = [&, gated = gated, width = width](bool together) {
+        const auto kind = m % 2 == 0 ? model::Activation::gelu_tanh : model::Activation::silu;
+        return twins.run(
+            rows(static_cast<std::size_t>(m)),
+            [&](Twin& side) {
+              LinearOptions options{.bias = side.vector(bias)};
+              if (together) options.then = {kind, gated, Buffer::gated};
+              side->embed(side.linear(table), 0, nullptr);
+              side->norm(
+                  {.kind = model::Norm::rmsnorm, .epsilon = 1e-5F, .weight = side.vector(weight), .bias = nullptr},
+                  false);
+              side->linear(side.linear(up), Buffer::normed, Buffer::up, m, options);
+              if (!together) side->activation(kind, gated, Buffer::up, Buffer::gated, m, width);
+            },
+            Buffer::gated, width);
+      };
+      const TwinOutputs apart = run(false), together = run(true);
+      EXPECT_EQ(together.cpu, apart.cpu) << m;
+      EXPECT_EQ(together.cuda, apart.cuda) << m << " rows of " << width;
+    }
+  }
+}
+
 TEST_P(OpTwins, activations_agree) {
   for (const bool gated : {true, false}) {
     BackendConfig c = config(64, 64);
