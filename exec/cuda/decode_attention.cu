@@ -209,6 +209,7 @@ __device__ void merge_parts(const AttentionArguments& a, const BlockWork& p, std
 template <int D>
 __global__ void __launch_bounds__(kThreads<D>)
     decode_kernel(AttentionArguments a, KvGeometry kv, StepView step, DecodeScratch scratch) {
+  begin_kernel();
   const DecodePart part = step.parts[blockIdx.x];
   if (part.sequence < 0) return;  // the list is as long for all lengths of contexts
   const BlockWork p = work_of_block(a, kv, part);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Helpers shared by kernels: 16-byte accesses to rows of f32 or bf16 as f32 registers, activations, and
+// Helpers shared by kernels: how they start, 16-byte accesses to rows of f32 or bf16 as f32 registers, activations, and
 // sums over a warp or a block in a fixed order.
 #pragma once
 
@@ -16,6 +16,12 @@ namespace plimsoll::exec::cuda {
 
 constexpr unsigned kAllLanes = 0xffffffffU;
 constexpr int kWarpSize = 32;
+
+/// The first statement of a kernel (launch.cuh). The next kernel may then be launched while this one runs.
+__device__ __forceinline__ void begin_kernel() {
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+}
 
 /// Numbers of type T in 16 bytes.
 template <class T>

@@ -110,6 +110,7 @@ __device__ __forceinline__ void write_sums(Bf16* y, const float (&sum)[kTile / 8
 __global__ void __launch_bounds__(kThreads)
     expert_kernel_bf16(const Bf16* weight, const Bf16* x, Bf16* y, std::int64_t n, std::int64_t k, int experts,
                        const std::int32_t* offsets) {
+  begin_kernel();
   __shared__ __align__(16) Bf16 xs[2][kTile][kPitchElements];
   __shared__ __align__(16) Bf16 ws[2][kTile][kPitchElements];
   const RowTile tile = tile_of_block(offsets, experts, kTile);
@@ -147,6 +148,7 @@ constexpr int kPlainTile = 32;
 template <class T>
 __global__ void __launch_bounds__(256) expert_kernel_plain(const T* weight, const T* x, T* y, std::int64_t n,
                                                            std::int64_t k, int experts, const std::int32_t* offsets) {
+  begin_kernel();
   __shared__ float xs[kPlainTile][kPlainTile + 1], ws[kPlainTile][kPlainTile + 1];
   const RowTile tile = tile_of_block(offsets, experts, kPlainTile);
   if (tile.expert < 0) return;

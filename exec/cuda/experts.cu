@@ -28,6 +28,7 @@ __device__ __forceinline__ Candidate better(Candidate a, Candidate b) {
 __device__ __forceinline__ float not_nan(float x) { return x == x ? x : -INFINITY; }
 
 __global__ void choose_experts(const float* logits, std::int64_t tokens, int experts, int per_token, Routing routing) {
+  begin_kernel();
   const std::int64_t token = std::int64_t{blockIdx.x} * (kThreads / kWarpSize) + threadIdx.x / kWarpSize;
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   if (token >= tokens) return;
@@ -63,6 +64,7 @@ __global__ void choose_experts(const float* logits, std::int64_t tokens, int exp
 // ---- order: one block per expert counts the rows of lower experts, then numbers its own in order of tokens ----------
 
 __global__ void __launch_bounds__(kThreads) sort_rows(std::int64_t all, int experts, Routing routing) {
+  begin_kernel();
   __shared__ float scratch[kWarpSize];
   __shared__ int before[kThreads / kWarpSize];
   const int expert = static_cast<int>(blockIdx.x), lane = static_cast<int>(threadIdx.x) % kWarpSize;
@@ -92,6 +94,7 @@ __global__ void __launch_bounds__(kThreads) sort_rows(std::int64_t all, int expe
 
 template <class T>
 __global__ void gather_rows(const T* from, std::int64_t width, int per_token, T* to, const std::int32_t* place) {
+  begin_kernel();
   const std::int64_t token = blockIdx.x;
   for (std::int64_t i = std::int64_t{threadIdx.x} * kPack<T>; i < width; i += std::int64_t{blockDim.x} * kPack<T>) {
     float values[kPack<T>];
@@ -103,6 +106,7 @@ __global__ void gather_rows(const T* from, std::int64_t width, int per_token, T*
 template <class T>
 __global__ void combine_rows(const T* from, std::int64_t width, int per_token, T* to, const std::int32_t* place,
                              const float* weight) {
+  begin_kernel();
   const std::int64_t token = blockIdx.x;
   for (std::int64_t i = std::int64_t{threadIdx.x} * kPack<T>; i < width; i += std::int64_t{blockDim.x} * kPack<T>) {
     float sum[kPack<T>] = {};

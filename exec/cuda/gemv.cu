@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with few rows of x, whose time is that of reading the weights. A warp takes a few rows of W. Its lanes
 // advance along k in steps of 16 bytes; the lanes' sums are added at the end. The loads of the next steps are issued
-// before the current ones are used: memory answers after some 800 ns, and every warp must have enough on its way.
-// An activation that follows needs no kernel of its own.
+// before the current ones are used: memory answers after some 800 ns, and every warp must have enough on its way. The
+// first ones are issued while the previous kernel still runs. An activation that follows needs no kernel of its own.
 #include "exec/cuda/device.cuh"
 #include "exec/cuda/kernels.h"
 #include "exec/cuda/launch.cuh"
@@ -134,6 +134,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, kBlocks<M>) gemv_kernel(Gem
   const std::int64_t turns = a.k / (kAhead * kStep);
   Weights<T, N> now[kAhead][R], next[kAhead][R];
   if (turns > 0) fetch(next, w, at);
+  begin_kernel();
   for (std::int64_t turn = 1; turn <= turns; ++turn) {
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {

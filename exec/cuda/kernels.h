@@ -150,7 +150,8 @@ struct GemvArguments {
   bool accumulate = false;      // y += instead of y =
   ProductActivation then = {};  // computed from y as rounded, without writing y; not with accumulate
 };
-/// y = x W^T for few rows: reads W once per kGemvRows rows of x. Any n and k; rows need not be aligned.
+/// y = x W^T for few rows: reads W once per kGemvRows rows of x. Any n and k; rows need not be aligned. The weights may
+/// be read before the previous kernel of the stream has ended.
 void gemv(Element element, Element y_element, const GemvArguments& arguments, cudaStream_t stream);
 constexpr std::int64_t kGemvRows = 8;
 

@@ -69,6 +69,7 @@ __device__ __forceinline__ void take_32_keys(Softmax& state, const float* query,
 template <class T, class Kv>
 __global__ void __launch_bounds__(kWarps* kWarpSize)
     plain_kernel(AttentionArguments a, KvGeometry kv, StepView step, const DeviceSequence* list) {
+  begin_kernel();
   __shared__ float query[kMaxHeadDim];
   __shared__ float sums[kWarps][kMaxHeadDim], maxima[kWarps], totals[kWarps];
   const DeviceSequence sequence = list[blockIdx.z];

@@ -12,6 +12,7 @@ namespace {
 
 template <class T>
 __global__ void embed_kernel(EmbedArguments a, StepView step) {
+  begin_kernel();
   const std::int64_t row = blockIdx.x;
   const std::int32_t given = step.token[row];
   const std::int64_t token = given >= 0 ? given : a.slots[step.token_slot[row]];
@@ -41,6 +42,7 @@ constexpr int kNormThreads = 512;  // at most
 // Chunks is the number of 16-byte pieces of the row that a thread holds.
 template <class T, int Chunks>
 __global__ void __launch_bounds__(kNormThreads) norm_kernel(NormArguments a) {
+  begin_kernel();
   __shared__ float scratch[2][kWarpSize];
   constexpr int N = kPack<T>;
   const std::int64_t row = blockIdx.x;
@@ -117,6 +119,7 @@ void start_norm(const NormArguments& a, cudaStream_t stream) {
 // N is the number of elements that a thread takes at once; width must be a multiple of it.
 template <class T, int N, bool Gated>
 __global__ void activation_kernel(model::Activation kind, const T* x, T* y, std::int64_t rows, std::int64_t width) {
+  begin_kernel();
   const std::int64_t pieces = width / N, all = rows * pieces;
   for (std::int64_t p = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; p < all;
        p += std::int64_t{gridDim.x} * blockDim.x) {
@@ -146,6 +149,7 @@ void start_activation(model::Activation kind, bool gated, const void* x, void* y
 }
 
 __global__ void block_kernel(BlockCopy c) {
+  begin_kernel();
   const std::int64_t each = c.piece / 16;
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < c.planes * each;
        i += std::int64_t{gridDim.x} * blockDim.x) {

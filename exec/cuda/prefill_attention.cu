@@ -157,6 +157,7 @@ __device__ __forceinline__ void attend(OnlineSoftmax<D>& state, const Bf16* tile
 template <int D>
 __global__ void __launch_bounds__(Shape<D>::kThreads, 1)
     prefill_kernel(AttentionArguments a, KvGeometry kv, StepView step) {
+  begin_kernel();
   using S = Shape<D>;
   const Work work = work_of_block<D>(step, a.window);
   if (work.rows <= 0) return;  // the tile has no rows for this block

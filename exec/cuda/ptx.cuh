@@ -17,6 +17,20 @@ __device__ __forceinline__ unsigned char* dynamic_shared() {
   return plimsoll_dynamic_shared;
 }
 
+/// Blocks until the previous kernel of the stream has ended and its writes are visible (launch.cuh). Before it, a
+/// kernel may read only what no kernel writes.
+__device__ __forceinline__ void wait_for_previous_kernel() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+/// Once every block has called it or ended, the next kernel of the stream may be launched, up to its own wait.
+__device__ __forceinline__ void let_next_kernel_start() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 __device__ __forceinline__ Bf16 to_bf16(float x) {
   Bf16 result;
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result.bits) : "f"(x));
@@ -74,12 +88,13 @@ __device__ __forceinline__ void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");
 }
 
-/// Loads 16 bytes that are read once and that no kernel writes, so they need not stay in the cache.
+/// Loads 16 bytes that are read once and that no kernel writes, so they need not stay in the cache. It keeps its place
+/// before wait_for_previous_kernel().
 __device__ __forceinline__ uint4 load_streaming(const void* global) {
   uint4 v;
-  asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-      : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-      : "l"(global));
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(global));
   return v;
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums over the ranks of a tensor-parallel group, in f32 and in order of rank, so that all ranks get the same bits.
+// None of these kernels lets the next one start early: its waiting blocks could keep out a rank on the same GPU that
+// this one waits for.
 #include "exec/cuda/device.cuh"
 #include "exec/cuda/kernels.h"
 #include "exec/cuda/launch.cuh"
@@ -47,6 +49,7 @@ __device__ __forceinline__ uint4 pack(const float (&values)[8]) {
 
 template <class T>
 __global__ void sum_kernel(const __grid_constant__ RankPointers buffers, int ranks, std::int64_t pieces) {
+  wait_for_previous_kernel();
   for (std::int64_t p = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; p < pieces;
        p += std::int64_t{gridDim.x} * blockDim.x) {
     float sum[kPack<T>] = {};
@@ -60,6 +63,7 @@ __global__ void sum_kernel(const __grid_constant__ RankPointers buffers, int ran
 template <class T>
 __global__ void sum_rest_kernel(const __grid_constant__ RankPointers buffers, int ranks, std::int64_t rest,
                                 std::int64_t first) {
+  wait_for_previous_kernel();
   if (threadIdx.x >= rest) return;
   const std::int64_t at = first + threadIdx.x;
   float sum = 0;
@@ -89,6 +93,7 @@ void start_sum(const RankPointers& buffers, int ranks, std::int64_t elements, cu
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     peer_kernel(const __grid_constant__ PeerPart part, T* data, std::int64_t elements) {
+  wait_for_previous_kernel();
   constexpr int N = kPack<T>;
   const std::int64_t pieces = elements / N, each = (pieces + kPeerBlocks - 1) / kPeerBlocks;
   const std::int64_t begin = min(pieces, each * blockIdx.x), end = min(pieces, begin + each);

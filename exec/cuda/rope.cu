@@ -11,6 +11,7 @@ namespace {
 // The angle is computed in f64: at position 100000 an f32 would be wrong by 0.004 radians.
 __global__ void table_kernel(const double* frequencies, std::int32_t pairs, std::int64_t all, StepView step,
                              float2* table) {
+  begin_kernel();
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= all) return;
   double sine = 0, cosine = 0;
@@ -34,6 +35,7 @@ __device__ __forceinline__ float rotated(const float* x, int i, const float2* ta
 template <class T, class Kv>
 __global__ void __launch_bounds__(kHeadsPerBlock* kWarpSize)
     rope_kernel(RopeArguments a, KvGeometry kv, StepView step) {
+  begin_kernel();
   __shared__ float heads[kHeadsPerBlock][kMaxHeadDim];
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize, lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const std::int64_t row = blockIdx.x;

@@ -17,6 +17,7 @@ constexpr int kThreads = 256, kPerThread = 8;
 __global__ void __launch_bounds__(kThreads)
     sample_kernel(const float* logits, std::int64_t stride, std::int64_t vocab_begin, std::int64_t valid, StepView step,
                   unsigned long long* best) {
+  begin_kernel();
   const std::int64_t row = blockIdx.y;
   const float temperature = step.sampling->temperature;
   const std::uint64_t key = gumbel_key(step.sampling->seed, step.sample_request[row], step.sample_position[row]);
@@ -37,6 +38,7 @@ __global__ void __launch_bounds__(kThreads)
 
 __global__ void choose_kernel(const std::uint64_t* best, std::int32_t ranks, std::int64_t rows, StepView step,
                               std::int32_t* ids, std::int32_t* slots) {
+  begin_kernel();
   const std::int64_t row = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (row >= rows) return;
   std::uint64_t winner = 0;

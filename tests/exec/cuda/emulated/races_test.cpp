@@ -107,6 +107,37 @@ TEST(RacesDeathTest, two_blocks_write_one_number) {
   EXPECT_DEATH(broken(), "two writes");
 }
 
+// One thread of a kernel that is launched before the previous one has ended.
+void start_early(void (*thread)()) {
+  run_grid(
+      {1, 1, 1}, {1, 1, 1}, 0, [&]() __attribute__((no_sanitize_thread)) {
+        cuda_emulation::races::start_early();
+        thread();
+      });
+}
+TEST(Races, an_early_kernel_reads_constants_before_it_waits) {
+  static unsigned constant[4] = {1, 2, 3, 4}, result = 0;
+  start_early([] {
+    const uint4 read = load_streaming(constant);
+    wait_for_previous_kernel();
+    let_next_kernel_start();
+    result = read.w;
+  });
+  EXPECT_EQ(result, 4U);
+}
+TEST(RacesDeathTest, an_early_kernel_touches_memory_before_it_waits) {
+  static unsigned number = 0;
+  EXPECT_DEATH(start_early([] { number = 1; }), "writes device memory before it waits");
+  constexpr auto kReads = [] {
+    const volatile unsigned seen = number;
+    wait_for_previous_kernel();
+    static_cast<void>(seen);
+  };
+  EXPECT_DEATH(start_early(kReads), "reads device memory before it waits");
+  EXPECT_DEATH(start_early([] { let_next_kernel_start(); }), "lets the next kernel start before it waits");
+  EXPECT_DEATH(start_early([] {}), "ends before it waits");
+}
+
 TEST(RacesDeathTest, lanes_that_wait_for_different_things_are_a_fault) {
   const auto broken = [] {
     run_grid({1, 1, 1}, {32, 1, 1}, 0, [] {

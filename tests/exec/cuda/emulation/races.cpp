@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <unordered_map>
@@ -53,6 +54,8 @@ struct Known {
 struct Detector {
   std::uint64_t grid = 0;
   bool running = false;
+  bool is_early = false, any_waited = false;  // this grid must wait for the previous one; a thread has
+  std::vector<bool> waited;                   // by thread
   std::unordered_map<std::uintptr_t, std::unique_ptr<Page>> pages;
   std::uintptr_t last_number = 0;
   Page* last_page = nullptr;
@@ -147,6 +150,16 @@ bool is_shared(const void* at) {
   std::abort();
 }
 
+[[noreturn]] void report_early(const char* what) {
+  const Detector& d = detector;
+  std::fprintf(stderr,
+               "CUDA emulation: thread %u of block %u %s before it waits for the previous kernel (addr2line -e PROGRAM "
+               "0x%zx)\n",
+               d.thread, d.block, what,
+               static_cast<std::size_t>(static_cast<const char*>(d.code) - &__executable_start));
+  std::abort();
+}
+
 void note_read(Cell& cell) {
   const Detector& d = detector;
   const Access now = d.now();
@@ -182,9 +195,11 @@ void begin_grid() {
   static std::uint64_t grids = 0;
   detector.grid = __atomic_add_fetch(&grids, 1, __ATOMIC_RELAXED);
   detector.published.clear();
+  detector.is_early = detector.any_waited = false;
   detector.running = true;
 }
 void end_grid() {
+  if (detector.is_early && !detector.any_waited) report_early("ends");
   forget(detector.shared);
   detector.shared = {};
   detector.running = false;
@@ -199,6 +214,7 @@ void begin_block(std::uint32_t index, unsigned threads, Range shared) {
   d.fences.assign(threads, kNoFence);
   d.seen.assign(threads, {});
   d.known.clear();
+  d.waited.assign(threads, true);
   d.shared = shared;
 }
 
@@ -229,11 +245,26 @@ void atomic(const void* at) {
   if (d.fences[d.thread] != kNoFence) all.push_back({d.block, d.block_barriers, d.fences[d.thread], d.fences});
 }
 
+void start_early() {
+  detector.is_early = true;
+  detector.waited[detector.thread] = false;
+}
+void wait_for_previous_grid() {
+  Detector& d = detector;
+  d.waited[d.thread] = true;
+  d.any_waited = true;
+}
+void let_next_grid_start() {
+  if (!detector.waited[detector.thread]) report_early("lets the next kernel start");
+}
+void read_constant(const void* from, void* to, std::size_t bytes) { std::memcpy(to, from, bytes); }
+
 void access(const void* at, std::size_t bytes, bool writes, const void* code) {
   Detector& d = detector;
   d.code = code;
   if (!d.running || lies_in(d.stack, at) || lies_in(d.bookkeeping, at)) return;
   const bool shared = is_shared(at);
+  if (!shared && !d.waited[d.thread]) report_early(writes ? "writes device memory" : "reads device memory");
   auto address = reinterpret_cast<std::uintptr_t>(at);
   for (const std::uintptr_t end = address + bytes; address < end; address += kGranule) {
     Cell& cell = d.page(address / kPage)[address % kPage / kGranule];

@@ -32,6 +32,16 @@ void warp_met(unsigned warp);
 void fence();
 /// An atomic operation on device memory, which itself races with nothing.
 void atomic(const void* at);
+/// The running thread begins a kernel that is launched early, as all kernels of exec/cuda/launch.cuh are. It is
+/// reported if it accesses device memory before it waits for the previous grid, and so is a grid without any thread
+/// that waits.
+void start_early();
+void wait_for_previous_grid();
+/// Comes after the wait: kernels rely on at most one waiting grid.
+void let_next_grid_start();
+/// Copies what no kernel ever writes, which may be read before the wait.
+void read_constant(const void* from, void* to, std::size_t bytes);
+
 /// An access by the running thread. `code` is the instruction's address, for the report.
 void access(const void* at, std::size_t bytes, bool writes, const void* code = nullptr);
 

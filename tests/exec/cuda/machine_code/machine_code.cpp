@@ -138,6 +138,14 @@ int count_of(const KernelCode& code, std::string_view mnemonic, std::string_view
   }));
 }
 
+int loads_before(const KernelCode& code, std::string_view mnemonic) {
+  const auto end = std::find_if(code.instructions.begin(), code.instructions.end(),
+                                [&](const auto& i) { return is(mnemonic_of(i), mnemonic); });
+  return static_cast<int>(std::count_if(code.instructions.begin(), end, [](const auto& i) {
+    return is(mnemonic_of(i), "LDG") && has_part(mnemonic_of(i), "128");
+  }));
+}
+
 int loads_in_flight(const KernelCode& code) {
   constexpr int kRegistersOfALoad = 4;
   std::map<int, int> waiting;  // the first register of a load's result -> the load's number

@@ -29,6 +29,9 @@ struct KernelCode {
 /// also have it after a dot.
 [[nodiscard]] int count_of(const KernelCode& code, std::string_view mnemonic, std::string_view part = {});
 
+/// Returns how many 128-bit loads from global memory come before the first instruction of that mnemonic.
+[[nodiscard]] int loads_before(const KernelCode& code, std::string_view mnemonic);
+
 /// Returns the largest number of 128-bit loads from global memory whose results no instruction has used yet, in the
 /// order of addresses. So many loads of a thread are on their way at once.
 [[nodiscard]] int loads_in_flight(const KernelCode& code);

@@ -115,6 +115,36 @@ TEST(MachineCode, products_of_few_rows_keep_enough_loads_in_flight) {
   }
 }
 
+// A kernel for sm_90 and later is launched before the previous one has ended, so each must wait for it (ACQBULK). All
+// but the sums over ranks then let the next one start (PREEXIT). Older ones know neither.
+TEST(MachineCode, every_kernel_waits_for_the_previous_one_where_it_can_start_early) {
+  PLIMSOLL_NEEDS_NVDISASM();
+  for (const std::string source : kSources) {
+    for (const std::string architecture : kArchitectures) {
+      const bool early = architecture != "sm_80";
+      EXPECT_FALSE(code_of(source, architecture).empty()) << source;
+      for (const KernelCode& kernel : code_of(source, architecture)) {
+        EXPECT_EQ(count_of(kernel, "ACQBULK") > 0, early) << architecture << " " << kernel.name;
+        EXPECT_EQ(count_of(kernel, "PREEXIT") > 0, early && source != "reduce") << architecture << " " << kernel.name;
+      }
+    }
+  }
+}
+
+// Weights are on their way before the wait. The assembler for sm_100a puts some of those loads behind it, which is only
+// slower.
+TEST(MachineCode, products_load_their_first_weights_before_they_wait) {
+  PLIMSOLL_NEEDS_NVDISASM();
+  const std::pair<const char*, int> cases[] = {{"1, 2", 8}, {"2, 2", 16}, {"4, 4", 16}, {"8, 4", 8}};
+  for (const auto& [rows, loads] : cases) {
+    const std::string name = std::string("gemv_kernel<Bf16, Bf16, ") + rows + ", 8>";
+    for (const KernelCode& kernel : code_of("gemv", "sm_90a")) {
+      if (kernel.name != name) continue;
+      EXPECT_EQ(loads_before(kernel, "ACQBULK"), loads) << name;
+    }
+  }
+}
+
 TEST(MachineCode, the_all_reduce_reads_its_peers_by_128_bits) {
   PLIMSOLL_NEEDS_NVDISASM();
   for (const char* const name : {"peer_kernel<", "sum_kernel<"}) {
@@ -171,6 +201,12 @@ TEST(MachineCode, loads_count_as_in_flight_until_their_result_is_used) {
   EXPECT_EQ(loads_in_flight(code({"LDG.E.128 R4, [R2.64]", "FADD R0, R6, R0", "LDG.E.128 R8, [R2.64]"})), 1);
   // Narrow loads do not count.
   EXPECT_EQ(loads_in_flight(code({"LDG.E R4, [R2.64]", "LDG.E.64 R8, [R2.64]"})), 0);
+}
+
+TEST(MachineCode, loads_are_counted_up_to_an_instruction) {
+  const KernelCode code{"f", {"LDG.E.128 R4, [R2.64]", "LDG.E R8, [R2.64]", "ACQBULK", "LDG.E.128 R12, [R2.64]"}};
+  EXPECT_EQ(loads_before(code, "ACQBULK"), 1);
+  EXPECT_EQ(loads_before(code, "PREEXIT"), 2);  // there is none
 }
 
 TEST(MachineCode, the_words_of_the_assembler_are_read) {

@@ -14,8 +14,12 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sh
   // The limits that every GPU from sm_80 on supports: shared memory and grid size.
   if (shared_bytes > 99 * 1024 || grid.y > 65535 || grid.z > 65535) check(cudaErrorInvalidValue, "starting a kernel");
   cuda_emulation::enqueue(stream, [=] {
-    cuda_emulation::run_grid({grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared_bytes,
-                             [&] { kernel(static_cast<Parameters>(arguments)...); });
+    // The arguments are not memory of the device, so reading them is not reported.
+    const auto thread = [&]() __attribute__((no_sanitize_thread)) {
+      cuda_emulation::races::start_early();
+      kernel(static_cast<Parameters>(arguments)...);
+    };
+    cuda_emulation::run_grid({grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared_bytes, thread);
   });
 }
 

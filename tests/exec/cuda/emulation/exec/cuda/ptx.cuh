@@ -13,6 +13,9 @@ namespace plimsoll::exec::cuda {
 
 inline unsigned char* dynamic_shared() { return static_cast<unsigned char*>(cuda_emulation::dynamic_shared()); }
 
+inline void wait_for_previous_kernel() { cuda_emulation::races::wait_for_previous_grid(); }
+inline void let_next_kernel_start() { cuda_emulation::races::let_next_grid_start(); }
+
 inline Bf16 to_bf16(float x) { return {bf16_bits(x)}; }
 inline std::uint32_t pack_bf16(float low, float high) { return bf16_bits(low) | std::uint32_t{bf16_bits(high)} << 16; }
 
@@ -69,7 +72,11 @@ void cp_async_wait() {
   cuda_emulation::wait_for_copies(Left);
 }
 
-inline uint4 load_streaming(const void* global) { return *static_cast<const uint4*>(global); }
+inline uint4 load_streaming(const void* global) {
+  uint4 v;
+  cuda_emulation::races::read_constant(global, &v, sizeof v);
+  return v;
+}
 
 inline uint4 load_16(const void* global) { return *static_cast<const uint4*>(global); }
 inline void store_16(void* global, const uint4& v) { *static_cast<uint4*>(global) = v; }
