@@ -249,7 +249,7 @@ bool leave_out_queued(OwnFit& fit, OwnRuns& runs) {
   for (std::size_t i = 0; i < fit.fit.comparisons.size(); ++i) {
     const Comparison& c = fit.fit.comparisons[i];
     const std::optional<double> error = c.relative_error();
-    if (c.metric != "ttft_mean_s" || !fit.fit.fitted[i] || !error || fit.fit.beyond_pool.contains(c.point)) continue;
+    if (c.metric != "ttft_mean_s" || !fit.fit.in_fitted_table[i] || !error) continue;
     if (1 + *error > kApart || kApart * (1 + *error) < 1) queued.insert(c.point);
   }
   std::vector<MeasuredPoint>& points = runs.tables[0].points;

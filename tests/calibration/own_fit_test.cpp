@@ -152,6 +152,26 @@ TEST(OwnFit, ARunWithAnotherQueueIsLeftOut) {
   EXPECT_LT(worst_error(fitted->fit, false), 0.04);
 }
 
+// Prompts that do not all fit the profile's pool: how long they wait is not fitted. A run that waits much longer has
+// another pool, so that its times between tokens are those of another batch.
+TEST(OwnFit, ARunWithAnotherPoolIsLeftOut) {
+  const auto truth = catalogue();
+  truth->add_entry("engines", "truth", changed(*truth, "engines", "vllm-0.12", {{"host.step", "3 ms"}}));
+  std::vector<MeasuredPoint> runs = ladder({{"host.step", "3 ms"}});
+  for (const std::int64_t users : {24, 32}) {  // the first of both is held out
+    runs.push_back(run_of(users, 120000, 16));
+    runs.back().requests = users;
+    measure(runs.back(), truth);
+  }
+  *runs.back().ttft_mean_s *= 8;
+  *runs.back().tpot_mean_s *= 0.5;
+  *runs.back().output_tokens_per_s *= 0.4;
+  const auto fitted = fit(runs);
+  EXPECT_TRUE(fitted->fit.fit.beyond_pool.contains(&fitted->runs.held_out().back()));
+  EXPECT_EQ(fitted->runs.fitted().size(), 8U);
+  EXPECT_THAT(fitted->fit.warnings, ::testing::Contains(HasSubstr("1 run is left out of the fit")));
+}
+
 // Medians do not reveal a few wrong runs; a warning does.
 TEST(OwnFit, RunsFarFromTheFitAreNamed) {
   std::vector<MeasuredPoint> runs = ladder({});
