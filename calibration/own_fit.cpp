@@ -351,9 +351,11 @@ void slow_down(ServingNumber& n, const OwnRuns& runs) {
   for (const MeasuredPoint& p : runs.fitted())
     if (p.tpot_mean_s && (least == 0 || *p.tpot_mean_s < least)) least = *p.tpot_mean_s;
   const double part = n.path == "host.step" ? kStep : n.path == "host.sequence" ? kSequence : 0;
-  const double prior = part * least / (n.unit == "ms" ? kMillisecond : kMicrosecond);
-  if (prior > n.number.prior) n.number.prior = prior;
-  n.number.high = std::max(n.number.high, 1000 * n.number.prior);
+  if (part == 0) return;
+  constexpr double kLongest = 100;  // s: a profile with a longer time is not read
+  const double unit = n.unit == "ms" ? kMillisecond : kMicrosecond;
+  n.number.prior = std::max(n.number.prior, std::min(part * least, kLongest) / unit);
+  n.number.high = std::min(std::max(n.number.high, 1000 * n.number.prior), kLongest / unit);
 }
 
 void set_form(const OwnForm& form, configs::Document draft, const OwnEngine& engine,

@@ -137,8 +137,10 @@ void add_peaks(OwnHardware& hardware, const Least& least) {
   constexpr double kOwnPart = 1.3, kSpread = 1, kFarthest = 1000;
   const double bandwidth = std::max(1e8, least.bytes_per_s) * kOwnPart / gemm.at("memory").as_number() / kGiga;
   const double peak = std::max(1e9, least.flops) * kOwnPart / gemm.at("compute").as_number() / kTera;
+  constexpr double kSlowest = 1e-3;  // GB/s, TFLOP/s: less is no accelerator, and is not read as one
   const auto add = [&](const char* path, double prior, const char* unit) {
-    hardware.numbers.push_back(number(hardware, {path, prior, kSpread, prior / kFarthest, prior * kFarthest}, unit));
+    const double low = std::max(kSlowest, prior / kFarthest);
+    hardware.numbers.push_back(number(hardware, {path, prior, kSpread, low, prior * kFarthest}, unit));
   };
   add("memory_bandwidth", bandwidth, "GB/s");
   add("bf16", peak, "TFLOP/s");

@@ -284,6 +284,25 @@ TEST(OwnFit, RunsOfNoEngineAreRefused) {
   EXPECT_THAT(problem_of(runs), HasSubstr("nothing is written: a profile like vllm-0.12 cannot be fitted"));
 }
 
+// Whatever the runs say, a value that is tried can be one of an accelerator: the fit ends with a verdict on the runs,
+// not with a complaint about a value that the user never stated.
+TEST(OwnFit, NoisyOrSlowRunsGetAVerdict) {
+  const Changes machine = {{"memory_bandwidth", "14 GB/s"}, {"memory", "64 GiB"}, {"calibrated", "true"}};
+  std::vector<MeasuredPoint> same = ladder({}, machine), slow = same;
+  for (MeasuredPoint& p : same) {  // neither lengths nor users have an effect
+    p.ttft_mean_s = 0.1;
+    p.tpot_mean_s = 0.02;
+    p.output_tokens_per_s = p.load_value * 16 / (0.1 + 15 * 0.02);
+  }
+  for (MeasuredPoint& p : slow) {  // milliseconds as seconds, and no throughput that contradicts them
+    p.ttft_mean_s = 1000 * *p.ttft_mean_s;
+    p.tpot_mean_s = 1000 * *p.tpot_mean_s;
+    p.output_tokens_per_s.reset();
+  }
+  for (const std::vector<MeasuredPoint>& runs : {same, slow})
+    EXPECT_THAT(problem_of(runs), ::testing::AnyOf(HasSubstr("nothing is written: "), HasSubstr("nothing is wrong")));
+}
+
 TEST(OwnRuns, RunsOfOneEngineAreSelected) {
   std::vector<MeasuredPoint> runs = {run_of(1, 64, 16), run_of(2, 64, 16)};
   runs[0].engine = "vLLM 0.16.0";
