@@ -1,11 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-# ./check --engines: real servers on this machine's CPU, each fitted by one command and predicted on points that no fit
-# saw: vLLM, and llama.cpp's llama-server. Sourced by ./check, with $root set to the repository. Downloads 7.8 GB into
-# build/engines once and builds llama-server; some 60 minutes then. Wall times mean nothing on a busy machine: run it on
-# an idle one.
+# ./check --engines [SECONDS]: real servers on this machine's CPU, each fitted by one command and predicted on points
+# that no fit saw: vLLM, and llama.cpp's llama-server. `transformers serve` is measured only. Then clients of others
+# against our own server (engine_clients.sh). Sourced by ./check, with $root set to the repository. Downloads 12 GB into
+# build/engines once and builds llama-server; some 60 minutes then. SECONDS is the time of each ladder (900). Wall times
+# mean nothing on a busy machine, which a probe before and after each server tells.
 
-readonly kVllm=0.16.0 kTorch=2.10.0 kLlama=0.3.36 kVllmPort=8123 kLlamaPort=8124
-engines=$root/build/engines
+readonly kVllm=0.16.0 kTorch=2.10.0 kLlama=0.3.36 kVllmPort=8123 kLlamaPort=8124 kTransformersPort=8125
+engines=$root/build/engines plimsoll=$root/build/release/plimsoll
+noisy=
+source "$root/scripts/engine_clients.sh"
+
+# probe_quiet WHEN: how much of a core a busy loop gets, and how much its speed varies. Says so, and notes a machine
+# that is not quiet.
+probe_quiet() {
+  local told
+  if told=$(python3 - << 'PYTHON'
+import sys, time
+shares, speeds = [], []
+for turn in range(10):
+    begun, used, rounds = time.perf_counter(), time.process_time(), 0
+    while time.perf_counter() - begun < 0.2:
+        sum(range(2000))
+        rounds += 1
+    wall = time.perf_counter() - begun
+    shares.append((time.process_time() - used) / wall)
+    speeds.append(rounds / wall)
+share, spread = sorted(shares)[2], 1 - sorted(speeds)[2] / sorted(speeds)[-3]
+print(f"a busy loop gets {100 * share:.0f} % of a core, and its speed varies by {100 * spread:.0f} %")
+sys.exit(share < 0.95 or spread > 0.1)
+PYTHON
+  ); then
+    say "the machine is quiet $1: $told"
+  else
+    say "the machine is NOT quiet $1: $told; figures of this run mean little"
+    noisy=1
+  fi
+}
 
 # torch's plain build fits the CPU wheel of vLLM; torchaudio, torchvision and opencv are not needed.
 install_vllm() {
@@ -119,17 +149,54 @@ YAML
 # fit_and_predict NAME PORT: throughput and TPOT are to be within 8 %, TTFT within 15 %; the verdict takes the wider
 # limit.
 fit_and_predict() {
-  local plimsoll=$root/build/release/plimsoll url=http://127.0.0.1:$2
+  local url=http://127.0.0.1:$2
+  probe_quiet "before $1"
   rm -rf "$engines/fitted/runs/check-$1"  # a complete ladder would be taken as it is
   "$plimsoll" calibrate --engine "check-$1" --endpoint "$url" --model "$engines/model/config.json" --dtype bf16 \
-    --out "$engines/fitted" || return 1
+    --seconds "$seconds" --out "$engines/fitted" || return 1
   write_unseen_study "$1"
   "$plimsoll" validate "$engines/unseen-$1.yaml" --endpoint "$url" --catalogue "$engines/fitted" \
-    --out "$engines/unseen-$1" --max-error 15
+    --out "$engines/unseen-$1" --max-error 15 || return 1
+  probe_quiet "after $1"
+}
+
+# It serves chat only, ignores max_completion_tokens, and takes no field that keeps an answer from ending early; so the
+# `openai` package measures it. It loads weights and does not draw them.
+measure_transformers() {
+  if [[ ! -e $engines/weights/model.safetensors ]]; then
+    "$engines/vllm/bin/python" "$root/scripts/engine_weights.py" "$engines/model" "$engines/weights" \
+      > "$engines/weights.log" 2>&1 ||
+      { say "transformers serve: skipped: no weights (build/engines/weights.log)"; return 0; }
+  fi
+  if [[ ! -d $engines/accelerate/accelerate ]]; then
+    "$engines/vllm/bin/pip" -q --disable-pip-version-check install --no-deps --target "$engines/accelerate" accelerate \
+      > "$engines/accelerate.log" 2>&1 ||
+      { say "transformers serve: skipped: pip could not install accelerate (build/engines/accelerate.log)"; return 0; }
+  fi
+  start_server transformers "$kTransformersPort" env PYTHONPATH="$engines/accelerate" HF_HUB_OFFLINE=1 \
+    OMP_NUM_THREADS=1 "$engines/vllm/bin/transformers" serve --host 127.0.0.1 --port "$kTransformersPort" \
+    --device cpu --dtype bfloat16 --force_model "$engines/weights" --log_level warning
+  local users file=$engines/transformers failed=0
+  for users in 1 2; do
+    if "$engines/vllm/bin/python" "$root/scripts/engine_openai.py" "http://127.0.0.1:$kTransformersPort" \
+      Qwen/Qwen2.5-0.5B-Instruct "$users" 4 64 16 "$file-$users.csv" chat > "$file-$users.log" 2>&1; then
+      python3 - "$users" "$file-$users.csv" << 'PYTHON'
+import csv, sys
+row = {key: float(value) for key, value in next(csv.DictReader(open(sys.argv[2]))).items()}
+print(f"transformers serve, {sys.argv[1]} users: {row['output_tokens_per_s']:.1f} output tokens/s, mean TTFT "
+      f"{1000 * row['mean_ttft_s']:.0f} ms, mean TPOT {1000 * row['mean_tpot_s']:.0f} ms")
+PYTHON
+    else
+      say "transformers serve, $users users: failed; its words are in build/engines/transformers-$users.log"
+      failed=1
+    fi
+  done
+  stop_server
+  return "$failed"
 }
 
 check_engines() {
-  local server failed=0
+  local server failed=0 seconds=${1:-900}
   install_vllm
   install_llama
   write_models
@@ -139,5 +206,9 @@ check_engines() {
   start_llama
   fit_and_predict llama "$kLlamaPort" || failed=1
   stop_server
+  measure_transformers || failed=1
+  check_clients || failed=1
+  probe_quiet "at the end"
+  [[ -z $noisy ]] || say "the machine was not quiet: repeat the check on an idle one before you believe its figures"
   return "$failed"
 }
