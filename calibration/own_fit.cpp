@@ -11,6 +11,7 @@
 #include "calibration/own_hardware.h"
 #include "calibration/serving_files.h"
 #include "model/error.h"
+#include "sched/policy_config.h"
 #include "validation/error_summary.h"
 
 namespace plimsoll::calibration {
@@ -317,6 +318,22 @@ void warn_of_limits(OwnFit& fit) {
   }
 }
 
+// A server has as many slots as it was started with; the profile's number is a guess.
+void warn_of_slots(OwnFit& fit, const OwnEngine& engine, const model::EngineProfile& like, const OwnRuns& runs) {
+  sched::PolicyConfig config;
+  config.policy = sched::policy_from_name(like.scheduler_policy).value_or(config.policy);
+  if (engine.max_running || !sched::traits_of(config).numbered_slots) return;
+  const std::int64_t slots = sched::resolve_limits(config).max_running;
+  const auto has_more = [&](const MeasuredPoint& p) {
+    return p.max_running == 0 && p.load_kind == "closed_loop" && p.load_value > static_cast<double>(slots * p.replicas);
+  };
+  const auto more = std::count_if(runs.fitted().begin(), runs.fitted().end(), has_more);
+  if (more > 0)
+    fit.warnings.push_back(fmt::format(
+        "{} fitted run{} more users than the {} slots of {}: a column max_running states how many the server had", more,
+        more == 1 ? " has" : "s have", slots, engine.like));
+}
+
 // Whether requests that arrive together reach the scheduler one by one, and whether they drift apart, decides which of
 // them share a step. A small change of a number cannot turn one into the other, so both are tried.
 std::vector<OwnForm> forms_of(const model::EngineProfile& like) {
@@ -441,6 +458,7 @@ OwnFit fit_own(const OwnEngine& engine, OwnRuns& runs, const std::shared_ptr<con
   judge_unseen(out, engine);
   warn_of_outliers(out);
   warn_of_limits(out);
+  warn_of_slots(out, engine, like, runs);
   // The bands come from fits without each quarter of the runs in turn.
   ServingModel all = out.model;
   all.tables.push_back(runs.tables[1].name);

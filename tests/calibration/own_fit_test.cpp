@@ -191,6 +191,23 @@ TEST(OwnFit, PermutedRowsGiveTheSameFiles) {
   EXPECT_EQ(fit(runs)->fit.files, before);
 }
 
+// Eight users of a server whose number of slots the runs do not state: the profile's four are a guess.
+TEST(OwnFit, UnstatedSlotsAreNamed) {
+  OwnEngine engine = own_engine();
+  engine.like = "llama-cpp";
+  const auto warned = [&](std::int64_t slots) {
+    std::vector<MeasuredPoint> runs = ladder({{"scheduler.policy", "llama_cpp"}, {"scheduler.max_running", "16"}});
+    std::erase_if(runs, [](const MeasuredPoint& p) { return p.load_value > 8; });
+    for (MeasuredPoint& p : runs) p.max_running = slots;
+    const auto fitted = fit(std::move(runs), engine);
+    return std::any_of(fitted->fit.warnings.begin(), fitted->fit.warnings.end(), [](const std::string& text) {
+      return text.find("than the 4 slots of llama-cpp") < text.size();
+    });
+  };
+  EXPECT_TRUE(warned(0));
+  EXPECT_FALSE(warned(16));
+}
+
 // Hardware that the catalogue lacks: a machine with half the bandwidth and a third of the peak of the generic one. The
 // runs of one model do not separate device from host, but they determine the total times.
 TEST(OwnFit, FitsAnAcceleratorThatTheCatalogueLacks) {
