@@ -159,6 +159,8 @@ std::vector<AttentionCase> cases() {
   list.push_back({.name = "long_context_in_parts", .head_dim = 64, .heads = 2, .kv_heads = 1, .longest = 700});
   list.push_back(
       {.name = "long_window_in_parts", .head_dim = 64, .heads = 2, .kv_heads = 1, .window = 300, .longest = 500});
+  // So many heads fill the emulated GPU without parts, and then a warp has 3 tiles of keys: it refills its two stages.
+  list.push_back({.name = "more_tiles_than_stages", .head_dim = 64, .heads = 9, .kv_heads = 9, .longest = 130});
   list.push_back({.name = "window", .head_dim = 64, .window = 50});
   list.push_back(
       {.name = "window_of_wide_heads", .head_dim = 256, .heads = 2, .kv_heads = 2, .window = 9, .longest = 90});
