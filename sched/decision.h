@@ -49,6 +49,8 @@ struct KvOp {
     grow,           // on demand, until the request covers `tokens` tokens; a decode takes its blocks now
     reserve,        // for life, `tokens` tokens
     attach_prefix,  // take `tokens` tokens from the prefix cache (computed becomes `tokens`)
+    keep,           // the request's slot still holds its first `tokens` tokens (computed becomes `tokens`); the request
+                    // has taken the room for them by grow or reserve
     free_all,       // preemption by recompute: all blocks are freed, computed becomes 0, output is kept; `tokens`, if
                     // not 0, is how many this same decision had made it cover
     swap_out,

@@ -11,7 +11,7 @@ namespace plimsoll::sched {
 KvLedger::KvLedger(const KvConfig& config)
     : config_(config), free_(config.blocks), phases_(static_cast<std::size_t>(config.block_tokens), 0) {
   PLIMSOLL_CHECK(config.block_tokens > 0 && config.blocks >= 0, "a pool has blocks of at least one token");
-  if (config.prefix_caching)
+  if (config.prefix_caching && !config.in_slots)
     cache_ = std::make_unique<PrefixCache>(config.blocks, config.block_tokens, config.partial_first);
 }
 KvLedger::~KvLedger() = default;
@@ -79,7 +79,10 @@ double KvLedger::weighted_growth(std::int64_t steps, double a, double b, double 
 PrefixHit KvLedger::prefix_hit(ReqId id, Tok limit) const { return cache_ ? cache_->hit(id, limit) : PrefixHit{}; }
 
 void KvLedger::open(ReqId id, std::span<const std::uint64_t> prompt_hashes) {
-  if (cache_) cache_->open(id, prompt_hashes);
+  if (cache_)
+    cache_->open(id, prompt_hashes);
+  else if (!prompt_hashes.empty())
+    prompts_.make(id).assign(prompt_hashes.begin(), prompt_hashes.end());
 }
 
 // Blocks that take_early() already took from the cache are not taken from it a second time.
@@ -165,6 +168,7 @@ void KvLedger::close(ReqId id) {
     accounts_.erase(id);
   }
   if (cache_) cache_->close(id);
+  prompts_.erase(id);
 }
 
 // Requests that reserved for life never need another block, so they take no part in the phases.

@@ -27,6 +27,7 @@ struct KvConfig {
   Tok block_tokens = 16;
   bool prefix_caching = false;
   bool partial_first = false;  // with caching: freed blocks without complete content are reused first
+  bool in_slots = false;       // with caching: prompts stay in the slots of a policy, not in the pool
 };
 
 /// The part of a request's tokens that the prefix cache holds.
@@ -65,6 +66,12 @@ class KvLedger {
   [[nodiscard]] std::int64_t group_steps(Blk available) const;
   /// Looks up the request's first tokens (at most `limit`, in whole blocks) in the prefix cache; empty without caching.
   [[nodiscard]] PrefixHit prefix_hit(ReqId id, Tok limit) const;
+  /// Returns the hashes of the request's whole prompt blocks, as far as they are known. Empty unless prompts stay in
+  /// slots. Each depends on all blocks before it: prompts begin alike as far as their hashes are equal.
+  [[nodiscard]] std::span<const std::uint64_t> prompt_hashes(ReqId id) const {
+    const std::vector<std::uint64_t>* hashes = prompts_.find(id);
+    return hashes == nullptr ? std::span<const std::uint64_t>() : *hashes;
+  }
   /// Null without caching; for KvPreview.
   [[nodiscard]] const PrefixCache* cache() const { return cache_.get(); }
   /// Returns the blocks swapped out to host memory.
@@ -143,6 +150,7 @@ class KvLedger {
   std::vector<std::int32_t> phases_;
   std::int64_t clock_ = 0, growing_ = 0;
   std::unique_ptr<PrefixCache> cache_;
+  ByRequest<std::vector<std::uint64_t>> prompts_;  // hashes of live requests, where prompts stay in slots
 };
 
 }  // namespace plimsoll::sched

@@ -2,6 +2,7 @@
 #include "sched/llama_cpp.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "sched/rows.h"
 
@@ -9,11 +10,16 @@ namespace plimsoll::sched {
 
 std::unique_ptr<Policy> make_llama_cpp(const PolicyConfig& config) { return std::make_unique<LlamaCpp>(config); }
 
+namespace {
+constexpr double kSimilarity = 0.1;  // --slot-prompt-similarity
+}
+
 LlamaCpp::LlamaCpp(const PolicyConfig& config)
     : unified_(config.variant == PolicyVariant::unified),
       step_tokens_(resolve_limits(config).step_tokens),
       forward_tokens_(resolve_limits(config).forward_tokens),
       max_len_(config.max_len()),
+      similarity_(static_cast<float>(config.slot_prompt_similarity.value_or(kSimilarity))),
       slots_(static_cast<std::size_t>(resolve_limits(config).max_running)) {}
 
 std::int64_t LlamaCpp::slot_cells(const KvLedger& kv) const {
@@ -32,7 +38,8 @@ void LlamaCpp::on_arrival(ReqId id, const View&, Nanos) {
   (queue_.size() < free_slots() ? queue_ : deferred_).push_back(id);
 }
 
-void LlamaCpp::on_cancel(ReqId id, const View&, Nanos) {
+void LlamaCpp::on_cancel(ReqId id, const View& view, Nanos) {
+  purge(view.kv, 0);
   if (remove_one(deferred_, id)) return;
   if (remove_one(queue_, id)) {
     if (deferred_.empty()) return;
@@ -41,14 +48,16 @@ void LlamaCpp::on_cancel(ReqId id, const View&, Nanos) {
     return;
   }
   for (std::size_t i = 0; i < slots_.size(); ++i)
-    if (slots_[i].id == id) release(i);
+    if (slots_[i].id == id) release(i, view.requests.computed(id));
 }
 
 // A deferred task goes to the front of the queue. So if several slots end in one step, the deferred tasks end up in
 // reverse order.
-void LlamaCpp::release(std::size_t slot) {
+void LlamaCpp::release(std::size_t slot, std::int64_t stored) {
   remove_one(running_, slots_[slot].id);
-  slots_[slot] = {kNoRequest, ++releases_};
+  slots_[slot].id = kNoRequest;
+  slots_[slot].released = ++releases_;
+  slots_[slot].stored = stored;
   if (deferred_.empty()) return;
   queue_.push_front(deferred_.front());
   deferred_.pop_front();
@@ -56,23 +65,66 @@ void LlamaCpp::release(std::size_t slot) {
 
 void LlamaCpp::on_steps_done(const StepsDone& done, const View& view, Nanos) {
   if (done.finished.empty()) return;
+  purge(view.kv, 0);
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     const ReqId id = slots_[i].id;
-    if (id != kNoRequest && view.requests.generated(id) > 0 && !view.requests.decoding(id)) release(i);
+    if (id == kNoRequest || view.requests.generated(id) == 0 || view.requests.decoding(id)) continue;
+    release(i, view.requests.computed(id));
   }
 }
 
-// Takes the free slot that was used longest ago; if several were never used, the last of them.
-void LlamaCpp::assign(ReqId id) {
+// How many tokens of the request's prompt the slot stores. A hash stands for all blocks before it, too.
+Tok LlamaCpp::common(const Slot& slot, ReqId id, const View& view) {
+  const std::span<const std::uint64_t> wanted = view.kv.prompt_hashes(id);
+  const std::int64_t size = view.kv.block_tokens();
+  const std::size_t most = std::min({slot.prompt.size(), wanted.size(), static_cast<std::size_t>(slot.stored / size)});
+  std::size_t low = 0, high = most;
+  while (low < high) {
+    const std::size_t middle = (low + high + 1) / 2;
+    slot.prompt[middle - 1] == wanted[middle - 1] ? low = middle : high = middle - 1;
+  }
+  return static_cast<Tok>(static_cast<std::int64_t>(low) * size);
+}
+
+// The free slot with the longest common prefix, the first of several; none if it is too short.
+std::size_t LlamaCpp::most_similar(ReqId id, const View& view) const {
+  std::size_t best = slots_.size();
+  float most = similarity_;
+  if (view.kv.prompt_hashes(id).empty() || !(similarity_ > 0)) return best;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].id != kNoRequest) continue;
+    const float part = static_cast<float>(common(slots_[i], id, view)) / static_cast<float>(view.requests[id].prompt);
+    if (!(part > most)) continue;
+    most = part;
+    best = i;
+  }
+  return best;
+}
+
+// The free slot that was used longest ago; if several were never used, the last of them.
+std::size_t LlamaCpp::least_recent() const {
   std::size_t best = slots_.size();
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].id != kNoRequest) continue;
     if (best == slots_.size() || slots_[i].released <= slots_[best].released) best = i;
   }
-  slots_[best].id = id;
+  return best;
+}
+
+// However the slot was chosen, what its prompt has in common with the new one is not computed again, but for the last
+// token of a prompt that it stores whole: without that one, there would be nothing to sample from.
+void LlamaCpp::assign(ReqId id, const View& view) {
+  std::size_t best = most_similar(id, view);
+  if (best == slots_.size()) best = least_recent();
+  Slot& slot = slots_[best];
+  slot.kept = std::min(common(slot, id, view), view.requests[id].prompt - 1);
+  const std::span<const std::uint64_t> prompt = view.kv.prompt_hashes(id);
+  slot.prompt.assign(prompt.begin(), prompt.end());
+  slot.stored = 0;
+  slot.id = id;
   running_.clear();
-  for (const Slot& slot : slots_)
-    if (slot.id != kNoRequest) running_.push_back(slot.id);
+  for (const Slot& each : slots_)
+    if (each.id != kNoRequest) running_.push_back(each.id);
 }
 
 // One token of every generating slot, then prompts while the step has room, both in the order of the slots.
@@ -88,7 +140,7 @@ void LlamaCpp::collect_parts(const View& view) {
   for (std::size_t i = 0; i < slots_.size() && tokens < step_tokens_; ++i) {
     const ReqId id = slots_[i].id;
     if (id == kNoRequest || view.requests.decoding(id)) continue;
-    const Tok context = view.requests.computed(id), missing = view.requests.length(id) - context;
+    const Tok context = view.requests.computed(id) + slots_[i].kept, missing = view.requests.length(id) - context;
     const auto taken = static_cast<Tok>(std::min<std::int64_t>(missing, step_tokens_ - tokens));
     parts_.push_back({i, id, context, taken, false, taken == missing});
     tokens += taken;
@@ -113,19 +165,45 @@ void LlamaCpp::fail_all(Nanos now, Decision& out) {
     const ReqId id = slots_[i].id;
     if (id == kNoRequest) continue;
     out.rejects.push_back({id, 500, "context_size", true});
-    release(i);
+    slots_[i].kept = 0;
+    release(i, 0);
   }
   if (!queue_.empty()) out.wake_at = now + 1;
 }
 
+// What the requests assigned by this decision find in their slots, once they have room for it.
+void LlamaCpp::keep_prompts(Decision& out) {
+  for (Slot& slot : slots_)
+    if (const Tok kept = std::exchange(slot.kept, 0); kept > 0) out.kv.push_back({KvOp::Kind::keep, slot.id, kept});
+}
+
+// One pool: what free slots store makes way for what is wanted, slot after slot. In between, the pool of the ledger has
+// counted as free what they store.
+void LlamaCpp::purge(const KvLedger& kv, std::int64_t wanted) {
+  if (!unified_) return;
+  std::int64_t used = kv.in_use() + wanted;
+  for (const Slot& slot : slots_) used += slot.id == kNoRequest ? kv.blocks_for(slot.stored) : 0;
+  for (std::size_t i = 0; i < slots_.size() && used > kv.total(); ++i) {
+    if (slots_[i].id != kNoRequest) continue;
+    used -= kv.blocks_for(slots_[i].stored);
+    slots_[i].stored = 0;
+  }
+}
+
 void LlamaCpp::decide(Nanos now, const View& view, Decision& out) {
+  purge(view.kv, 0);
   for (; !queue_.empty() && free_slots() > 0; queue_.pop_front()) {
-    assign(queue_.front());
+    assign(queue_.front(), view);
     if (!unified_) out.kv.push_back({KvOp::Kind::reserve, queue_.front(), slot_cells(view.kv)});
   }
   if (running_.empty()) return;
   collect_parts(view);
-  if (unified_ && grow_prompts(view, out) > view.kv.free()) return fail_all(now, out);
+  if (unified_) {
+    const Blk growth = grow_prompts(view, out);
+    purge(view.kv, growth);
+    if (growth > view.kv.free()) return fail_all(now, out);
+  }
+  keep_prompts(out);
   add_forwards(view, out);
   if (!parts_.back().decodes || out.forwards().size() > 1) return;
   out.repeat = unified_ ? std::max<std::int64_t>(0, view.kv.group_steps(view.kv.free()) - 1) : kForever;

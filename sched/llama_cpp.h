@@ -3,8 +3,11 @@
 // pool (`unified`). A request waits until a slot is free. A step takes one token of every generating slot, then prompt
 // tokens in the order of the slots up to the step budget, and runs as several forwards of limited size.
 //
-// Not modelled: the prefix that stays in a slot (a prompt is always computed whole), the cache of prompts in host
-// memory, and answers that are cut where the slot ends, which are refused instead.
+// With prefix caching, the last prompt of a free slot stays in it. A request goes to the free slot whose prompt its own
+// one shares most with, and does not compute that beginning again.
+//
+// Not modelled: the cache of prompts in host memory, and answers that are cut where the slot ends, which are refused
+// instead. What is known of a prompt are the hashes of its blocks, not those of the answer behind it.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +33,10 @@ class LlamaCpp final : public Policy {
   struct Slot {
     ReqId id = kNoRequest;      // the request that it serves
     std::int64_t released = 0;  // when it was last used, in the order of all releases; 0: never
+    // With prefix caching: its last prompt by the hashes of its blocks, and how many tokens it stores while it is free.
+    std::vector<std::uint64_t> prompt;
+    std::int64_t stored = 0;
+    Tok kept = 0;  // tokens that its request finds in it, until the decision that assigns it is made
   };
   /// The tokens that one slot has in a step.
   struct Part {
@@ -42,8 +49,13 @@ class LlamaCpp final : public Policy {
 
   [[nodiscard]] std::int64_t slot_cells(const KvLedger& kv) const;
   [[nodiscard]] std::size_t free_slots() const { return slots_.size() - running_.size(); }
-  void release(std::size_t slot);
-  void assign(ReqId id);
+  void release(std::size_t slot, std::int64_t stored);
+  void assign(ReqId id, const View& view);
+  [[nodiscard]] static Tok common(const Slot& slot, ReqId id, const View& view);
+  [[nodiscard]] std::size_t most_similar(ReqId id, const View& view) const;
+  [[nodiscard]] std::size_t least_recent() const;
+  void keep_prompts(Decision& out);
+  void purge(const KvLedger& kv, std::int64_t wanted);
   void collect_parts(const View& view);
   /// Unified: blocks that the step needs; the prompts' operations are appended.
   [[nodiscard]] Blk grow_prompts(const View& view, Decision& out) const;
@@ -55,6 +67,7 @@ class LlamaCpp final : public Policy {
 
   bool unified_;
   std::int64_t step_tokens_, forward_tokens_, max_len_;
+  float similarity_;  // a slot's prompt counts if it shares more than this part of the new one; the server has floats
   std::vector<Slot> slots_;
   std::vector<ReqId> running_;  // in the order of the slots
   std::deque<ReqId> queue_;     // each has a free slot

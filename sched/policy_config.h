@@ -58,6 +58,8 @@ struct PolicyConfig {
   CapacityPolicy capacity_policy = CapacityPolicy::guaranteed_no_evict;
   std::optional<double> conservativeness;  // sglang
   std::optional<bool> prefix_caching;
+  // llama_cpp: a slot is chosen for its prompt if this part of the new prompt is the same; 0: never
+  std::optional<double> slot_prompt_similarity;
   // Front door.
   std::optional<std::int64_t> queue_limit;
   std::optional<std::int64_t> max_concurrent;

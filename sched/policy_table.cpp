@@ -236,7 +236,7 @@ constexpr std::array<Row, 12> kRows = {{
     {PolicyKind::llama_cpp,
      make_llama_cpp,
      llama_cpp_limits,
-     {.numbered_slots = true},
+     {.numbered_slots = true, .keeps_prompts = true},
      {.name = "llama_cpp",
       .description = "llama.cpp's server: fixed slots, decodes and prompts in one batch (variants slots, unified)",
       .variants = kLlamaCppVariants,

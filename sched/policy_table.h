@@ -55,6 +55,7 @@ struct Traits {
   bool block_by_block = false;  // KV operations are applied in the given order; prompts can be shared once allocated
   bool partial_first = false;   // freed blocks whose content is not complete are reused before all others
   bool numbered_slots = false;  // max_running slots divide the pool or the step, so that idle ones count too
+  bool keeps_prompts = false;   // with prefix caching: a prompt stays in the slot of its request
 };
 
 /// The limits of a batch, with the product's defaults for missing settings. kForever: no such limit.

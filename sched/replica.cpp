@@ -161,6 +161,9 @@ void Replica::apply(const Decision& decision, Nanos now) {
       kv_.attach_prefix(op.id, static_cast<Tok>(op.tokens));
       table_.set_computed(op.id, static_cast<Tok>(op.tokens));
       occupancy_.restore(static_cast<Tok>(op.tokens));
+    } else if (op.kind == KvOp::Kind::keep) {
+      table_.set_computed(op.id, static_cast<Tok>(op.tokens));
+      occupancy_.store_prefill(service(op.id).kv, static_cast<Tok>(op.tokens));
     } else if (op.kind == KvOp::Kind::swap_in) {
       kv_.swap_in(op.id);
       occupancy_.restore(table_.computed(op.id));

@@ -110,7 +110,8 @@ void RealTimeRun::decide(std::size_t slot, Nanos now) {
 void RealTimeRun::note_prefixes(std::size_t slot) {
   const sched::RequestTable& table = replica(slot).requests();
   for (const sched::KvOp& op : replica(slot).decision().kv) {
-    if (op.kind != sched::KvOp::Kind::attach_prefix || table.generated(op.id) > 0) continue;
+    const bool reuses = op.kind == sched::KvOp::Kind::attach_prefix || op.kind == sched::KvOp::Kind::keep;
+    if (!reuses || table.generated(op.id) > 0) continue;
     const auto client = parts_.arrivals.client_of(slot, op.id, table[op.id].serial);
     if (!client) continue;
     cached_[*client] = static_cast<sched::Tok>(op.tokens);

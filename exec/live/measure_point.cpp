@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/live/measure_point.h"
 
+#include <fmt/format.h>
+
 #include <functional>
 #include <memory>
 #include <optional>
@@ -71,11 +73,27 @@ sched::RunResult run_script(const load::Scenario& scenario, const MakeWorkers& m
   return result;
 }
 
+// Whether requests of the workload begin alike.
+bool shares_prefixes(const load::WorkloadSpec& workload) {
+  const auto* replay = std::get_if<load::TraceReplay>(&workload.load);
+  return workload.prefix.groups > 0 || (replay != nullptr && !replay->trace->hashes.empty());
+}
+
+// The executor's pool has no slots in which a prompt could stay.
+void refuse_kept_prompts(const load::Scenario& scenario) {
+  if (scenario.kv.prefix_caching && scenario.kv.in_slots && shares_prefixes(scenario.workload))
+    throw InputError(
+        fmt::format("policy {} keeps prompts in its slots, which only the simulator does; measure with "
+                    "scheduler.prefix_caching: false",
+                    sched::name(scenario.policy.policy)));
+}
+
 }  // namespace
 
 sched::RunResult measure_point(const load::Scenario& scenario, const LiveReplicas& replicas,
                                const PromptSource& prompts, const sched::RunOptions& options) {
   PLIMSOLL_CHECK(replicas.devices.size() == static_cast<std::size_t>(scenario.replicas), "one device a replica");
+  refuse_kept_prompts(scenario);
   const bool whole_batches = sched::traits_of(scenario.policy).returns_at_batch_end;
   sched::MetricsCollector measurements(scenario.slo, scenario.warmup, whole_batches);
   const MakeWorkers make_workers = [&](std::optional<StepWorkers>& workers) {

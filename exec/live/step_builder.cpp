@@ -20,7 +20,8 @@ StepBuilderConfig builder_config(const load::Scenario& scenario, std::int32_t se
 StepBuilder::StepBuilder(const StepBuilderConfig& config, const PromptSource& prompts, ForwardDevice& device)
     : prompts_(prompts),
       device_(device),
-      pool_(config.kv.blocks, config.kv.block_tokens, config.kv.prefix_caching, config.kv.partial_first),
+      pool_(config.kv.blocks, config.kv.block_tokens, config.kv.prefix_caching && !config.kv.in_slots,
+            config.kv.partial_first),
       sampling_(config.sampling),
       block_tokens_(config.kv.block_tokens),
       block_by_block_(config.block_by_block) {

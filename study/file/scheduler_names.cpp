@@ -90,6 +90,9 @@ constexpr std::array kAliases = {
     Row{"--parallel", {"max_running"}},
     Row{"--ubatch-size", {"forward_token_budget"}},
     Row{"--ctx-size", {"kv_token_budget"}},
+    Row{"--cache-prompt", {"prefix_caching"}},
+    Row{"--no-cache-prompt", {"prefix_caching", negated}},
+    Row{"--slot-prompt-similarity", {"slot_prompt_similarity"}},
 };
 
 bool starts_with_any_case(std::string_view text, std::string_view prefix) {
@@ -144,6 +147,7 @@ const std::vector<std::string_view>& scheduler_keys() {
                                                       "capacity_policy",
                                                       "conservativeness",
                                                       "prefix_caching",
+                                                      "slot_prompt_similarity",
                                                       "queue_limit",
                                                       "max_concurrent",
                                                       "max_input",

@@ -352,8 +352,11 @@ DeployFile llama_cpp(const PointSpec& spec) {
       .add("--ctx-size", context_cells(spec));
   o.add("--batch-size", p.step_token_budget).add("--ubatch-size", p.forward_token_budget);
   o.add_if(spec.kv_dtype == model::DType::bf16, "--cache-type-k", "bf16")
-      .add_if(spec.kv_dtype == model::DType::bf16, "--cache-type-v", "bf16")
-      .add_switch(true, "--no-cache-prompt");
+      .add_if(spec.kv_dtype == model::DType::bf16, "--cache-type-v", "bf16");
+  // Prompts stay in their slots, but no copies in host memory, which are not modelled.
+  const bool keeps = p.prefix_caching.value_or(false);
+  o.add_switch(!keeps, "--no-cache-prompt").add_if(keeps, "--cache-ram", "0");
+  if (keeps) o.add("--slot-prompt-similarity", p.slot_prompt_similarity);
   o.add_if(spec.deployment.tp > 1, "--split-mode", "row");
   return {"llama-server.sh", "llama.cpp",
           "# MODEL.gguf: " + shell_quoted(model_of(spec)) + ", converted to GGUF\n" +

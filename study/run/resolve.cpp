@@ -144,7 +144,9 @@ Pool kv_pool(const PointSpec& spec) {
   Pool pool;
   pool.kv.block_tokens = sched::block_tokens(spec.policy);
   pool.kv.prefix_caching = spec.policy.prefix_caching.value_or(false);
-  pool.kv.partial_first = sched::traits_of(spec.policy).partial_first;
+  const sched::Traits traits = sched::traits_of(spec.policy);
+  pool.kv.partial_first = traits.partial_first;
+  pool.kv.in_slots = traits.keeps_prompts;
   pool.swap_blocks = swap_blocks(spec);
   // A stated number of blocks replaces the memory plan.
   if (spec.policy.kv_blocks) {

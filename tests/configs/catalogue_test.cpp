@@ -88,7 +88,7 @@ TEST(ShippedCatalogue, LinksGetSlowerWithMoreRanks) {
 
 // The keys of `scheduler` that the documentation lists.
 void expect_scheduler_keys(const Node& scheduler, const std::string& id) {
-  static constexpr std::array<std::string_view, 35> kKeys = {"policy",
+  static constexpr std::array<std::string_view, 36> kKeys = {"policy",
                                                              "variant",
                                                              "max_running",
                                                              "step_token_budget",
@@ -117,6 +117,7 @@ void expect_scheduler_keys(const Node& scheduler, const std::string& id) {
                                                              "capacity_policy",
                                                              "conservativeness",
                                                              "prefix_caching",
+                                                             "slot_prompt_similarity",
                                                              "queue_limit",
                                                              "max_concurrent",
                                                              "max_input",

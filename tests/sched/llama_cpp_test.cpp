@@ -75,6 +75,67 @@ TEST(LlamaCpp, AFullPoolFailsEveryRequest) {
             "P[B:4 A:4] | D[B A] | P[C:2] rejected(B 500, A 500)");
 }
 
+KvConfig keeping(Blk count) {
+  return {.blocks = count, .block_tokens = 1, .prefix_caching = true, .partial_first = false, .in_slots = true};
+}
+
+// A's prompt stays in slot 1. B begins like it and goes there, not to slot 0, which was never used.
+TEST(LlamaCppPrompts, StayInTheirSlot) {
+  const Prompts prompts = {{"A", "ppppxx"}, {"B", "ppppyyy"}};
+  for (const PolicyConfig& policy : {llama(2), unified(2)}) {
+    EXPECT_EQ(steps_of(policy, keeping(100), "A:6+2 B:7+2@3", prompts), "P[A:6] | D[A] | P[B:3] | D[B]");
+    EXPECT_EQ(steps_of(policy, cells(100), "A:6+2 B:7+2@3", prompts), "P[A:6] | D[A] | P[B:7] | D[B]");
+  }
+}
+
+// There must be something to sample from.
+TEST(LlamaCppPrompts, TheLastTokenOfAKnownPromptIsComputed) {
+  EXPECT_EQ(
+      steps_of(llama(2), keeping(100), "A:6+2 B:6+1@3 C:4+1@4", {{"A", "pppppp"}, {"B", "pppppp"}, {"C", "pppp"}}),
+      "P[A:6] | D[A] | P[B:1] | P[C:1]");
+}
+
+// Slot 1 serves A while B comes: slot 0 knows nothing. C comes when both are free: of equal ones, the first is taken.
+// It is slot 0, so that D finds A's own prompt in slot 1.
+TEST(LlamaCppPrompts, OfBusySlotsAreNotUsed) {
+  const Prompts prompts = {{"A", "ppppaa"}, {"B", "ppppbb"}, {"C", "ppppcc"}, {"D", "ppppaad"}};
+  EXPECT_EQ(steps_of(llama(2), keeping(100), "A:6+3 B:6+1@2 C:6+1@4 D:7+1@5", prompts),
+            "P[A:6] | D[A]; P[B:6] | D[A] | P[C:2] | P[D:1]");
+}
+
+// One token of twelve is less than a tenth: B goes to slot 0, the one used longest ago. Where there is only one slot,
+// or where no part is too small, the token is reused.
+TEST(LlamaCppPrompts, AShortCommonPrefixDoesNotChooseTheSlot) {
+  const Prompts prompts = {{"A", "pxxx"}, {"B", "pyyyyyyyyyyy"}};
+  const std::string script = "A:4+1 B:12+1@2";
+  EXPECT_EQ(steps_of(llama(2), keeping(100), script, prompts), "P[A:4] | P[B:12]");
+  EXPECT_EQ(steps_of(llama(1), keeping(100), script, prompts), "P[A:4] | P[B:11]");
+  PolicyConfig similar = llama(2);
+  similar.slot_prompt_similarity = 0.05;
+  EXPECT_EQ(steps_of(similar, keeping(100), script, prompts), "P[A:4] | P[B:11]");
+  similar.slot_prompt_similarity = 0;  // never by its prompt
+  EXPECT_EQ(steps_of(similar, keeping(100), "A:4+1 B:4+1@2", {{"A", "pppp"}, {"B", "pppp"}}), "P[A:4] | P[B:4]");
+}
+
+// A's prompt of 6 cells stays in slot 1. B takes 8 cells of slot 0: in a pool of 12, A's prompt has to go. A pool of 14
+// holds both.
+TEST(LlamaCppPrompts, MakeWayInOnePool) {
+  const Prompts prompts = {{"A", "aaaaaa"}, {"B", "bbbbbbbb"}, {"C", "aaaaaa"}};
+  const std::string script = "A:6+1 B:8+1@2 C:6+1@3";
+  EXPECT_EQ(steps_of(unified(2), keeping(12), script, prompts), "P[A:6] | P[B:8] | P[C:6]");
+  EXPECT_EQ(steps_of(unified(2), keeping(14), script, prompts), "P[A:6] | P[B:8] | P[C:1]");
+}
+
+// B's decodes fill the pool in a leap, which ends with B. A's prompt went in between.
+TEST(LlamaCppPrompts, MakeWayForDecodesToo) {
+  const Prompts prompts = {{"A", "aaaaaa"}, {"B", "bb"}, {"C", "aaaaaa"}};
+  const std::string script = "A:6+1 B:2+6@2 C:6+1@8";
+  EXPECT_EQ(steps_of(unified(2), keeping(12), script, prompts),
+            "P[A:6] | P[B:2] | D[B] | D[B] | D[B] | D[B] | D[B] | P[C:6]");
+  EXPECT_EQ(steps_of(unified(2), keeping(14), script, prompts),
+            "P[A:6] | P[B:2] | D[B] | D[B] | D[B] | D[B] | D[B] | P[C:1]");
+}
+
 PolicyConfig draw_config() {
   PolicyConfig policy =
       llama(*rc::gen::inRange<std::int64_t>(1, 6), *rc::gen::element(PolicyVariant::standard, PolicyVariant::unified));
@@ -88,6 +149,28 @@ RC_GTEST_PROP(LlamaCppProperty, LeapsDecideWhatStepsDecide, ()) { check_leaps(dr
 
 RC_GTEST_PROP(LlamaCppProperty, ScriptsEndWithAllTokens, ()) {
   check_script(draw_config(), draw_kv(), draw_requests());
+}
+
+// Prompts of two letters often begin alike. However often they are found, every request ends once, and leaps
+// decide what steps decide.
+RC_GTEST_PROP(LlamaCppProperty, KeptPromptsOnlySaveWork, ()) {
+  const std::vector<Draw> requests = draw_requests();
+  std::string script;
+  Prompts prompts;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const Draw& d = requests[i];
+    script += fmt::format("{}{}:{}+{}@{}", script.empty() ? "" : " ", name_of(i), d.prompt, d.output, d.step);
+    const auto same = static_cast<std::size_t>(*rc::gen::inRange<Tok>(0, d.prompt + 1));
+    prompts[name_of(i)] = std::string(same, 'a') + std::string(static_cast<std::size_t>(d.prompt) - same, 'b');
+  }
+  const PolicyConfig policy = draw_config();
+  KvConfig kv = keeping(*rc::gen::inRange<Blk>(30, 400));
+  kv.block_tokens = *rc::gen::element<Tok>(1, 4);
+  (void)steps_of(policy, kv, script, prompts);
+  // Where nothing is known of the prompts, nothing stays.
+  KvConfig off = kv;
+  off.prefix_caching = off.in_slots = false;
+  RC_ASSERT(steps_of(policy, kv, script) == steps_of(policy, off, script));
 }
 
 }  // namespace

@@ -30,9 +30,10 @@ PolicyConfig config(PolicyKind kind, Edit edit) {
 
 /// Returns the decision log of a script, which must be the same step by step and in leaps. Steps are separated by " | "
 /// and have no numbers.
-inline std::string steps_of(const PolicyConfig& policy, const KvConfig& kv, const std::string& script) {
-  const ScriptRun run = run_script(policy, kv, script);
-  EXPECT_EQ(run.log, run_script(policy, kv, script, true).log) << script;
+inline std::string steps_of(const PolicyConfig& policy, const KvConfig& kv, const std::string& script,
+                            const Prompts& prompts = {}) {
+  const ScriptRun run = run_script(policy, kv, script, false, prompts);
+  EXPECT_EQ(run.log, run_script(policy, kv, script, true, prompts).log) << script;
   std::string text;
   std::size_t line = 0;
   for (std::size_t at = 0; at < run.log.size(); ++line) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,10 +23,14 @@ struct ScriptRun {
   Nanos end = 0;
 };
 
+/// The prompts of a script's requests by name, a letter for each token; those of others are like no other.
+using Prompts = std::map<std::string, std::string>;
+
 class ScriptRunner {
  public:
-  ScriptRunner(const PolicyConfig& policy, const KvConfig& kv, const std::string& script)
+  ScriptRunner(const PolicyConfig& policy, const KvConfig& kv, const std::string& script, Prompts prompts = {})
       : requests_(load::parse_script(script)),
+        prompts_(std::move(prompts)),
         replica_({.policy = policy, .kv = kv, .window = 0, .keep_log = true}),
         order_(requests_.size()) {
     for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = i;
@@ -73,6 +78,11 @@ class ScriptRunner {
       request.max_new = r.cap;
       request.sent = now_;
       request.name = r.name;
+      std::vector<std::uint64_t> letters;
+      if (const auto prompt = prompts_.find(r.name); prompt != prompts_.end())
+        letters.assign(prompt->second.begin(), prompt->second.end());
+      request.prefix_hashes = letters;
+      request.hash_block_tokens = letters.empty() ? 0 : 1;
       (void)replica_.arrive(request, now_);
     }
   }
@@ -105,6 +115,7 @@ class ScriptRunner {
   }
 
   std::vector<load::ScriptRequest> requests_;
+  Prompts prompts_;
   Replica replica_;
   std::vector<std::size_t> order_;  // of requests, by the step they appear before
   std::size_t next_ = 0;
@@ -115,9 +126,9 @@ class ScriptRunner {
 
 /// With `leap`, takes whole plans instead of single steps; the log must not differ.
 inline ScriptRun run_script(const PolicyConfig& policy, const KvConfig& kv, const std::string& script,
-                            bool leap = false) {
+                            bool leap = false, const Prompts& prompts = {}) {
   constexpr std::int64_t kMostSteps = 100000;
-  return ScriptRunner(policy, kv, script).run(leap, kMostSteps);
+  return ScriptRunner(policy, kv, script, prompts).run(leap, kMostSteps);
 }
 
 /// Returns a pool that is large enough, for scenarios that do not state one.

@@ -56,7 +56,8 @@ INSTANTIATE_TEST_SUITE_P(
         Spelling{"--enable-prefix-caching", "prefix_caching"}, Spelling{"option.tensor_parallel_degree", "tp"},
         Spelling{"SM_NUM_GPUS", "tp"}, Spelling{"NUM_SHARD", "tp"}, Spelling{"--tensor-parallel-size", "tp"},
         Spelling{"--tp-size", "tp"}, Spelling{"--parallel", "max_running"},
-        Spelling{"--ubatch-size", "forward_token_budget"}, Spelling{"--ctx-size", "kv_token_budget"}));
+        Spelling{"--ubatch-size", "forward_token_budget"}, Spelling{"--ctx-size", "kv_token_budget"},
+        Spelling{"--cache-prompt", "prefix_caching"}, Spelling{"--slot-prompt-similarity", "slot_prompt_similarity"}));
 
 class SchedulerSettingsTest : public StudyFolder {
  protected:

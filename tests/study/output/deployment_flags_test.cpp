@@ -57,9 +57,13 @@ TEST_F(DeploymentFlagsTest, LlamaServerIsToldItsSlots) {
       deployment_flags(spec("llama-cpp", "{max_running: 8, kv_token_budget: 16384, forward_token_budget: 256}"));
   for (const char* const flag :
        {"# MODEL.gguf: meta-llama/Llama-2-7b-hf", "llama-server --model MODEL.gguf", "--parallel 8", "--no-kv-unified",
-        "--ctx-size 16384", "--batch-size 2048", "--ubatch-size 256", "--split-mode row"})
+        "--ctx-size 16384", "--batch-size 2048", "--ubatch-size 256", "--split-mode row", "--cache-ram 0"})
     EXPECT_NE(text.find(flag), std::string::npos) << flag << " in\n" << text;
-  EXPECT_NE(deployment_flags(spec("llama-cpp", "{variant: unified}")).find(" --kv-unified"), std::string::npos);
+  const std::string unified = deployment_flags(spec("llama-cpp", "{variant: unified, prefix_caching: false}"));
+  EXPECT_NE(unified.find(" --kv-unified"), std::string::npos);
+  EXPECT_NE(unified.find("--no-cache-prompt"), std::string::npos);
+  const std::string similar = deployment_flags(spec("llama-cpp", "{slot_prompt_similarity: 0.5}"));
+  EXPECT_NE(similar.find("--slot-prompt-similarity 0.5"), std::string::npos);
 }
 
 // Commands and names are those of the version that the engine states: trtllm-serve was introduced after 0.14. In 2.0,
