@@ -120,12 +120,22 @@ bool is_far_off(const PointSpec& spec, const sched::PointMetrics& metrics) {
                      [](const Check& c) { return c.kind != CheckKind::queue && !c.at_least && c.ratio() > kFarOff; });
 }
 
-// If retries may turn time-outs into a collapse, a longer run need not settle it, because its waits are longer too.
+// If retries may turn time-outs into a collapse, a longer run need not settle it, because its waits are longer too. Nor
+// need it settle whether a few time-outs without retries become many.
 double most_requests(const PointSpec& spec) {
-  constexpr double kMostWithRetries = 400'000;
-  const bool tries_again = spec.limits.timeout.count() > 0 && spec.limits.retries > 0;
+  constexpr double kMostWithRetries = 400'000, kMostWithTimeouts = 100'000;
   const auto most = static_cast<double>(kMaxRun);
-  return tries_again ? std::clamp(static_cast<double>(spec.workload.requests), kMostWithRetries, most) : most;
+  if (!(spec.limits.timeout.count() > 0)) return most;
+  return std::clamp(static_cast<double>(spec.workload.requests),
+                    spec.limits.retries > 0 ? kMostWithRetries : kMostWithTimeouts, most);
+}
+
+// Returns whether a run without any time-out is too short to prove that there never will be one. It is the same as a
+// run without a limit on waits, which needs less proof. That is enough for a search: it finds loads within percents,
+// and with more load than a deployment carries its last, long runs do have time-outs.
+bool could_wait(const PointSpec& spec, const sched::PointMetrics& m) {
+  return m.steady.verdict == sched::Steadiness::too_short && spec.limits.timeout.count() > 0 &&
+         spec.limits.retries == 0 && m.requests_timed_out == 0;
 }
 
 // Returns how many requests this run should have had; 0: it was long enough.
@@ -176,12 +186,16 @@ bool is_hopeless(const Candidate& candidate, const Trial& trial) {
   return most && load * trial.load_scale > *most;
 }
 
-std::optional<TrialRun> simulate_once(const PointSpec& spec, bool stepwise, const sim::RunOptions& options) {
+std::optional<TrialRun> simulate_once(PointSpec spec, bool stepwise, const sim::RunOptions& options) {
   ResolvedPoint point = resolve_spec(spec);
   // The candidate's memory and degrees are known to be possible; only the workload of a variation can be wrong.
   point.require_possible();
   FinishedPoint finished = simulate_point(std::move(point), {.stepwise = stepwise, .options = options});
   if (!finished.result.metrics) return {};
+  if (could_wait(spec, *finished.result.metrics)) {
+    spec.limits.timeout = {};
+    return simulate_once(std::move(spec), stepwise, options);
+  }
   const auto most = most_at_once(spec, *finished.result.metrics, finished.run.requests);
   return TrialRun{std::move(*finished.result.metrics), most};
 }

@@ -83,6 +83,23 @@ TEST_F(LongRunsTest, AClosedLoopHasRounds) {
   EXPECT_GE(metrics.requests_completed, 10'000);
 }
 
+// 200 requests are served at once, so a run must be long to prove that no client ever waits for 5 s. A search does not
+// ask for that proof: if no client gave up, its run is the same as one without a time-out.
+TEST_F(LongRunsTest, ATimeoutThatNobodyReachesCostsNoLongerRun) {
+  const auto run = [this](const std::string& limits) {
+    const Study study = read(
+        "study: patience\nengine: {constant: {prefill: 0 s, decode: 10 ms}}\n"
+        "scheduler: {policy: vllm_v1, block_size: 16, max_running: 400}\n"
+        "workload:\n  load: {poisson: {rate: 200 /s}}\n  lengths: {input: 1, output: 101}\n  requests: 400\n" +
+        limits + "slo: {p90_latency: 4 s}\nsearch: {replicas: [1]}\n");
+    const Question question = make_question(study, 0);
+    return simulate_trial(question.candidates.front(), first_trial(question.spec, 0), false, {})->metrics;
+  };
+  const sched::PointMetrics without = run(""), with = run("limits: {timeout: 5 s}\n");
+  EXPECT_EQ(without.steady.verdict, sched::Steadiness::stable);
+  EXPECT_EQ(with, without);
+}
+
 TEST_F(LongRunsTest, TheBoundExcludesWithoutASimulation) {
   const Searched found = search(fleet_study("{poisson: {rate: 20 /s}}", "{replicas: [4, 11, 14], objective: gpus}"));
   EXPECT_EQ(found.answer.entries[0].stage, Stage::bounded);
