@@ -35,6 +35,9 @@ struct CapacityPlan {
 inline constexpr double kTellsApart = 0.01;
 /// What carries less than this share of another confirmed capacity surely carries less.
 inline constexpr double kSurelyLess = 0.97;
+/// If the best confirmed capacity is less than this share of another candidate's capacity in short runs, that candidate
+/// is confirmed too: long runs have disproved the load with which the others were compared.
+inline constexpr double kDisproved = 0.95;
 
 /// Where the search for one capacity starts.
 struct CapacityStart {
@@ -66,9 +69,6 @@ struct CapacityStart {
 
 /// Makes a much longer run of a candidate at the study's load, given `run` of confirming length.
 [[nodiscard]] sched::PointMetrics long_run(Trials& trials, std::size_t candidate, const sched::PointMetrics& run);
-
-/// Takes first looks at all waiting candidates and fills their entries. Returns those that may carry most, best first.
-[[nodiscard]] std::vector<std::size_t> likely_leaders(const Question& question, Trials& trials, Answer& answer);
 
 /// Searches for the largest capacity and fills every waiting entry. Returns the leaders in their final order.
 [[nodiscard]] std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& trials, Answer& answer);

@@ -16,9 +16,6 @@ namespace plimsoll::study::plan {
 namespace {
 
 constexpr double kSurelyMore = 1.02;  // times the best: a candidate that fails there is not surely better
-// If the best confirmed capacity is less than this share of another candidate's capacity in short runs, that candidate
-// is confirmed too: long runs have disproved the load with which the others were compared.
-constexpr double kDisproved = 0.95;
 constexpr int kMostRounds = 6;
 
 // Finds the capacities of the candidates that may carry most. A candidate that fails just below another one's load is

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Searches for the largest capacity: first looks at all candidates, confirmed capacities of the best, their order.
+// Searches for the largest capacity: which of each family to try, first looks at all candidates, confirmed capacities
+// of the best, their order.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "load/load_kind.h"
+#include "study/plan/bounds.h"
 #include "study/plan/capacity.h"
 #include "study/plan/ranking.h"
 
@@ -132,14 +134,117 @@ void widen_bounds(Answer& answer, const std::map<std::size_t, Capacity>& first,
   }
 }
 
-}  // namespace
-
+// Takes first looks at all waiting candidates and fills their entries. Returns those that may carry most, best first.
 std::vector<std::size_t> likely_leaders(const Question& question, Trials& trials, Answer& answer) {
   std::map<std::size_t, Capacity> contenders = look_at_all(question, trials, answer);
   return narrow_largest(question, trials, contenders, question.search.objective == Objective::cost_per_token);
 }
 
+// Families of deployments that differ in their number of replicas. More replicas carry more, and each of them no less,
+// because chance evens out over many. So only the largest fleet of each family runs; for the cost per token, the
+// largest among those with the cheapest replicas. There, smaller fleets of the best families follow, since among equal
+// costs per token the cheaper one is preferred. Gaps between tokens need not get shorter in larger fleets, so if they
+// are limited the smallest of the cheapest runs too.
+class Families {
+ public:
+  Families(const Question& question, Trials& trials, Answer& answer)
+      : question_(question),
+        trials_(trials),
+        answer_(answer),
+        per_token_(question.search.objective == Objective::cost_per_token) {}
+
+  // Leaves out the candidates that cannot be the answer.
+  void leave_out_lesser() {
+    const std::map<std::size_t, Candidates> families = families_that_grow();
+    for (const auto& [family, members] : families) keep_extremes(members);
+    if (!per_token_ ||
+        std::none_of(families.begin(), families.end(), [](const auto& f) { return f.second.size() > 1; }))
+      return;
+    // Ranks all members of the best families together; runs made before are remembered.
+    const Candidates likely = likely_leaders(question_, trials_, answer_);
+    for (const std::size_t i : likely) answer_.entries[i] = Entry();
+    for (const std::size_t family : best_families(likely)) {
+      const auto found = families.find(family);
+      if (found == families.end()) continue;
+      for (const std::size_t i : found->second) answer_.entries[i] = Entry();
+    }
+  }
+
+ private:
+  using Candidates = std::vector<std::size_t>;
+
+  // Leaves out all members of a family but those that show what it carries.
+  void keep_extremes(const Candidates& members) {
+    const auto replicas = [this](std::size_t i) { return question_.candidates[i].spec.deployment.replicas; };
+    const std::size_t best = *std::min_element(members.begin(), members.end(),
+                                               [&](std::size_t a, std::size_t b) { return carries_for_less(a, b); });
+    std::size_t small = best;
+    if (per_token_ && limits_gaps()) {
+      for (const std::size_t i : members)
+        if (replicas(i) < replicas(small) && costs_alike(i, best)) small = i;
+    }
+    const std::string why =
+        small != best
+            ? fmt::format("it lies between the same deployment with {} and with {} replicas", replicas(small),
+                          replicas(best))
+            : fmt::format("{} the same deployment with {} replicas",
+                          per_token_ ? "a token costs no less than for" : "it carries no more than", replicas(best));
+    for (const std::size_t i : members)
+      if (i != best && i != small) {
+        answer_.entries[i].stage = Stage::outranked;
+        answer_.entries[i].reason = "not simulated: " + why;
+      }
+  }
+
+  [[nodiscard]] bool limits_gaps() const {
+    const auto& bounds = question_.spec.slo.bounds;
+    return std::any_of(bounds.begin(), bounds.end(),
+                       [](const sched::Slo::Bound& b) { return b.metric == sched::Slo::Metric::itl; });
+  }
+
+  [[nodiscard]] std::map<std::size_t, Candidates> families_that_grow() const {
+    std::map<std::size_t, Candidates> families;
+    for (std::size_t i = 0; i < answer_.entries.size(); ++i) {
+      const Candidate& c = question_.candidates[i];
+      if (answer_.entries[i].stage == Stage::waiting && more_replicas_help(c.spec)) families[c.family].push_back(i);
+    }
+    return families;
+  }
+
+  // Returns whether each replica of both costs the same.
+  [[nodiscard]] bool costs_alike(std::size_t a, std::size_t b) const {
+    const Candidate &c = question_.candidates[a], &d = question_.candidates[b];
+    return c.rent * d.spec.deployment.replicas == d.rent * c.spec.deployment.replicas;
+  }
+
+  [[nodiscard]] bool carries_for_less(std::size_t a, std::size_t b) const {
+    const Candidate &c = question_.candidates[a], &d = question_.candidates[b];
+    const std::int32_t mine = c.spec.deployment.replicas, others = d.spec.deployment.replicas;
+    const double rent = c.rent * others, other_rent = d.rent * mine;  // cost of an equal number of replicas
+    if (mine == others) return c.rent < d.rent;
+    return per_token_ && rent != other_rent ? rent < other_rent : mine > others;
+  }
+
+  [[nodiscard]] std::vector<std::size_t> best_families(const Candidates& leaders) const {
+    constexpr std::size_t kMaxCount = 3;
+    std::vector<std::size_t> best;
+    for (const std::size_t i : leaders) {
+      const std::size_t family = question_.candidates[i].family;
+      if (best.size() < kMaxCount && std::find(best.begin(), best.end(), family) == best.end()) best.push_back(family);
+    }
+    return best;
+  }
+
+  const Question& question_;
+  Trials& trials_;
+  Answer& answer_;
+  bool per_token_;
+};
+
+}  // namespace
+
 std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& trials, Answer& answer) {
+  Families(question, trials, answer).leave_out_lesser();
   std::map<std::size_t, Capacity> contenders = look_at_all(question, trials, answer);
   const bool per_token = question.search.objective == Objective::cost_per_token;
   std::map<std::size_t, Capacity> confirmed = confirm_largest(question, trials, contenders, per_token);

@@ -28,6 +28,7 @@ constexpr double kMuchWorse = 1.5;      // a short run's objective may be wrong 
 constexpr std::size_t kAtOnce = 12;     // candidates confirmed side by side
 constexpr std::size_t kNearest = 24;    // candidates to simulate, if bounds exclude all
 constexpr std::size_t kNextFleets = 6;  // run after the winner, for the table and for a scenario 10 % off
+constexpr std::size_t kMostRivals = 4;  // of equal price, whose capacities are confirmed
 constexpr double kCoarse = 0.03;        // relative width at which brackets end that only choose contenders
 
 using Candidates = std::vector<std::size_t>;
@@ -62,7 +63,7 @@ class Search {
  private:
   void find_leaders() {
     if (finds_load(question_.search.objective)) {
-      find_most_carried();
+      leaders_ = rank_by_capacity(question_, trials_, answer_);
       return;
     }
     take_back_nearest();
@@ -236,31 +237,58 @@ class Search {
 
   // Returns the first member that long runs confirm, followed by those that short runs cannot distinguish from it.
   Candidates first_that_lasts(const ByCapacity& members) {
+    note_bounds(members);
+    Candidates lasting, open;
+    for (std::size_t n = 0; n < members.order.size() && lasting.size() < kMostRivals; ++n) {
+      const std::size_t i = members.order[n];
+      if (lasting.empty() || may_carry_more(members.looks.at(i), lasting)) {
+        if (is_confirmed(i, members.looks)) lasting.push_back(i);
+      } else if (n < members.alike) {
+        open.push_back(i);
+      }
+    }
+    if (lasting.size() > 1) {
+      Confirm confirm(question_, trials_, answer_, 2 * Confirm::kFirstRuns);
+      lasting = confirm.order_of(lasting);
+      settle_what_lasts(confirm, lasting);
+    }
+    for (const std::size_t i : lasting.empty() ? Candidates() : open) {
+      lasting.push_back(i);
+      answer_.entries[i].ties = true;
+    }
+    return lasting;
+  }
+
+  // Confirms a member at the study's load and its capacity. Returns whether it keeps the SLO.
+  bool is_confirmed(std::size_t member, const std::map<std::size_t, Capacity>& looks) {
+    Confirm confirm(question_, trials_, answer_, 2 * Confirm::kFirstRuns);  // a long run decides
+    Candidates order = confirm.order_of({member});
+    screening_.learn(member);
+    if (order.empty()) return false;
+    if (looks.at(member).at_passing) {
+      std::map<std::size_t, Capacity> one{*looks.find(member)};
+      looks_.insert(*one.begin());
+      answer_.entries[member].capacity = std::move(confirm_largest(question_, trials_, one, false).at(member));
+    }
+    settle_what_lasts(confirm, order);
+    return !order.empty();
+  }
+
+  // Returns whether short runs of a member show clearly more than long runs of any of these.
+  [[nodiscard]] bool may_carry_more(const Capacity& look, const Candidates& confirmed) const {
+    return std::all_of(confirmed.begin(), confirmed.end(), [&](std::size_t i) {
+      const std::optional<Capacity>& known = answer_.entries[i].capacity;
+      return known && known->confirmed && !known->is_open() && kDisproved * look.load.mean > known->load.mean;
+    });
+  }
+
+  // What failed in short runs bounds the capacity.
+  void note_bounds(const ByCapacity& members) {
+    constexpr double kByChance = 1.05;
     for (const auto& [i, look] : members.looks) {
       std::optional<double>& most = answer_.entries[i].capacity_at_most;
-      constexpr double kByChance = 1.05;
       if (look.failing) most = std::min(most.value_or(kByChance * *look.failing), kByChance * *look.failing);
     }
-    for (std::size_t n = 0; n < members.order.size(); ++n) {
-      const std::size_t leader = members.order[n];
-      Confirm confirm(question_, trials_, answer_, 2 * Confirm::kFirstRuns);  // a long run decides
-      Candidates order = confirm.order_of({leader});
-      screening_.learn(leader);
-      if (order.empty()) continue;
-      if (members.looks.at(leader).at_passing) {
-        std::map<std::size_t, Capacity> one{*members.looks.find(leader)};
-        looks_.insert(*one.begin());
-        answer_.entries[leader].capacity = std::move(confirm_largest(question_, trials_, one, false).at(leader));
-      }
-      settle_what_lasts(confirm, order);
-      if (order.empty()) continue;
-      for (std::size_t other = n + 1; other < members.alike; ++other) {
-        order.push_back(members.order[other]);
-        answer_.entries[members.order[other]].ties = true;
-      }
-      return order;
-    }
-    return {};
   }
 
   [[nodiscard]] bool capacity_counts() const {
@@ -383,89 +411,6 @@ class Search {
       leave_out(i, level(i) > best ? "not simulated: more expensive than the certain winner: " + gap
                                    : "not simulated: not better than the winner");
     }
-  }
-
-  // ---- objectives for which the load is searched --------------------------------------------------------------
-
-  // More replicas carry more, and each of them no less, because chance evens out over many. So only the largest fleet
-  // of each family runs; for the cost per token, the largest among those with the cheapest replicas. There, smaller
-  // fleets of the best families follow, since among equal costs per token the cheaper one is preferred. Gaps between
-  // tokens need not get shorter in larger fleets, so if they are limited the smallest of the cheapest runs too.
-  void find_most_carried() {
-    const bool per_token = question_.search.objective == Objective::cost_per_token;
-    const std::map<std::size_t, Candidates> families = families_that_grow();
-    for (const auto& [family, members] : families) keep_extremes(members, per_token);
-    if (per_token && std::any_of(families.begin(), families.end(), [](const auto& f) { return f.second.size() > 1; })) {
-      // Ranks all members of the best families together; runs made before are remembered.
-      const Candidates likely = likely_leaders(question_, trials_, answer_);
-      for (const std::size_t i : likely) answer_.entries[i] = Entry();
-      for (const std::size_t family : best_families(likely)) {
-        const auto found = families.find(family);
-        if (found == families.end()) continue;
-        for (const std::size_t i : found->second) answer_.entries[i] = Entry();
-      }
-    }
-    leaders_ = rank_by_capacity(question_, trials_, answer_);
-  }
-
-  // Leaves out all members of a family except those that show how much load it carries.
-  void keep_extremes(const Candidates& members, bool per_token) {
-    const auto replicas = [this](std::size_t i) { return question_.candidates[i].spec.deployment.replicas; };
-    const std::size_t best = *std::min_element(members.begin(), members.end(), [&](std::size_t a, std::size_t b) {
-      return carries_for_less(a, b, per_token);
-    });
-    std::size_t small = best;
-    if (per_token && limits_gaps()) {
-      for (const std::size_t i : members)
-        if (replicas(i) < replicas(small) && costs_alike(i, best)) small = i;
-    }
-    const std::string why =
-        small != best
-            ? fmt::format("it lies between the same deployment with {} and with {} replicas", replicas(small),
-                          replicas(best))
-            : fmt::format("{} the same deployment with {} replicas",
-                          per_token ? "a token costs no less than for" : "it carries no more than", replicas(best));
-    for (const std::size_t i : members)
-      if (i != best && i != small) leave_out(i, "not simulated: " + why);
-  }
-
-  [[nodiscard]] bool limits_gaps() const {
-    const auto& bounds = question_.spec.slo.bounds;
-    return std::any_of(bounds.begin(), bounds.end(),
-                       [](const sched::Slo::Bound& b) { return b.metric == sched::Slo::Metric::itl; });
-  }
-
-  [[nodiscard]] std::map<std::size_t, Candidates> families_that_grow() const {
-    std::map<std::size_t, Candidates> families;
-    for (std::size_t i = 0; i < answer_.entries.size(); ++i) {
-      const Candidate& c = question_.candidates[i];
-      if (answer_.entries[i].stage == Stage::waiting && more_replicas_help(c.spec)) families[c.family].push_back(i);
-    }
-    return families;
-  }
-
-  // Returns whether each replica of both costs the same.
-  [[nodiscard]] bool costs_alike(std::size_t a, std::size_t b) const {
-    const Candidate &c = question_.candidates[a], &d = question_.candidates[b];
-    return c.rent * d.spec.deployment.replicas == d.rent * c.spec.deployment.replicas;
-  }
-
-  [[nodiscard]] bool carries_for_less(std::size_t a, std::size_t b, bool per_token) const {
-    const Candidate &c = question_.candidates[a], &d = question_.candidates[b];
-    const std::int32_t mine = c.spec.deployment.replicas, others = d.spec.deployment.replicas;
-    const double rent = c.rent * others, other_rent = d.rent * mine;  // cost of an equal number of replicas
-    if (mine == others) return c.rent < d.rent;
-    return per_token && rent != other_rent ? rent < other_rent : mine > others;
-  }
-
-  [[nodiscard]] std::vector<std::size_t> best_families(const Candidates& leaders) const {
-    constexpr std::size_t kMaxCount = 3;
-    std::vector<std::size_t> best;
-    for (const std::size_t i : leaders) {
-      const std::size_t family = question_.candidates[i].family;
-      if (best.size() < kMaxCount && std::find(best.begin(), best.end(), family) == best.end()) best.push_back(family);
-    }
-    return best;
   }
 
   void leave_out(std::size_t candidate, std::string reason) {
