@@ -25,9 +25,12 @@ constexpr std::size_t kConfirmingRuns = 4, kWave = 3;
 constexpr double kLowered = 0.03;
 constexpr int kSteps = 8;
 // A long run has three times the requests of a confirming run. For a large fleet, over which chance evens out, it has
-// 1.5 times as many.
-constexpr double kLonger = 3, kLongerOfMany = 1.5;
+// 1.25 times as many.
+constexpr double kLonger = 3, kLongerOfMany = 1.25;
 constexpr std::int64_t kLongRequests = 100'000, kMany = 400'000;
+// The first waves of a closed loop settle within tens of rounds, and must then be less than what a quantile lets be
+// late.
+constexpr double kLongRounds = 400;
 
 bool whole_loads(const PointSpec& spec) { return load::is_whole(load::kind_of(spec.workload.load).quantity); }
 
@@ -144,8 +147,10 @@ class Rounds {
                 .lives = kConfirmingLives};
     const double used = run != nullptr ? static_cast<double>(run->requests_completed) : 0;
     const double longer = std::max(kLongerOfMany * used, std::min(kLonger * used, static_cast<double>(kMany)));
+    const double rounds = load::is_closed_loop(question_.spec.workload.load) ? kLongRounds * load : 0;
+    const auto settled = std::min<std::int64_t>(kMany, std::llround(rounds));
     if (can_be_longer(question_.spec))
-      trial.requests = std::max<std::int64_t>({requests_at(load, 0), kLongRequests, std::llround(longer)});
+      trial.requests = std::max<std::int64_t>({requests_at(load, 0), kLongRequests, std::llround(longer), settled});
     else
       trial.lives = kLonger * kConfirmingLives;
     return trial;
@@ -255,7 +260,7 @@ class Rounds {
     std::vector<double> loads;
     CapacityStart start;
     /// Brackets of a part of a fleet, of a closed loop that has not left its first waves behind, or that differ much
-    /// may end too low.
+    /// may end too low. So if the load that was found passes, larger ones are tried.
     bool looks_up = false;
     [[nodiscard]] bool is_kept(double load) const { return start.kept != nullptr && load == start.asked_for; }
   };
@@ -275,8 +280,8 @@ class Rounds {
       const double lower = d.found * kLowered * step;
       d.loads.push_back(whole ? std::max(1.0, d.found - std::max<double>(step, std::round(lower))) : d.found - lower);
     }
-    if (d.looks_up)  // next to the load found so far: settles both ends at once
-      d.loads.push_back(whole ? d.found + std::max(1.0, std::round(d.found * kLowered)) : d.found * (1 + kLowered));
+    // Next to the load found so far: latency need not rise with every client.
+    if (d.looks_up && whole) d.loads.push_back(d.found + std::max(1.0, std::round(d.found * kLowered)));
     const double lowest = *std::min_element(d.loads.begin(), d.loads.end());
     const bool is_near = start.asked_for > lowest && start.asked_for <= (1 + kLowered) * d.found;
     if (is_near || (start.kept != nullptr && start.asked_for > d.found)) {
