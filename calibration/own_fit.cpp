@@ -337,7 +337,8 @@ void warn_of_slots(OwnFit& fit, const OwnEngine& engine, const model::EngineProf
 // Whether requests that arrive together reach the scheduler one by one, and whether they drift apart, decides which of
 // them share a step. A small change of a number cannot turn one into the other, so both are tried.
 std::vector<OwnForm> forms_of(const model::EngineProfile& like) {
-  std::vector<OwnForm> forms = {{.intake = like.intake.count() > 0, .drift = like.closed_loop_drift > 0}};
+  const bool drifts = like.closed_loop_drift.cv(1, model::FrontEnd::none) > 0;
+  std::vector<OwnForm> forms = {{.intake = like.intake.count() > 0, .drift = drifts}};
   if (!forms[0].intake) forms.push_back({.intake = true, .drift = forms[0].drift});
   if (forms[0].drift) {
     for (std::size_t i = 0, all = forms.size(); i < all; ++i) forms.push_back({forms[i].intake, false});

@@ -65,14 +65,15 @@ void read_products(const Node& node, model::EngineProfile& e) {
 }
 
 void read_kernels(const Node& node, model::EngineProfile& e) {
-  static constexpr std::array<std::string_view, 9> kKeys = {"compute_scale", "memory_scale", "attention_stream",
-                                                            "all_reduce",    "own",          "all_reduce_by_link",
-                                                            "measured",      "products",     "fused_quantisation"};
+  static constexpr std::array<std::string_view, 10> kKeys = {
+      "compute_scale",      "memory_scale", "attention_stream", "all_reduce",         "own",
+      "all_reduce_by_link", "measured",     "products",         "fused_quantisation", "cache_read_as_16_bits"};
   node.require_known_keys(kKeys);
   if (const auto found = node.find("compute_scale")) e.compute_scale = found->as_number(0.01, 10);
   if (const auto found = node.find("memory_scale")) e.memory_scale = found->as_number(0.01, 10);
   if (const auto found = node.find("attention_stream")) e.attention_stream = found->as_bytes_per_second(1e6);
   if (const auto found = node.find("measured")) e.measured_kernels = found->as_bool();
+  if (const auto found = node.find("cache_read_as_16_bits")) e.cache_read_as_16_bits = found->as_bool();
   if (const auto found = node.find("all_reduce")) e.all_reduce_kernel = found->as_string();
   if (const auto found = node.find("all_reduce_by_link"))
     for (const Item& item : found->items()) e.all_reduce_by_link.emplace(item.key, item.value.as_string());
@@ -94,7 +95,7 @@ void read_memory(const Node& node, model::EngineProfile& e) {
 
 // Reads what each front end adds, and the source of these times.
 void read_front_ends(const Node& node, model::EngineProfile& e) {
-  static constexpr std::array<std::string_view, 5> kKeys = {"delay", "intake", "step", "sequence", "source"};
+  static constexpr std::array<std::string_view, 6> kKeys = {"delay", "intake", "step", "sequence", "stream", "source"};
   const auto names = std::span(model::kFrontEndNames).subspan(1);
   node.require_known_keys(names);
   for (const Item& item : node.items()) {
@@ -103,7 +104,7 @@ void read_front_ends(const Node& node, model::EngineProfile& e) {
     const auto kind = std::find(names.begin(), names.end(), item.key) - names.begin() + 1;
     e.front_ends[static_cast<model::FrontEnd>(kind)] = {
         time_or_zero(item.value, "delay"), time_or_zero(item.value, "intake"), time_or_zero(item.value, "step"),
-        time_or_zero(item.value, "sequence")};
+        time_or_zero(item.value, "sequence"), time_or_zero(item.value, "stream")};
   }
 }
 
@@ -188,10 +189,17 @@ void read_beyond(const Node& node, model::EngineProfile& e) {
   }
 }
 
-double read_drift(const Node& node) {
-  static constexpr std::array<std::string_view, 2> kKeys = {"output_cv", "source"};
+model::ClosedLoopDrift read_drift(const Node& node) {
+  static constexpr std::array<std::string_view, 4> kKeys = {"output_cv", "output_tokens", "front_end", "source"};
   node.require_known_keys(kKeys);
-  return node.at("output_cv").as_number(0, 1);
+  model::ClosedLoopDrift drift;
+  const auto tokens = node.find("output_tokens");
+  if (tokens && node.find("output_cv")) node.fail("expected output_cv or output_tokens, found both");
+  if (tokens) drift.output_tokens = tokens->as_number(0, 1e6);
+  if (!tokens) drift.output_cv = node.at("output_cv").as_number(0, 1);
+  if (const auto found = node.find("front_end"))
+    drift.front_end = static_cast<model::FrontEnd>(found->as_one_of(model::kFrontEndNames));
+  return drift;
 }
 
 Engine::Larger read_larger(const Node& node) {

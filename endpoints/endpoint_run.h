@@ -71,7 +71,7 @@ class EndpointRun final : public load::Runner {
   void replace(std::size_t, bool, Nanos) override {}
 
   /// A real engine has its own drift. A simulated one prices every step exactly, so its clients must draw the drift.
-  [[nodiscard]] load::FrontEnd front_end() const override { return {.intake = {}, .delay = {}, .drift = drift_}; }
+  [[nodiscard]] load::FrontEnd front_end() override { return {.intake = {}, .delay = {}, .drift = drift_}; }
   void end_warmup() override;
   void measure(sched::MetricsCollector& out) override;
   void take(sched::RunResult&, bool) override {}

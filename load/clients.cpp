@@ -35,14 +35,34 @@ FrontEndQueue::FrontEndQueue(const FrontEnd& front_end, std::int32_t replicas, N
     : intake_(to_nanos(front_end.intake)),
       delay_(to_nanos(front_end.delay)),
       apart_(std::max(intake_, apart)),
-      busy_until_(apart_ > 0 ? static_cast<std::size_t>(replicas) : 0, 0) {}
+      stream_(front_end.stream.count() * 1e9 / replicas),
+      busy_until_(apart_ > 0 || stream_ > 0 ? static_cast<std::size_t>(replicas) : 0, 0),
+      tokens_(front_end.tokens) {
+  PLIMSOLL_CHECK(stream_ == 0 || tokens_, "a front end that sends out tokens needs their number");
+}
 
 // One front end per replica, each busy for `intake_` with a request. The first free one takes the next request.
-void FrontEndQueue::take_in(Nanos sent) {
-  if (busy_until_.empty()) return;
+Nanos FrontEndQueue::enter(Nanos sent) {
+  if (streams()) note_tokens(sent);
+  const Nanos delivered = delivery(sent);
+  if (busy_until_.empty()) return delivered;
   std::pop_heap(busy_until_.begin(), busy_until_.end(), std::greater<>());
   busy_until_.back() = std::max(sent, busy_until_.back()) + apart_;
   std::push_heap(busy_until_.begin(), busy_until_.end(), std::greater<>());
+  return delivered;
+}
+
+// Tokens put out between two looks count as evenly spread over that time, and over the replicas. Counting them makes
+// all replicas complete their steps, so large fleets are looked at less often.
+void FrontEndQueue::note_tokens(Nanos now) {
+  if (now < look_) return;
+  constexpr Nanos kApartALook = 1'000'000, kLongest = 50'000'000;
+  look_ = now + std::min(kLongest, kApartALook * static_cast<Nanos>(busy_until_.size()));
+  const std::int64_t all = tokens_(now);
+  const Nanos work = std::llround(stream_ * static_cast<double>(all - noted_));
+  noted_ = all;
+  // The order of the heap stays: the map is the same for all and does not fall.
+  for (Nanos& busy : busy_until_) busy = std::max(now, busy + work);
 }
 
 Clients::Clients(const Replication& replication, const FrontEnd& front_end)
@@ -104,36 +124,62 @@ Nanos Clients::next_sending() const {
 
 Nanos Clients::next_send() const {
   const Nanos sent = next_sending();
+  // Attempts that queue behind tokens enter when they are sent, which is an event of its own.
+  if (front_end_.streams()) return entered_.empty() ? sent : std::min(sent, entered_.front().delivery);
   return sent == sched::kNever ? sched::kNever : front_end_.delivery(sent);
 }
 
 // Drawn arrivals come one by one from the workload; repetitions and users that send again are in the heap. At equal
 // times the arrival goes first.
+Clients::Send Clients::take_sending() {
+  if (next_arrival_ && (sends_.empty() || *next_arrival_ <= sends_.front().time)) {
+    const Send arrival{.time = *next_arrival_, .order = 0, .client = 0, .fresh = true};
+    draw_arrival();
+    return arrival;
+  }
+  std::pop_heap(sends_.begin(), sends_.end(), kLater);
+  const Send next = sends_.back();
+  sends_.pop_back();
+  return next;
+}
+
 std::optional<Attempt> Clients::send(Nanos now) {
+  if (front_end_.streams()) return send_entered(now);
   while (next_send() <= now) {
-    if (next_arrival_ && (sends_.empty() || *next_arrival_ <= sends_.front().time)) {
-      const std::optional<Attempt> first = open_request(*next_arrival_);
-      if (!first) {
-        next_arrival_.reset();
-        continue;
-      }
-      draw_arrival();
-      return first;
-    }
-    std::pop_heap(sends_.begin(), sends_.end(), kLater);
-    const Send next = sends_.back();
-    sends_.pop_back();
-    if (!next.fresh) return repeat(next.client, next.time);
-    if (const std::optional<Attempt> first = open_request(next.time)) return first;
+    const Send next = take_sending();
+    front_end_.enter(next.time);
+    if (std::optional<Attempt> attempt = open_or_repeat(next)) return attempt;
   }
   return {};
 }
 
-// Every request has been drawn; only retries remain. Pending first sends are removed, so that the run ends with its
-// last request and not with a user's last pause.
+std::optional<Attempt> Clients::send_entered(Nanos now) {
+  while (next_sending() <= now) {
+    const Send next = take_sending();
+    entered_.push_back({front_end_.enter(next.time), next});
+  }
+  while (!entered_.empty() && entered_.front().delivery <= now) {
+    const Send next = entered_.front().send;
+    entered_.pop_front();
+    if (std::optional<Attempt> attempt = open_or_repeat(next)) return attempt;
+  }
+  return {};
+}
+
+std::optional<Attempt> Clients::open_or_repeat(const Send& send) {
+  if (!send.fresh) return repeat(send.client, send.time);
+  std::optional<Attempt> first = open_request(send.time);
+  if (!first) next_arrival_.reset();
+  return first;
+}
+
+// Every request has been drawn; only retries remain. Pending first sends and arrivals are removed, so that the run ends
+// with its last request and not with a user's last pause.
 void Clients::end_fresh_sends() {
   exhausted_ = true;
+  next_arrival_.reset();
   std::erase_if(sends_, [](const Send& send) { return send.fresh; });
+  std::erase_if(entered_, [](const Entered& entered) { return entered.send.fresh; });
   std::make_heap(sends_.begin(), sends_.end(), kLater);
 }
 
@@ -221,7 +267,6 @@ Attempt Clients::repeat(ClientId client, Nanos sent) {
 }
 
 Attempt Clients::attempt(const sched::NewRequest& request, Nanos sent) {
-  front_end_.take_in(sent);
   attempt_sent_ = sent;
   Attempt a{request.client, request};
   a.request.serial = next_serial_++;

@@ -80,7 +80,11 @@ class Clients final : public Senders {
     std::uint64_t order;
     ClientId client;
     bool fresh;
-  };  // fresh: a user's next request, not a retry
+  };  // fresh: a new request, not a retry
+  struct Entered {
+    Nanos delivery;
+    Send send;
+  };
   struct Deadline {
     Nanos deadline;
     ClientId client;
@@ -90,6 +94,9 @@ class Clients final : public Senders {
   void push_send(Nanos time, ClientId client, bool fresh);
   void end_fresh_sends();
   [[nodiscard]] Nanos next_sending() const;
+  [[nodiscard]] Send take_sending();
+  [[nodiscard]] std::optional<Attempt> send_entered(Nanos now);
+  [[nodiscard]] std::optional<Attempt> open_or_repeat(const Send& send);
   [[nodiscard]] std::optional<Attempt> open_request(Nanos time);
   [[nodiscard]] Attempt repeat(ClientId client, Nanos sent);
   [[nodiscard]] Attempt attempt(const sched::NewRequest& request, Nanos sent);
@@ -117,6 +124,7 @@ class Clients final : public Senders {
   std::vector<ClientId> free_;
   std::int64_t unsent_users_ = 0;      // of a closed loop: each sends its first request at 0
   std::vector<Send> sends_;            // min-heap by (time, order)
+  std::deque<Entered> entered_;        // attempts in a front end that streams, in order of sending
   std::deque<Deadline> timeouts_;      // the time-out is constant, so deadlines are in order of dispatch
   std::optional<Nanos> next_arrival_;  // when the next open-loop request is sent
   std::uint32_t next_id_ = 0;

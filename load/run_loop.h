@@ -75,7 +75,7 @@ class Runner {
 
   // ---- the run ----------------------------------------------------------------------------------------------
   /// Returns the delays of an attempt before it is delivered.
-  [[nodiscard]] virtual FrontEnd front_end() const { return {}; }
+  [[nodiscard]] virtual FrontEnd front_end() { return {}; }
   /// Completes the steps that have ended by `now`, so that the replicas' counters can be read.
   virtual void settle(Nanos /*now*/) {}
   /// Ends the warm-up: earlier measurements do not count.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -32,8 +33,12 @@ struct TimedOut {
 
 /// The delays of an attempt before it is delivered in simulated runs; a real engine has its own front end.
 struct FrontEnd {
-  Seconds intake{0};       // first: attempts queue; as many in parallel as there are replicas, each for this long
-  Seconds delay{0};        // then: every attempt is delayed by this, without queueing
+  Seconds intake{0};  // first: attempts queue; as many in parallel as there are replicas, each for this long
+  Seconds delay{0};   // then: every attempt is delayed by this, without queueing
+  /// The process of the intake also sends out tokens, each in this time; attempts queue behind them.
+  Seconds stream{0};
+  /// Returns the tokens that all replicas have put out by `now`. Must be there if `stream` is not 0.
+  std::function<std::int64_t(Nanos now)> tokens = {};
   OutputDrift drift = {};  // drift of equal requests in a closed loop
 };
 
@@ -46,17 +51,27 @@ class FrontEndQueue {
  public:
   /// There are as many parallel front ends as replicas; each takes attempts at least `apart` apart.
   FrontEndQueue(const FrontEnd& front_end, std::int32_t replicas, Nanos apart = 0);
-  /// Returns when an attempt sent at `sent` is delivered, if it is the next to enter.
+  /// Returns whether attempts queue behind tokens. They must then enter when they are sent, since tokens put out later
+  /// do not delay them; otherwise they may enter at any later time.
+  [[nodiscard]] bool streams() const { return stream_ > 0; }
+  /// Returns when an attempt sent at `sent` would be delivered if it entered next; of the tokens, only those noted
+  /// before count.
   [[nodiscard]] Nanos delivery(Nanos sent) const {
     if (busy_until_.empty()) return sent + delay_;
     return std::max(sent, busy_until_.front()) + intake_ + delay_;
   }
-  /// Makes that attempt enter.
-  void take_in(Nanos sent);
+  /// Makes an attempt sent at `sent` enter. Returns when it is delivered.
+  Nanos enter(Nanos sent);
 
  private:
+  void note_tokens(Nanos now);
+
   Nanos intake_ = 0, delay_ = 0, apart_ = 0;
+  double stream_ = 0;              // nanoseconds of one server for each token of all replicas
   std::vector<Nanos> busy_until_;  // min-heap of the times at which each is free again; empty: none is ever busy
+  std::function<std::int64_t(Nanos)> tokens_;
+  std::int64_t noted_ = 0;  // tokens whose time busy_until_ includes
+  Nanos look_ = 0;          // when tokens are counted again
 };
 
 /// Sends attempts and learns how they end. Called from one thread.

@@ -53,7 +53,6 @@ inline TimeParts DecodeCurve::evaluate(double context, double context_windowed) 
   if (constant_ >= 0) return {.other = constant_};
   TimeParts parts = device_parts(context, context_windowed);
   parts.host = serial_ + exposed_host_time(overlap_, overlap_exponent_, host_, parts.total());
-  if (stream_ > 0) parts.host += streamed_time(stream_, parts.total());
   const double bound = bound_ + bound_slope_ * context + bound_slope_windowed_ * context_windowed;
   PLIMSOLL_CHECK(parts.total() >= bound * (1 - kBoundTolerance),
                  "a decode step is faster than reading its bytes at the specified bandwidth");

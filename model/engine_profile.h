@@ -3,6 +3,7 @@
 // estimated; `calibrated_on` states which.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -46,6 +47,21 @@ struct FrontEndTime {
   Seconds delay{0};              // delay of every request; nothing is occupied meanwhile
   Seconds intake{0};             // one process per replica does this for one request at a time, so requests queue
   Seconds step{0}, sequence{0};  // host time added to every step, and for every sequence in a step
+  Seconds stream{0};             // that process sends out a token in this time; requests wait until it has done so
+};
+
+/// How equal requests of a closed loop drift apart in an engine's fitted runs: their output lengths vary by a share or
+/// by a number of tokens. Both 0: they do not.
+struct ClosedLoopDrift {
+  double output_cv = 0;               // coefficient of variation
+  double output_tokens = 0;           // largest difference from the stated length
+  std::optional<FrontEnd> front_end;  // only runs with this front end drift; absent: all
+  /// Returns the coefficient of variation of outputs of that mean length behind that front end.
+  [[nodiscard]] double cv(double mean_tokens, FrontEnd front) const {
+    constexpr double kMost = 0.5, kWidth = 1.7320508075688772;  // half the width of a uniform law in deviations
+    if (front_end && *front_end != front) return 0;
+    return output_tokens > 0 ? std::min(kMost, output_tokens / kWidth / mean_tokens) : output_cv;
+  }
 };
 
 /// A closed interval. 0 and 0: not stated, so that every value is inside.
@@ -97,8 +113,7 @@ struct EngineProfile {
   Seconds host_step{0}, host_layer{0}, host_layer_tp{0}, host_layer_rank{0}, host_op{0};
   Seconds host_sequence{0}, host_token{0}, host_prefill{0}, host_prompt_rank{0};
   double host_rank_growth = 0;
-  // Time per token of the thread that turns tokens into answers (detokenizer, streaming). It runs in parallel with the
-  // scheduler and the device, so it matters only if it is the slowest of them.
+  // Time per token of the process that takes requests in and sends answers out (FrontEndTime::stream).
   Seconds host_stream{0};
   bool serial_output = false;  // the device waits during `output`; false: it overlaps as launches do
   HostOverlap overlap = HostOverlap::p_norm;
@@ -114,7 +129,7 @@ struct EngineProfile {
   [[nodiscard]] FrontEndTime arrival_time(FrontEnd front) const {
     const auto found = front_ends.find(front);
     const FrontEndTime added = found == front_ends.end() ? FrontEndTime{} : found->second;
-    return {front_end + added.delay, intake + added.intake, added.step, added.sequence};
+    return {front_end + added.delay, intake + added.intake, added.step, added.sequence, host_stream + added.stream};
   }
   // Factors on the accelerator's efficiencies: this engine's kernels relative to the reference.
   double compute_scale = 1, memory_scale = 1;
@@ -127,6 +142,8 @@ struct EngineProfile {
   // processes the whole context. With few heads and sequences such kernels cannot use the memory's full bandwidth. 0:
   // kernels split the context.
   BytesPerSecond attention_stream{0};
+  // Attention over an 8-bit cache takes as long as over a 16-bit one: the cache saves memory only.
+  bool cache_read_as_16_bits = false;
   bool measured_kernels = true;   // its kernels are those in the accelerator's side file; false: rooflines only
   std::string own_kernels;        // name of the accelerator's own_kernels used for products, if it has the type
   std::string all_reduce_kernel;  // name of the interconnect's curves for this engine's all-reduces; empty: NCCL
@@ -150,9 +167,7 @@ struct EngineProfile {
   std::vector<std::string> versions;                     // versions of the product in the fitted runs
   std::optional<TimeUncertainty> uncertainty;            // within the ranges
   std::map<Beyond, TimeUncertainty> uncertainty_beyond;  // outside, from fits that left out a whole group of a kind
-  // Requests of real servers drift apart even if all are equal. This is the coefficient of variation of output lengths
-  // that the fit found for closed loops of equal requests. 0: none.
-  double closed_loop_drift = 0;
+  ClosedLoopDrift closed_loop_drift;
   // Factors on all times of steps without and with prefill; used to propagate bands.
   double decode_time_scale = 1, prefill_time_scale = 1;
 };

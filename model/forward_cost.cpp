@@ -45,21 +45,27 @@ void check_inputs(const CostInputs& in) {
   }
 }
 
+// The inputs as they are priced: `kv_dtype` is the type that attention takes the time of.
+CostInputs priced(CostInputs in) {
+  if (in.engine->cache_read_as_16_bits && bytes_per_element(in.kv_dtype) < 2) in.kv_dtype = DType::bf16;
+  return in;
+}
+
 }  // namespace
 
 struct ForwardCost::State {
   // A constant-cost engine needs no device, so no other input is read.
   explicit State(const EngineProfile& engine) : in{.engine = &engine} {}
   explicit State(const CostInputs& inputs)
-      : in(inputs),
-        pricer(inputs),
-        ops{.shape = inputs.shape,
-            .weight_dtype = inputs.weight_dtype,
-            .kv_dtype = inputs.kv_dtype,
-            .tp = inputs.tp,
-            .pp = inputs.pp,
+      : in(priced(inputs)),
+        pricer(in),
+        ops{.shape = in.shape,
+            .weight_dtype = in.weight_dtype,
+            .kv_dtype = in.kv_dtype,
+            .tp = in.tp,
+            .pp = in.pp,
             .capabilities = {}},
-        groups(layer_groups(*inputs.shape)) {
+        groups(layer_groups(*in.shape)) {
     // Attention is priced once for layers with a sliding window and once for the others: only their contexts differ.
     for (const LayerGroup& group : groups) (group.kind.windowed ? windowed_layers : global_layers) += group.layers;
     const OpClass decode = OpClass::decode_attention;
@@ -207,7 +213,6 @@ DecodeCurve ForwardCost::State::make_curve(std::int64_t rows) {
   const HostTime host_seconds = host(rows, rows, 0);
   curve.host_ = host_seconds.overlapping;
   curve.serial_ = host_seconds.serial;
-  curve.stream_ = real_rows * in.engine->host_stream.count();
   curve.scale_ = in.engine->decode_time_scale;
   curve.overlap_ = in.engine->overlap;
   curve.overlap_exponent_ = in.engine->overlap_exponent;
@@ -244,8 +249,6 @@ TimeParts ForwardCost::State::mixed(const ForwardWork& work) {
   const HostTime host_seconds = host(work.decode_rows + prefills, tokens, prefills);
   parts.host = host_seconds.serial + exposed_host_time(in.engine->overlap, in.engine->overlap_exponent,
                                                        host_seconds.overlapping, parts.total());
-  const double stream = static_cast<double>(work.sampled) * in.engine->host_stream.count();
-  if (stream > 0) parts.host += streamed_time(stream, parts.total());
   const double bytes = body.weight_bytes + top.weight_bytes + kv_bytes - cache_bytes;
   PLIMSOLL_CHECK(parts.total() >= bytes * pricer.bound_byte_time() * (1 - kReadingTolerance),
                  "a forward is faster than reading its bytes at the specified bandwidth");

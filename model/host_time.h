@@ -25,13 +25,6 @@ struct HostTime {
 /// Computes the host time. With CUDA graphs, a forward without prefill launches all its ops at once.
 [[nodiscard]] HostTime host_time(const EngineProfile& engine, const HostWork& work);
 
-/// Returns how many seconds longer a step of `time` takes because the streaming thread needs `stream` seconds for its
-/// tokens; never negative. Smooth, so that steps can be summed by quadrature.
-[[nodiscard]] inline double streamed_time(double stream, double time) {
-  constexpr double kSharpness = 8;  // both rates fluctuate, so steps begin to wait below the limit
-  return std::max(0.0, p_norm(time, stream, kSharpness).value - time);
-}
-
 /// Returns the seconds that a step takes beyond the device's time; never negative.
 [[nodiscard]] inline double exposed_host_time(HostOverlap overlap, double exponent, double host, double device) {
   switch (overlap) {

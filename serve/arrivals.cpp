@@ -45,7 +45,7 @@ ClientId Arrivals::add(NewCall call, Nanos now) {
   const ClientId client = free_.back();
   free_.pop_back();
   open_[client] = {.call = std::move(call), .serial = serials_++, .sent = sent, .open = true};
-  queue_.push_back({client, open_[client].serial});
+  queue_.push_back({client, open_[client].serial, front_end_.streams() ? front_end_.enter(sent) : 0});
   ++count_;
   return client;
 }
@@ -78,14 +78,15 @@ std::optional<ClientId> Arrivals::client_of(std::size_t slot, sched::ReqId id, s
 }
 
 Nanos Arrivals::next_send() const {
-  return queue_.empty() ? sched::kNever : front_end_.delivery(open_[queue_.front().client].sent);
+  if (queue_.empty()) return sched::kNever;
+  return front_end_.streams() ? queue_.front().delivery : front_end_.delivery(open_[queue_.front().client].sent);
 }
 
 std::optional<load::Attempt> Arrivals::send(Nanos now) {
   if (next_send() > now) return {};
   const ClientId client = queue_.front().client;
   const Open& request = open_[client];
-  front_end_.take_in(request.sent);
+  if (!front_end_.streams()) front_end_.enter(request.sent);
   queue_.pop_front();
   drop_left();
   load::Attempt attempt{.client = client, .request = {}};

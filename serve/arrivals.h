@@ -92,6 +92,7 @@ class Arrivals final : public load::Senders {
   struct Queued {
     ClientId client;
     std::uint64_t serial;
+    Nanos delivery;  // if the front end streams; otherwise it is computed when it is needed
   };
   struct Left {
     Nanos time;

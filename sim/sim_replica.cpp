@@ -27,7 +27,9 @@ model::CostInputs cost_inputs(const load::Scenario& s) {
 }
 
 SimReplica::Shared::Shared(const load::Scenario& scenario)
-    : cost(std::make_shared<model::ForwardCost>(cost_inputs(scenario))), itl(std::make_shared<sched::LogHistogram>()) {}
+    : cost(std::make_shared<model::ForwardCost>(cost_inputs(scenario))),
+      itl(std::make_shared<sched::LogHistogram>()),
+      tokens(std::make_shared<std::int64_t>(0)) {}
 
 SimReplica::SimReplica(const load::Scenario& scenario, std::int32_t index, const RunOptions& options,
                        const Shared& shared)
@@ -37,6 +39,7 @@ SimReplica::SimReplica(const load::Scenario& scenario, std::int32_t index, const
                 .keep_log = options.keep_log,
                 .itl = shared.itl}),
       cost_(shared.cost),
+      tokens_(shared.tokens),
       index_(index),
       stepwise_(scenario.stepwise),
       keep_steps_(options.keep_steps),
@@ -137,6 +140,7 @@ void SimReplica::complete(std::int64_t steps, double total) {
   if (keep_steps_) note_step(steps, time.start, time.end_stamp);
   remaining_ -= steps;
   piece_ -= steps;
+  *tokens_ += steps * sampled_;
   replica_.complete(time);
 }
 
@@ -231,6 +235,7 @@ void SimReplica::find_piece_end() {
 
 void SimReplica::start_leap(const sched::Forward& forward) {
   const sched::Replica::DecodeLoad load = replica_.decode_load(forward);
+  sampled_ = load.rows;
   const model::DecodeCurve& curve = cost_->decode_curve(load.rows);
   cost_->note_decode(load.rows, load.context);
   const auto growth = static_cast<double>(load.rows);
@@ -272,6 +277,7 @@ std::int64_t SimReplica::steps_to_reach(Nanos time) const {
 
 model::TimeParts SimReplica::price_forwards() {
   model::TimeParts parts;
+  sampled_ = 0;
   for (const sched::Forward& forward : replica_.decision().forwards()) parts += price(forward);
   parts.other += swap_seconds();
   return parts;
@@ -286,6 +292,7 @@ model::TimeParts SimReplica::price(const sched::Forward& forward) {
     spans_.push_back({std::max(segment.new_tokens, forward.padded), segment.context});
     if (segment.emits) ++sampled;
   }
+  sampled_ += sampled;
   return cost_->forward({.prefill = spans_,
                          .decode_rows = load.rows,
                          .decode_context = load.context,

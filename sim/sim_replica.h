@@ -36,6 +36,7 @@ class SimReplica {
     explicit Shared(const load::Scenario& scenario);
     std::shared_ptr<model::ForwardCost> cost;  // the prices of the scenario's steps
     std::shared_ptr<sched::LogHistogram> itl;  // Replica::itl()
+    std::shared_ptr<std::int64_t> tokens;      // put out by completed steps
   };
 
   SimReplica(const load::Scenario& scenario, std::int32_t index, const RunOptions& options, const Shared& shared);
@@ -93,6 +94,8 @@ class SimReplica {
 
   sched::Replica replica_;
   std::shared_ptr<model::ForwardCost> cost_;
+  std::shared_ptr<std::int64_t> tokens_;
+  std::int64_t sampled_ = 0;  // tokens that a step of the piece puts out
   std::int32_t index_ = 0;
   bool stepwise_ = false, keep_steps_ = false, gaps_ = true;
   double swap_bytes_per_block_ = 0, host_link_ = 0;

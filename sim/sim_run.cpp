@@ -20,9 +20,15 @@ void SimRun::put_new(std::size_t slot) {
   all_.push_back(&slots_[slot]->replica());
 }
 
-load::FrontEnd SimRun::front_end() const {
+load::FrontEnd SimRun::front_end() {
   const model::FrontEndTime time = scenario_.engine->arrival_time(scenario_.front_end);
-  return {.intake = time.intake, .delay = time.delay, .drift = scenario_.drift};
+  load::FrontEnd front_end{.intake = time.intake, .delay = time.delay, .drift = scenario_.drift};
+  front_end.stream = time.stream;
+  front_end.tokens = [this](Nanos now) {
+    settle(now);
+    return *shared_.tokens;
+  };
+  return front_end;
 }
 
 // Only every 1024th pass, since the check costs more than a pass.

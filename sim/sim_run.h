@@ -38,7 +38,7 @@ class SimRun : public load::ReplicaRunner {
   void decide(std::size_t slot, Nanos now) override;
   void replace(std::size_t slot, bool restarts, Nanos now) override;
 
-  [[nodiscard]] load::FrontEnd front_end() const override;
+  [[nodiscard]] load::FrontEnd front_end() override;
   void settle(Nanos now) override;
   [[nodiscard]] std::span<sched::Replica* const> replicas() const override { return all_; }
   void take(RunResult& result, bool logs) override;

@@ -253,7 +253,10 @@ void settle_drift(PointSpec& spec) {
   const bool stated = closed->drift >= 0;
   const auto* const lengths = std::get_if<load::IndependentLengths>(&spec.workload.lengths);
   const bool own_policy = sched::name(spec.policy.policy) == spec.engine->scheduler_policy;
-  const double drift = stated ? closed->drift : own_policy ? spec.engine->closed_loop_drift : 0;
+  const double fitted = lengths == nullptr || !own_policy
+                            ? 0
+                            : spec.engine->closed_loop_drift.cv(load::length_mean(lengths->output), spec.front_end);
+  const double drift = stated ? closed->drift : fitted;
   const bool alone = closed->concurrency == 1;  // a single user has no other to drift from
   // A drift has no effect on lengths that already vary more.
   const bool equal = lengths != nullptr && load::length_cv(lengths->output) < drift;

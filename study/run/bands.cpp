@@ -42,12 +42,15 @@ PointMetrics at_end(const load::Scenario& scenario, double decode, double prefil
   auto engine = std::make_shared<model::EngineProfile>(*s.engine);
   engine->decode_time_scale *= decode;
   engine->prefill_time_scale *= prefill;
-  // The times of the front end are uncertain too. They are scaled like those of prefills.
+  // The times of the front end are uncertain too. They are scaled like those of prefills, its time
+  // per token like that of decode steps.
   engine->front_end = engine->front_end * prefill;
   engine->intake = engine->intake * prefill;
+  engine->host_stream = engine->host_stream * decode;
   for (auto& [kind, time] : engine->front_ends) {
     time.delay = time.delay * prefill;
     time.intake = time.intake * prefill;
+    time.stream = time.stream * decode;
   }
   s.engine = std::move(engine);
   sim::RunOptions options;

@@ -169,6 +169,38 @@ TEST(Clients, TheFrontEndTakesAttemptsOneAfterTheOther) {
   EXPECT_EQ(run.clients.next_send(), sched::kNever);
 }
 
+// The 100 tokens of the first 0.2 s take two processes 0.5 s each. Those put out after a request was sent do not delay
+// it, and by 1 s the 10 tokens since then are long sent.
+TEST(FrontEndQueue, AttemptsWaitForTheTokensBeforeThem) {
+  std::int64_t tokens = 100;
+  const FrontEnd front_end{.delay = Seconds(0.001), .stream = Seconds(0.010), .tokens = [&](Nanos) { return tokens; }};
+  FrontEndQueue queue(front_end, 2);
+  EXPECT_TRUE(queue.streams());
+  EXPECT_EQ(queue.enter(kSecond / 5), 501'000'000);
+  tokens = 110;
+  EXPECT_EQ(queue.delivery(kSecond / 4), 501'000'000);
+  EXPECT_EQ(queue.enter(kSecond), 1'001'000'000);
+}
+
+// The second request of a user queues behind 50 ms of tokens that were put out before it was sent, and behind kApart of
+// the first request.
+TEST(Clients, RequestsEnterAStreamingFrontEndWhenTheyAreSent) {
+  std::int64_t tokens = 0;
+  Served run(requests_of(ClosedLoop{1, Seconds(0)}, 2),
+             {.stream = Seconds(0.010), .tokens = [&](Nanos) { return tokens; }});
+  EXPECT_EQ(run.clients.next_send(), 0);
+  const Attempt first = run.dispatch(0, 0, 1);
+  tokens = 105;  // one second of sending, and five tokens more
+  EXPECT_TRUE(run.end(first, sched::Outcome::completed, kSecond));
+  EXPECT_EQ(run.clients.next_send(), kSecond);
+  EXPECT_FALSE(run.clients.send(kSecond));  // it has entered
+  tokens = 1000;
+  EXPECT_EQ(run.clients.next_send(), kSecond + kSecond / 20 + kApart);
+  EXPECT_FALSE(run.clients.done());
+  run.dispatch(run.clients.next_send(), 0, 2);
+  EXPECT_EQ(run.clients.next_send(), sched::kNever);
+}
+
 TEST(Clients, NothingIsSentAfterTheDuration) {
   Scenario s = requests_of(ConstantRate{1}, 0);
   s.workload.duration = Seconds(2.5);

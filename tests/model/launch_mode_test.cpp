@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the way in which an engine runs a step affects its kernels. Covers replayed graphs, norms inside all-reduces,
-// fused quantisation, own kernels, and a streaming thread beside the step.
+// fused quantisation, own kernels, narrow caches, and a front end's host time.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "model/host_time.h"
 #include "model/op_cost.h"
@@ -186,16 +188,21 @@ TEST(FrontEndHostTime, AddsToStepsOfStudiesThatStateIt) {
   EXPECT_NEAR(ForwardCost(inputs).forward(work).total(), alone + 1e-3 + 4e-5, kRounding);
 }
 
-// The streaming thread runs in parallel with the steps. It costs nothing until it is the slower of the two; then it
-// determines the rate.
-TEST(Streaming, LimitsTheRateAtWhichTokensLeave) {
+// The engine's attention takes as long over an 8-bit cache as over a 16-bit one. Wider caches stay what they are.
+TEST(NarrowCache, IsReadAsOneOf16BitsIfTheEngineSaysSo) {
   Deployment d = llama();
-  const double step = decode_seconds(d, 64);
-  d.engine.host_stream = Seconds(step / 64 / 4);
-  EXPECT_NEAR(decode_seconds(d, 64), step, 1e-4 * step);
-  d.engine.host_stream = Seconds(step / 64 * 4);
-  EXPECT_NEAR(decode_seconds(d, 64), 4 * step, 1e-4 * step);
-  EXPECT_EQ(streamed_time(0, step), 0);
+  const std::vector<PrefillSpan> spans{{.new_tokens = 64, .context = 1000}};
+  const auto seconds = [&](DType cache, bool as_16_bits) {
+    d.kv_dtype = cache;
+    d.engine.cache_read_as_16_bits = as_16_bits;
+    ForwardWork work = decode_work(d.shape, 64, 1000);
+    const double decode = ForwardCost(d.inputs()).forward(work).total();
+    work.prefill = spans;
+    return std::pair(decode, ForwardCost(d.inputs()).forward(work).total());
+  };
+  EXPECT_LT(seconds(DType::fp8, false).first, seconds(DType::bf16, false).first);
+  EXPECT_EQ(seconds(DType::fp8, true), seconds(DType::bf16, false));
+  EXPECT_EQ(seconds(DType::fp32, true), seconds(DType::fp32, false));
 }
 
 }  // namespace

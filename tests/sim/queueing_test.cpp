@@ -108,6 +108,33 @@ TEST(Queueing, AnIntakeTakesOneRequestAfterTheOther) {
   EXPECT_NEAR(simulate(s).metrics.duration_s, 20.04, 1e-6);
 }
 
+// The process that sends out the tokens of the steps takes 25 ms for each, the engine 10 ms for a step of four rows.
+// Forty tokens a second leave, so 1000 requests of four tokens take 100 s. The engine keeps up with less than two rows,
+// so requests wait at the front end, and TPOT stays that of the engine.
+TEST(Queueing, RequestsWaitForTheTokensBeforeThem) {
+  load::Scenario s = testing::base_scenario();
+  auto engine = testing::constant_engine(0, 0.01);
+  engine->host_stream = Seconds(0.025);
+  s.engine = engine;
+  s.workload.load = load::ClosedLoop{4, Seconds(0)};
+  s.workload.lengths = load::IndependentLengths{load::FixedLength{8}, load::FixedLength{4}};
+  s.workload.requests = 1000;
+  s.warmup = Seconds(1);
+  for (const bool stepwise : {false, true}) {
+    s.stepwise = stepwise;
+    const sched::PointMetrics m = simulate(s).metrics;
+    EXPECT_NEAR(m.duration_s, 100, 2);
+    EXPECT_NEAR(*m.tpot.mean, 0.01, 1e-6);
+    EXPECT_NEAR(*m.ttft.mean, 0.4 - 0.03, 0.01);  // Little's law: 4 users at 10 requests a second, less three steps
+  }
+  engine->host_stream = Seconds(0.002);  // four rows put out 400 tokens a second, which take 0.8 of it: none waits
+  EXPECT_NEAR(*simulate(s).metrics.ttft.mean, 0.01, 1e-6);
+  engine->front_ends[model::FrontEnd::dynamo] = {.stream = Seconds(0.023)};  // together 25 ms again
+  EXPECT_NEAR(*simulate(s).metrics.ttft.mean, 0.01, 1e-6);
+  s.front_end = model::FrontEnd::dynamo;
+  EXPECT_NEAR(*simulate(s).metrics.ttft.mean, 0.4 - 0.03, 0.01);
+}
+
 // Beyond capacity the queue grows without end: the run is reported as unstable, because a latency would be meaningless.
 TEST(Queueing, OverloadIsReportedAsUnstable) {
   load::Scenario s = single_server(1.3 / 0.25, load::FixedLength{24});

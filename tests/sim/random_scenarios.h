@@ -106,6 +106,11 @@ inline void make_harder(load::Scenario& s, std::uint64_t seed) {
     s.engine = python_engine();
   if (random() % 2 == 0 && std::holds_alternative<load::Poisson>(s.workload.load))
     s.workload.load = load::ConstantRate{20};
+  if (random() % 2 == 0) {  // requests wait for the tokens before them, or nearly so
+    auto engine = std::make_shared<model::EngineProfile>(*s.engine);
+    engine->host_stream = Seconds(random() % 2 == 0 ? 0.0005 : 0.005);
+    s.engine = engine;
+  }
 }
 
 // Lets replicas come and go within the few seconds that these runs take, often in the middle of a leap.

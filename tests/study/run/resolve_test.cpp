@@ -2,6 +2,7 @@
 #include "study/run/resolve.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -154,6 +155,10 @@ TEST_F(ResolveTest, EqualRequestsOfAClosedLoopDriftAsTheEngineWasFitted) {
   EXPECT_DOUBLE_EQ(drift({{"workload.load.closed_loop.drift", "0.05"}}), 0.05);
   EXPECT_DOUBLE_EQ(drift({{"engine", "ideal"}}), 0);
   EXPECT_DOUBLE_EQ(drift({{"engine", "ideal"}, {"workload.load.closed_loop.drift", "0.05"}}), 0.05);
+  // SGLang's answers of 1024 tokens drift by up to 10, evenly; behind Dynamo its requests stay in step.
+  EXPECT_DOUBLE_EQ(drift({{"engine", "sglang-0.5"}}), 10 / std::sqrt(3) / 1024);
+  EXPECT_DOUBLE_EQ(drift({{"engine", "sglang-0.5"}, {"workload.lengths.output", "4"}}), 0.5);  // at most half
+  EXPECT_DOUBLE_EQ(drift({{"engine", "sglang-0.5"}, {"engine_front_end", "dynamo"}}), 0);
   EXPECT_DOUBLE_EQ(drift({{"workload.concurrency", "1"}}), 0);
   EXPECT_DOUBLE_EQ(drift({{"scheduler.policy", "static"}}), 0);
   EXPECT_DOUBLE_EQ(drift({{"workload.lengths.output", "{lognormal: {mean: 1024, cv: 0.5}}"}}), 0);
