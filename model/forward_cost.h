@@ -89,7 +89,7 @@ class DecodeCurve {
 
   TimeParts fixed_;  // linear layers, pointwise, all-reduces, gaps
   std::vector<Attention> attention_;
-  double host_ = 0, serial_ = 0, stream_ = 0, overlap_exponent_ = 3, scale_ = 1;
+  double host_ = 0, serial_ = 0, overlap_exponent_ = 3, scale_ = 1;
   HostOverlap overlap_ = HostOverlap::p_norm;
   double constant_ = -1;  // >= 0: constant time of a constant-cost engine
   // The lower bound of the step: bytes beyond the last-level caches at the specified bandwidth.
