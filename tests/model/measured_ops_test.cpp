@@ -191,8 +191,7 @@ TEST_F(MeasuredOps, SaysWhatLiesBeyondTheMeasurements) {
   ForwardCost cost(d_.inputs());
   (void)cost.forward(decode_work(d_.shape, 4, 500));
   // Products are valid up to 11 585; the LM head has 32 000 columns.
-  EXPECT_THAT(cost.beyond_measured(),
-              Contains(HasSubstr("bfloat16 GEMM 32000 x 4096 lies outside what was measured")));
+  EXPECT_THAT(cost.beyond_measured(), Contains(HasSubstr("bfloat16 GEMM 32000 x 4096 lies outside what was measured")));
   EXPECT_THAT(cost.beyond_measured(), Not(Contains(HasSubstr("decode beyond"))));
   (void)cost.forward(decode_work(d_.shape, 4, 2000));
   EXPECT_THAT(cost.beyond_measured(), Contains("decode beyond the measured 1024 tokens of context"));
