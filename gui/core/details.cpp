@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "gui/core/slo_answer.h"
 #include "gui/core/text.h"
 #include "sched/statistics.h"
 #include "study/run/load_variation.h"
@@ -156,8 +157,7 @@ HeatMap simulate_heat_map(const Scenario& scenario, const std::shared_ptr<const 
 HeatMap simulate_heat_map_within(const Scenario& scenario, const std::shared_ptr<const configs::Catalogue>& catalogue,
                                  const MetricLimit& limit, study::RunControl& control) {
   return simulate_map(scenario, catalogue, control, [&](const PointRow& point, const PointRow* best) {
-    const auto value = value_of(point, limit.metric);
-    if (!value || *value > limit.most) return false;
+    if (!keeps_limits(point, {&limit.metric, limit.most})) return false;
     return best == nullptr || point.result.metrics->output_tokens_per_s > best->result.metrics->output_tokens_per_s;
   });
 }

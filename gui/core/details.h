@@ -68,7 +68,8 @@ struct MetricLimit {
   const Metric& metric;
   double most = 0;
 };
-/// Picks for each cell, among the scenario's own loads, the one with the most output tokens/s within the limit.
+/// Picks for each cell, among the scenario's own loads, the one with the most output tokens/s within the limit
+/// and those of the study's SLO.
 [[nodiscard]] HeatMap simulate_heat_map_within(const Scenario& scenario,
                                                const std::shared_ptr<const configs::Catalogue>& catalogue,
                                                const MetricLimit& limit, study::RunControl& control);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gui/core/metrics.h"
+#include "gui/core/slo_answer.h"
 #include "gui/core/text.h"
 #include "model/error.h"
 #include "study/file/cell.h"
@@ -38,14 +39,6 @@ Limit limit_of(const ViewState& view) {
   if (what != "latency" && what != "ttft" && what != "tpot" && what != "itl" && what != "latency_per_token") return {};
   return {"{" + which + "_" + what + ": " + study::number_text(view.limit / metric->scale) + " s}",
           QStringLiteral("%1 ≤ %2 %3").arg(qs(metric->label), reader_text(view.limit, 4), qs(metric->unit))};
-}
-
-// Returns the column of points.csv that a bound limits.
-std::string column_of(const sched::Slo::Bound& bound) {
-  constexpr std::array<const char*, 5> kWhat = {"latency", "ttft", "tpot", "itl", "latency_per_token"};
-  const std::string which =
-      bound.quantile < 0 ? "mean" : "p" + study::number_text(std::round(bound.quantile * 1e5) / 1e3);
-  return std::string(kWhat[static_cast<std::size_t>(bound.metric)]) + "_" + which + "_s";
 }
 
 std::string swept(const Scenario& scenario, const char* path) {

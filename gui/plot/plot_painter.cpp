@@ -195,6 +195,36 @@ void paint_mark(QPainter& painter, const PlotFrame& f, const PlotMark& mark) {
   painter.drawText(QPointF(box.left() + 2, box.top() + metrics.ascent()), mark.label);
 }
 
+void draw_cross(QPainter& painter, const QPointF& at, double r) {
+  painter.drawLine(at + QPointF(-r, -r), at + QPointF(r, r));
+  painter.drawLine(at + QPointF(-r, r), at + QPointF(r, -r));
+}
+
+// Crosses at the upper edge. Their labels stand one below the other, so that they do not overlap.
+void paint_failures(QPainter& painter, const PlotFrame& f) {
+  constexpr double kRadius = 5;
+  const QFontMetricsF metrics(f.font);
+  double top = f.area.top() + kRadius + 4;
+  painter.setFont(f.font);
+  for (const PlotFailure& failure : f.content->failures) {
+    const auto place = failure.x ? f.x->place(*failure.x) : std::nullopt;
+    const double x = place ? f.pixel_of_place(*place, f.y->low()).x() : f.area.right();
+    const QPointF at(std::clamp(x, f.area.left() + kRadius + 2, f.area.right() - kRadius - 2),
+                     f.area.top() + kRadius + 2);
+    painter.setPen(QPen(f.theme->colour(failure.colour), 2.2));
+    draw_cross(painter, at, kRadius);
+    const QString text = metrics.elidedText(failure.label, Qt::ElideRight, f.area.width() - 40);
+    QRectF box(0, top, metrics.horizontalAdvance(text) + 4, metrics.height());
+    box.moveRight(std::max(at.x() - kRadius - 4, f.area.left() + box.width() + 4));
+    QColor ground = f.theme->background;
+    ground.setAlphaF(0.85F);
+    painter.fillRect(box, ground);
+    painter.setPen(f.theme->bad);
+    painter.drawText(QPointF(box.left() + 2, box.top() + metrics.ascent()), text);
+    top += metrics.height() + 2;
+  }
+}
+
 // Hatches a strip along the line from a doubtful point half way to its neighbours, so that a single point is visible
 // too.
 void paint_doubt(QPainter& painter, const PlotFrame& f, const PlotSeries& series) {
@@ -241,10 +271,11 @@ QPointF PlotFrame::pixel_of_place(double px, double py) const {
 }
 
 void draw_marker(QPainter& painter, const QPointF& at, const Marker& marker, const QColor& background) {
-  const bool hollow = marker.look == PointLook::hollow;
+  const bool hollow = marker.look == PointLook::hollow || marker.look == PointLook::crossed;
   painter.setPen(QPen(marker.colour, hollow ? 1.8 : 1));
   painter.setBrush(hollow ? background : marker.colour);
   draw_shape(painter, at, marker.shape, hollow ? marker.radius + 0.8 : marker.radius);
+  if (marker.look == PointLook::crossed) draw_cross(painter, at, marker.radius + 1.5);
 }
 
 void draw_swatch(QPainter& painter, const QRectF& box, const PlotSeries& series, const Theme& theme) {
@@ -257,7 +288,7 @@ void draw_swatch(QPainter& painter, const QRectF& box, const PlotSeries& series,
   // A legend shows the usual marker, even if the first point is a refined one.
   const PointLook look = series.points.empty() ? PointLook::filled : series.points.front().look;
   draw_marker(painter, box.center(),
-              {.shape = series.colour, .colour = colour, .look = look == PointLook::small ? PointLook::filled : look},
+              {.shape = series.colour, .colour = colour, .look = look == PointLook::hollow ? look : PointLook::filled},
               theme.background);
 }
 
@@ -287,10 +318,15 @@ void paint_over(QPainter& painter, const PlotFrame& f) {
     if (series.markers) paint_series_marks(painter, f, series);
   }
   for (const PlotMark& mark : f.content->marks) paint_mark(painter, f, mark);
+  paint_failures(painter, f);
   if (f.content->message.isEmpty()) return;
   painter.setFont(f.font);
+  const QRectF room = f.area.adjusted(20, 20, -20, -20);
+  const QRectF box =
+      painter.boundingRect(room, Qt::AlignCenter | Qt::TextWordWrap, f.content->message).adjusted(-8, -6, 8, 6);
+  painter.fillRect(box, f.theme->background);  // greyed curves must not cross the text
   painter.setPen(f.theme->soft_text);
-  painter.drawText(f.area.adjusted(20, 20, -20, -20), Qt::AlignCenter | Qt::TextWordWrap, f.content->message);
+  painter.drawText(room, Qt::AlignCenter | Qt::TextWordWrap, f.content->message);
 }
 
 void paint_cursor(QPainter& painter, const PlotFrame& f, const QPointF& at, const QString& tip) {

@@ -15,8 +15,8 @@
 
 namespace plimsoll::gui {
 
-/// The marker of a point: simulated, measured, or added between the study's points.
-enum class PointLook : unsigned char { filled, hollow, small };
+/// The marker of a point: simulated, measured, added between the study's points, or simulated with failed requests.
+enum class PointLook : unsigned char { filled, hollow, small, crossed };
 
 /// A point in the units of the axes.
 struct PlotPoint {
@@ -64,6 +64,13 @@ struct PlotMark {  // a diamond with a label
   QString label;
 };
 
+/// A point that cannot be drawn: a cross at the upper edge, at its x or at the right end, with the reason.
+struct PlotFailure {
+  std::optional<double> x;
+  std::size_t colour = 0;
+  QString label;
+};
+
 /// Title and scale of an axis; its range follows the content unless the user zooms.
 struct PlotAxis {
   QString title;
@@ -79,6 +86,7 @@ struct PlotContent {
   std::vector<PlotBand> bands;
   std::vector<PlotLine> lines;
   std::vector<PlotMark> marks;
+  std::vector<PlotFailure> failures;
   std::vector<QPointF> cloud;  // drawn as a density
   QString message;             // shown over an empty or a stale chart
   QString note;                // small text below

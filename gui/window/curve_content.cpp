@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <vector>
 
+#include "gui/core/slo_answer.h"
 #include "gui/core/text.h"
 #include "study/run/curve_shape.h"
 
@@ -27,7 +29,9 @@ PlotPoint plot_point(const LanePoint& point, const ContentChoice& choice, const 
   PlotPoint out;
   out.x = at.x();
   out.y = at.y();
-  out.look = point.stage == PointStage::study ? PointLook::filled : PointLook::small;
+  out.look = !failed_text(point.row.result).isEmpty() ? PointLook::crossed
+             : point.stage == PointStage::study       ? PointLook::filled
+                                                      : PointLook::small;
   out.tip = point_tip(point.row, name, point.stage == PointStage::study ? QString() : stage_name(point.stage));
   const auto& metrics = point.row.result.metrics;
   const std::string_view id = choice.y->id;
@@ -186,72 +190,99 @@ void add_pins(const Workbench& bench, const ContentChoice& choice, CurveContent&
 
 bool counts_clients(const study::PointLabels& labels) { return labels.load().quantity == load::LoadQuantity::clients; }
 
-/// The highest load that a curve carries within the limit.
-struct CapacityAtLimit {
-  double load = 0, tokens_per_s = 0;
-  std::optional<double> usd_per_million;
-  bool between = false;  // whether it is interpolated between two simulated points, or at one of them
-};
+DrawnLimit drawn_limit(const ContentChoice& choice) { return {choice.y, choice.limit, choice.log_y}; }
 
-// Returns where the drawn line from `within` to `beyond` crosses the limit: a straight line on the y axis, linear or
-// logarithmic. Load, throughput and cost are interpolated accordingly. Returns nullopt if no line is drawn between
-// them.
-std::optional<CapacityAtLimit> crossing(const LanePoint& within, const LanePoint& beyond, const ContentChoice& choice) {
-  const Metric &tokens = *find_metric("output_tokens_per_s"), &cost = *find_metric("usd_per_million_output_tokens");
-  const auto y0 = value_of(within.row, *choice.y), y1 = value_of(beyond.row, *choice.y);
-  const auto t0 = value_of(within.row, tokens), t1 = value_of(beyond.row, tokens);
-  const double l0 = within.row.result.labels.load_value, l1 = beyond.row.result.labels.load_value;
-  if (!y0 || !y1 || !t0 || !t1 || *y1 <= choice.limit || *t0 <= 0 || *t1 <= 0 || l0 <= 0 || l1 <= 0 ||
-      (choice.log_y && *y0 <= 0))
-    return {};
-  const auto part_of = [&](double y) {
-    return choice.log_y ? std::log(y / *y0) / std::log(*y1 / *y0) : (y - *y0) / (*y1 - *y0);
-  };
-  const double part = part_of(choice.limit);
-  // Interpolate geometrically, because loads and throughputs grow by factors.
-  const auto between = [part](double a, double b) { return a * std::pow(b / a, part); };
-  CapacityAtLimit out{between(l0, l1), between(*t0, *t1), {}, true};
-  const auto c0 = value_of(within.row, cost), c1 = value_of(beyond.row, cost);
-  if (c0 && c1 && *c0 > 0 && *c1 > 0) out.usd_per_million = between(*c0, *c1);
-  return out;
+bool has_band(const PointLimit& limit) {
+  return !limit.column.empty() && column_index(limit.column + "_hi").has_value();
 }
 
-// Returns the load up to which the curve's y metric stays within the limit. If throughput falls before that, returns
-// the load with the highest throughput.
-QString within_limit(const Curve& curve, const ContentChoice& choice) {
-  const LanePoint *best = nullptr, *next = nullptr;  // next: the simulated point after the best one
-  bool all = true;
-  for (const LanePoint& point : curve.points) {
-    if (point.stage == PointStage::estimate || !point.row.result.metrics) {
-      all = false;
-      continue;
-    }
-    const auto y = value_of(point.row, *choice.y);
-    const bool within = y && *y <= choice.limit;
-    all = all && within;
-    if (within && (best == nullptr ||
-                   point.row.result.metrics->output_tokens_per_s > best->row.result.metrics->output_tokens_per_s)) {
-      best = &point;
-      next = nullptr;
-    } else if (best != nullptr && next == nullptr) {
-      next = &point;
+// Says how much of the answer the whole 90 % band confirms, so that a limit can be kept with a margin.
+QString band_words(const Curve& curve, const SloAnswer& answer, const DrawnLimit& drawn) {
+  if (!answer.binding) return {};
+  if (!has_band(*answer.binding)) return tr("no 90 % band for %1").arg(answer.binding->name);
+  const auto safe = slo_answer(curve, drawn, BandSide::unfavourable);
+  // The bands are computed after the curve.
+  if (!safe) return {};
+  if (!safe->carried) return tr("at no load is the whole 90 % band within");
+  if (safe->every) return tr("the whole 90 % band is within at every load");
+  return tr("the whole 90 % band is within up to %1").arg(load_text(safe->labels, safe->between ? 3 : 4));
+}
+
+// Returns the load up to which the curve keeps every limit, which limit ends it, and what is uncertain about it.
+QString answer_words(const Curve& curve, const ContentChoice& choice) {
+  const DrawnLimit drawn = drawn_limit(choice);
+  const auto answer = slo_answer(curve, drawn);
+  if (!answer) return curve.points.empty() ? tr("…") : tr("✗ no load can be simulated");
+  if (!answer->carried) {
+    return tr("✗ never within: %1 at %2")
+        .arg(answer->binding ? used_words(*answer->binding) : QString(), load_text(answer->labels));
+  }
+  const int digits = answer->between ? 3 : 4;
+  // A run without a steady state proves nothing: points.csv leaves slo_met blank if it is too short to tell.
+  const bool certain = answer->steady == sched::Steadiness::stable;
+  QString text = (certain ? QStringLiteral("✓ ") : QStringLiteral("? ")) +
+                 (answer->every     ? tr("every load, %1 at %2 tokens/s")
+                  : answer->between ? tr("about %1, %2 tokens/s")
+                                    : tr("%1, %2 tokens/s"))
+                     .arg(load_text(answer->labels, digits), reader_text(answer->tokens_per_s, digits));
+  if (answer->usd_per_million) text += tr(", %1 USD/M tokens").arg(reader_text(*answer->usd_per_million, 3));
+  QStringList more;
+  if (!certain) {
+    more << (answer->steady == sched::Steadiness::too_short ? tr("run too short to tell whether it keeps up")
+                                                            : tr("unstable at this load"));
+  }
+  if (answer->failed > 0) more << tr("%1 % of the requests fail").arg(reader_text(100 * answer->failed, 3));
+  if (answer->binding && answer->every)
+    more << tr("%1 uses %2 % of its limit").arg(answer->binding->name, reader_text(100 * answer->binding->used(), 3));
+  else if (answer->binding)
+    more << tr("limited by %1").arg(answer->binding->name);
+  if (const QString band = choice.bands ? band_words(curve, *answer, drawn) : QString(); !band.isEmpty()) more << band;
+  return more.isEmpty() ? text : text + QStringLiteral("; ") + more.join(QStringLiteral("; "));
+}
+
+// Draws the study's own limits on the shown metrics. The line that the user drags replaces the one on its metric.
+void add_study_limits(const Workbench& bench, const ContentChoice& choice, CurveContent& out) {
+  for (const sched::Slo::Bound& bound : bench.curves().outline().slo.bounds) {
+    const std::string column = column_of(bound);
+    const bool on_y = column == choice.y->id, on_x = column == choice.x->id;
+    if ((!on_y && !on_x) || (on_y && choice.limit > 0)) continue;
+    const Metric& metric = on_y ? *choice.y : *choice.x;
+    const double limit = bound.limit * metric.scale;
+    out.content.lines.push_back({1, on_y ? Qt::Horizontal : Qt::Vertical, limit,
+                                 QStringLiteral("SLO %1 %2").arg(reader_text(limit, 3), qs(metric.unit)), false, true});
+  }
+}
+
+// Marks at the edge of the plot where each curve first has a point that cannot be drawn.
+void add_failures(const Workbench& bench, const ContentChoice& choice, CurveContent& out) {
+  const auto& curves = bench.curves().curves();
+  for (std::size_t c = 0; c < curves.size(); ++c) {
+    if (choice.hidden.contains(curve_name(bench, curves[c]))) continue;
+    for (const LanePoint& point : curves[c].points) {
+      const study::PointResult& result = point.row.result;
+      const bool fails = !result.infeasible.empty() || (result.metrics && result.metrics->steady.grows);
+      const auto x = value_of(point.row, *choice.x);
+      if (!fails || (x && value_of(point.row, *choice.y))) continue;
+      const QString kind = result.metrics ? tr("unstable") : tr("cannot run");
+      const QString name = curves.size() > 1 ? curve_name(bench, curves[c]) + QStringLiteral(", ") : QString();
+      out.content.failures.push_back({x, c, tr("✗ %1%2: %3").arg(name, load_text(result.labels), kind)});
+      break;
     }
   }
-  if (best == nullptr) return tr("✗ never within");
-  const auto cost = value_of(best->row, *find_metric("usd_per_million_output_tokens"));
-  CapacityAtLimit carried{best->row.result.labels.load_value, best->row.result.metrics->output_tokens_per_s, cost,
-                          false};
-  if (const auto crossed = next != nullptr ? crossing(*best, *next, choice) : std::nullopt) carried = *crossed;
-  study::PointLabels labels = best->row.result.labels;
-  // There is no fraction of a client: round down to stay within the limit.
-  labels.load_value = carried.between && counts_clients(labels) ? std::floor(carried.load) : carried.load;
-  const int digits = carried.between ? 3 : 4;
-  QString text = (all               ? tr("✓ every load, %1 at %2 tokens/s")
-                  : carried.between ? tr("✓ about %1, %2 tokens/s")
-                                    : tr("✓ %1, %2 tokens/s"))
-                     .arg(load_text(labels, digits), reader_text(carried.tokens_per_s, digits));
-  if (carried.usd_per_million) text += tr(", %1 USD/M tokens").arg(reader_text(*carried.usd_per_million, 3));
-  return text;
+}
+
+// Says why a plot has no points, once all that could be drawn has arrived.
+QString empty_reason(const Workbench& bench, const ContentChoice& choice, const CurveContent& content) {
+  if (!bench.curves().is_complete()) return {};
+  for (std::size_t i = 0; i < content.sources.size(); ++i) {
+    const bool current = content.sources[i].kind == SeriesSource::Kind::curve;
+    if (current && choice.hidden.contains(content.content.series[i].name))
+      return tr("The curves are hidden. Click their names in the legend to show them.");
+    if (!content.content.series[i].points.empty()) return {};
+  }
+  const auto notes = failure_notes(bench);
+  if (!notes.empty()) return notes.front();
+  return tr("No point has a value for both %1 and %2.").arg(axis_title(*choice.x), axis_title(*choice.y));
 }
 
 QString message_of(const Workbench& bench) {
@@ -298,6 +329,9 @@ QString point_tip(const PointRow& row, const QString& name, const QString& kind)
   line(tr("TTFT p90"), "ttft_p90_s", "ms");
   line(tr("cost"), "usd_per_million_output_tokens", "USD/M tokens");
   if (row.result.metrics) text += QStringLiteral("\nn = %1").arg(row.result.metrics->requests_completed);
+  if (const QString failed = failed_text(row.result); !failed.isEmpty()) text += QStringLiteral("\n✗ ") + failed;
+  if (row.result.missed_slo && !row.result.missed_slo->empty())
+    text += QStringLiteral("\n") + tr("✗ SLO: %1").arg(qs(*row.result.missed_slo).left(120));
   if (row.result.metrics && !row.result.metrics->steady.reason.empty()) {
     text += QStringLiteral("\n") + qs(study::steady_text(row.result.metrics->steady)).left(120);
   }
@@ -323,24 +357,35 @@ CurveContent curve_content(const Workbench& bench, const ContentChoice& choice) 
     series.line = LineLook::dashed;
     add(out, std::move(series), {SeriesSource::Kind::compared, c}, choice);
   }
+  // While the scenario is invalid, its last valid curves stay, greyed.
+  const bool stale = bench.failure().has_value();
   // If all points are estimates, hatching them all would show nothing.
   const bool doubt = choice.bands && bench.curves().extrapolates_in_part();
   for (std::size_t c = 0; c < bench.curves().curves().size(); ++c) {
     PlotSeries series =
         series_of(bench.curves().curves()[c], choice, curve_name(bench, bench.curves().curves()[c]), doubt);
     series.colour = c;
+    if (stale) {
+      series.line = LineLook::faded;
+      series.markers = false;
+    }
     add(out, std::move(series), {SeriesSource::Kind::curve, c}, choice);
   }
   if (choice.measured) add_measured(bench, choice, out);
-  if (choice.knees) add_knees(bench, choice, out);
-  if (choice.bands) add_bands(bench, choice, out);
-  add_pins(bench, choice, out);
+  if (!stale) {
+    if (choice.knees) add_knees(bench, choice, out);
+    if (choice.bands) add_bands(bench, choice, out);
+    add_pins(bench, choice, out);
+    add_failures(bench, choice, out);
+  }
   if (choice.limit > 0) {
     out.content.lines.push_back({0, Qt::Horizontal, choice.limit,
                                  QStringLiteral("SLO %1 %2").arg(reader_text(choice.limit, 3), qs(choice.y->unit)),
                                  true, true});
   }
+  add_study_limits(bench, choice, out);
   out.content.message = message_of(bench);
+  if (out.content.message.isEmpty()) out.content.message = empty_reason(bench, choice, out);
   return out;
 }
 
@@ -379,6 +424,48 @@ QString residual_summary(const Workbench& bench, const ContentChoice& choice) {
       .arg(summary.count);
 }
 
+QString failed_text(const study::PointResult& point) {
+  if (!point.infeasible.empty()) return qs(point.infeasible);
+  if (!point.metrics) return {};
+  const sched::PointMetrics& m = *point.metrics;
+  QStringList said;
+  if (m.steady.verdict == sched::Steadiness::unstable) said << qs(study::steady_text(m.steady));
+  const double all = static_cast<double>(m.requests_completed + m.requests_rejected + m.requests_timed_out);
+  const auto share = [&](std::int64_t part) { return reader_text(100 * static_cast<double>(part) / all, 3); };
+  if (m.requests_rejected > 0) {
+    QStringList codes;
+    for (const auto& [code, count] : m.rejections) codes << qs(code);
+    said << tr("%1 % of the requests rejected").arg(share(m.requests_rejected)) +
+                (codes.empty() ? QString() : QStringLiteral(" (%1)").arg(codes.join(QStringLiteral(", "))));
+  }
+  if (m.requests_timed_out > 0) said << tr("%1 % of the requests timed out").arg(share(m.requests_timed_out));
+  return said.join(QStringLiteral(", "));
+}
+
+std::vector<QString> failure_notes(const Workbench& bench) {
+  std::vector<QString> notes;
+  if (bench.failure()) return notes;
+  for (const Curve& curve : bench.curves().curves()) {
+    // One note for all points of a curve that fail in the same way: shares differ from load to load.
+    std::map<QString, std::pair<QString, QStringList>> by_kind;
+    for (const LanePoint& point : curve.points) {
+      if (point.stage != PointStage::study) continue;
+      const QString text = failed_text(point.row.result);
+      if (text.isEmpty()) continue;
+      static const QRegularExpression figures(QStringLiteral("[\\d.]+ %"));
+      auto& [first, loads] = by_kind[QString(text).remove(figures)];
+      if (loads.isEmpty()) first = text;
+      loads << load_text(point.row.result.labels);
+    }
+    for (const auto& [kind, found] : by_kind) {
+      const auto& [text, loads] = found;
+      const QString more = loads.size() > 1 ? tr(" and %1 more").arg(loads.size() - 1) : QString();
+      notes.push_back(tr("✗ %1, %2%3: %4").arg(curve_name(bench, curve), loads.front(), more, text));
+    }
+  }
+  return notes;
+}
+
 QString validity_text(const Workbench& bench) {
   static const QRegularExpression details(QStringLiteral(" \\((?:[^()]|\\([^()]*\\))*\\)"));
   const QString why = bench.curves().extrapolates().remove(details);
@@ -388,19 +475,33 @@ QString validity_text(const Workbench& bench) {
 }
 
 QString limit_answer(const Workbench& bench, const ContentChoice& choice) {
-  if (choice.limit <= 0) return {};
+  // Curves of an earlier state of the scenario answer nothing about the present one.
+  if (bench.failure()) return {};
+  if (choice.limit <= 0 && bench.curves().outline().slo.empty()) return {};
   QStringList answers;
   for (const Curve& curve : bench.curves().curves())
-    answers << curve_name(bench, curve) + QStringLiteral(": ") + within_limit(curve, choice);
+    answers << curve_name(bench, curve) + QStringLiteral(": ") + answer_words(curve, choice);
   const auto& other = bench.session().state().compared;
   if (other) {
     const QString& scenario = bench.session().state().scenarios[*other].name;
     for (const Curve& curve : bench.compared().curves()) {
       answers << (curve.name.isEmpty() ? scenario : QStringLiteral("%1, %2").arg(scenario, curve.name)) +
-                     QStringLiteral(": ") + within_limit(curve, choice);
+                     QStringLiteral(": ") + answer_words(curve, choice);
     }
   }
   return answers.join(QStringLiteral(" · "));
+}
+
+QString limits_text(const Workbench& bench, const ContentChoice& choice) {
+  for (const Curve& curve : bench.curves().curves()) {
+    for (const LanePoint& point : curve.points) {
+      if (point.stage == PointStage::estimate || !point.row.result.metrics) continue;
+      QStringList words;
+      for (const PointLimit& limit : limits_of(point.row, drawn_limit(choice))) words << limit_words(limit);
+      return words.join(QStringLiteral(", "));
+    }
+  }
+  return {};
 }
 
 }  // namespace plimsoll::gui

@@ -40,9 +40,16 @@ struct CurveContent {
 [[nodiscard]] QString validity_text(const Workbench& bench);
 /// Returns a few lines of text about a point.
 [[nodiscard]] QString point_tip(const PointRow& row, const QString& name, const QString& kind);
-/// Returns the highest load that each curve carries while its y metric stays within the limit, and the cost. If that is
-/// between the last point within the limit and the first beyond it, it is where the drawn line crosses the limit, and
-/// the text says "about". Includes the compared scenario.
+/// Returns why a point fails: it cannot run, is unstable, or its requests are rejected or time out; empty: it does not.
+[[nodiscard]] QString failed_text(const study::PointResult& point);
+/// Returns a line for each curve and kind of failure.
+[[nodiscard]] std::vector<QString> failure_notes(const Workbench& bench);
+/// Returns the highest load that each curve carries within every limit of the study and the drawn one, the cost, and
+/// the limit that ends it. If that is between the last point within the limits and the first beyond them, it is where
+/// the drawn line crosses the limit, and the text says "about". Includes the compared scenario. Empty without a limit,
+/// and while the scenario is invalid.
 [[nodiscard]] QString limit_answer(const Workbench& bench, const ContentChoice& choice);
+/// Returns all limits that limit_answer() judges by: "p99 ITL ≤ 50 ms, p90 TTFT ≤ 20 ms".
+[[nodiscard]] QString limits_text(const Workbench& bench, const ContentChoice& choice);
 
 }  // namespace plimsoll::gui

@@ -163,7 +163,10 @@ void CurvesView::refresh() {
   }
   const QString answer = limit_answer(bench_, now);
   answer_->setVisible(!answer.isEmpty());
-  answer_->setText(tr("Within the SLO: %1").arg(answer));
+  const QString limits = limits_text(bench_, now);
+  // A single limit is the line in the plot; several must all hold, so they are listed.
+  answer_->setText(limits.contains(QChar(u',')) ? tr("Within the SLO (%1): %2").arg(limits, answer)
+                                                : tr("Within the SLO: %1").arg(answer));
   refresh_notes();
 }
 
@@ -172,6 +175,7 @@ void CurvesView::refresh_notes() {
   QStringList lines;
   const QString validity = validity_text(bench_);
   if (!validity.isEmpty()) lines << validity;
+  for (const QString& note : failure_notes(bench_)) lines << note;
   if (choice().measured) {
     for (const QString& note : overlay_notes(bench_.curves(), bench_.tables())) lines << note;
   }

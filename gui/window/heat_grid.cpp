@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "gui/core/slo_answer.h"
 #include "gui/core/text.h"
 
 namespace plimsoll::gui {
@@ -53,8 +54,8 @@ std::optional<double> HeatGrid::value(std::size_t cell) const {
 
 // Returns the mark for a value that violates the SLO line.
 QString HeatGrid::mark_of(std::size_t cell) const {
-  const auto held = limit_ > 0 && map_.cells[cell].row ? value_of(*map_.cells[cell].row, *limited_) : std::nullopt;
-  return held && *held > limit_ ? QStringLiteral(" ✗") : QString();
+  const auto& row = map_.cells[cell].row;
+  return row && !keeps_limits(*row, {limited_, limit_}) ? QStringLiteral(" ✗") : QString();
 }
 
 QString HeatGrid::cell_text(std::size_t cell) const {

@@ -20,7 +20,8 @@ class HeatGrid final : public QWidget {
 
   /// Shows a map, or `message` if the map has no cells. The cursor stays where it is.
   void show_map(HeatMap map, const QString& message);
-  /// Chooses the metric that cells show. Cells with `limited` above `limit` (> 0, in its unit) are marked.
+  /// Chooses the metric that cells show. Cells that miss the study's SLO, or whose
+  /// `limited` is above `limit` (> 0, in its unit), are marked.
   void show_metric(const Metric& metric, const Metric& limited, double limit);
   void set_theme(const Theme& theme);
   [[nodiscard]] const HeatMap& map() const { return map_; }

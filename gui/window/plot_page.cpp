@@ -6,6 +6,7 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
+#include "gui/core/slo_answer.h"
 #include "gui/core/text.h"
 #include "study/run/curve_shape.h"
 
@@ -104,24 +105,29 @@ PlotPage::Page CostPage::build(const std::set<QString>& hidden) const {
   const double limit = latency ? view.limit : 0;
   PlotContent content = curve_content(bench_, choice).content;
   double best = 0;
+  bool limited = false;
   QString where;
   for (const Curve& curve : bench_.curves().curves()) {
     for (const LanePoint& point : curve.points) {
-      const auto cost = value_of(point.row, *choice.y), slow = value_of(point.row, *choice.x);
-      if (point.stage == PointStage::estimate || !cost || (best > 0 && *cost >= best)) continue;
-      // A cheapest point counts only if it meets the limit.
-      if (limit > 0 && (!slow || *slow > limit)) continue;
+      const auto cost = value_of(point.row, *choice.y);
+      if (point.stage == PointStage::estimate || !cost) continue;
+      // A cheapest point counts only if it keeps every limit.
+      const DrawnLimit drawn{shown, view.limit};
+      limited = limited || !limits_of(point.row, drawn).empty();
+      if ((best > 0 && *cost >= best) || !keeps_limits(point.row, drawn)) continue;
       best = *cost;
       where = tr("%1 at %2").arg(curve_name(bench_, curve), load_text(point.row.result.labels));
     }
   }
+  // The line of Curves replaces the study's own limit on its metric.
+  if (limit > 0) std::erase_if(content.lines, [](const PlotLine& line) { return line.orientation == Qt::Vertical; });
   if (limit > 0)
     content.lines.push_back({0, Qt::Vertical, limit,
                              QStringLiteral("SLO %1 %2").arg(reader_text(limit, 3), qs(choice.x->unit)), false, true});
   if (best > 0)
     return {std::move(content),
-            (limit > 0 ? tr("Cheapest within the SLO: %1 USD per million output tokens, %2. Whole instances count.")
-                       : tr("Cheapest: %1 USD per million output tokens, %2. Whole instances count."))
+            (limited ? tr("Cheapest within the SLO: %1 USD per million output tokens, %2. Whole instances count.")
+                     : tr("Cheapest: %1 USD per million output tokens, %2. Whole instances count."))
                 .arg(reader_text(best, 3), where)};
   const bool priced = std::any_of(content.series.begin(), content.series.end(),
                                   [](const PlotSeries& series) { return !series.points.empty(); });
