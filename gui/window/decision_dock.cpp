@@ -29,6 +29,7 @@ struct Column {
 const std::vector<Column>& columns() {
   static const std::vector<Column> all = {
       {"rank", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "#")},
+      {"hardware", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "instance")},
       {"meets_slo", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "SLO")},
       {"tp", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "TP")},
       {"replicas", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "replicas")},
@@ -61,7 +62,8 @@ QString shown(const QJsonValue& value) {
   return value.toString();
 }
 
-constexpr int kObjective = 5;  // the objective column; its title becomes its unit once that is known
+constexpr int kObjective = 6;  // the objective column; its title becomes its unit once that is known
+constexpr int kPrice = 8;      // the price column, which the objective of a search for the least cost repeats
 
 }  // namespace
 
@@ -116,7 +118,7 @@ void DecisionDock::make_fields() {
                        "ml.p4d.24xlarge]}")},
        false,
        false,
-       tr("as said below")},
+       tr("chosen from the scenario, as shown below")},
       this);
 }
 
@@ -208,6 +210,7 @@ void DecisionDock::clear() {
   ranking_->setSortingEnabled(false);
   ranking_->clear();
   ranking_->setRowCount(0);
+  ranking_->setColumnHidden(kPrice, false);
   ranking_->setColumnCount(static_cast<int>(columns().size()));
   QStringList titles;
   for (const Column& column : columns()) titles << tr(column.title);
@@ -236,7 +239,10 @@ void DecisionDock::add_deployment(const QJsonObject& line) {
     ranking_->setItem(row, c, item);
   }
   const QString unit = line.value(QStringLiteral("objective_unit")).toString();
-  if (deployments_.empty() && !unit.isEmpty()) ranking_->horizontalHeaderItem(kObjective)->setText(unit);
+  if (deployments_.empty() && !unit.isEmpty()) {
+    ranking_->horizontalHeaderItem(kObjective)->setText(unit);
+    ranking_->setColumnHidden(kPrice, unit == ranking_->horizontalHeaderItem(kPrice)->text());
+  }
   deployments_.push_back(line);
 }
 
@@ -247,13 +253,16 @@ void DecisionDock::show_answer(const QJsonObject& line) {
   } else if (winner.isEmpty()) {
     best_->setText(tr("✗ No deployment of this search meets the SLO. The ranking shows what limits each deployment."));
   } else {
-    QString text = tr("✓ Best: %1").arg(winner.value(QStringLiteral("deployment")).toString());
+    const bool cancelled = line.value(QStringLiteral("cancelled")).toBool();
+    QString text = (cancelled ? tr("? Best so far, because the search was cancelled: %1") : tr("✓ Best: %1"))
+                       .arg(winner.value(QStringLiteral("deployment")).toString());
     const QJsonObject capacity = winner.value(QStringLiteral("capacity")).toObject();
     if (!capacity.isEmpty()) {
       text += QStringLiteral("\n") + tr("Carries %1 %2 within the SLO")
                                          .arg(reader_text(capacity.value(QStringLiteral("load")).toDouble(), 4),
                                               capacity.value(QStringLiteral("unit")).toString());
     }
+    if (const QString margin = margin_text(1); !margin.isEmpty()) text += QStringLiteral("\n") + margin;
     const QString price = winner.value(QStringLiteral("price")).toString();
     if (!price.isEmpty()) text += QStringLiteral("\n") + tr("Price: %1").arg(price);
     for (const QJsonValue& one : line.value(QStringLiteral("sensitivity")).toArray()) {
@@ -275,6 +284,17 @@ void DecisionDock::show_answer(const QJsonObject& line) {
   ranking_->setSortingEnabled(true);
   ranking_->sortByColumn(0, Qt::AscendingOrder);
   if (ranking_->rowCount() > 0) ranking_->setCurrentCell(0, 0);
+}
+
+// Returns how much of its limit the deployment of a rank uses; empty if it is not known.
+QString DecisionDock::margin_text(int rank) const {
+  for (const QJsonObject& deployment : deployments_) {
+    const QJsonValue used = deployment.value(QStringLiteral("slo_used"));
+    if (deployment.value(QStringLiteral("rank")).toInt() != rank || !used.isDouble()) continue;
+    return tr("%1 uses %2 % of its limit")
+        .arg(deployment.value(QStringLiteral("slo_check")).toString(), reader_text(100 * used.toDouble(), 3));
+  }
+  return {};
 }
 
 // Fits columns to their contents, up to 40 characters: a long explanation would push all others out of sight.
@@ -306,10 +326,8 @@ void DecisionDock::explain(int row) {
   if (deployment == nullptr) return;
   QString text = deployment->value(QStringLiteral("deployment")).toString() + QStringLiteral(": ") +
                  deployment->value(QStringLiteral("verdict")).toString();
-  const QJsonValue used = deployment->value(QStringLiteral("slo_used"));
-  if (used.isDouble())
-    text += tr("; %1 uses %2 % of its limit")
-                .arg(deployment->value(QStringLiteral("slo_check")).toString(), reader_text(100 * used.toDouble(), 3));
+  const QString margin = margin_text(deployment->value(QStringLiteral("rank")).toInt());
+  if (!margin.isEmpty()) text += QStringLiteral("; ") + margin;
   why_->setText(text);
 }
 

@@ -46,6 +46,7 @@ class DecisionDock final : public RunDock {
   void add_deployment(const QJsonObject& line);
   void show_answer(const QJsonObject& line);
   void explain(int row);
+  [[nodiscard]] QString margin_text(int rank) const;
   void copy_file();
   void make_fields();
   void make_ranking();

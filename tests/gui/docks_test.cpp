@@ -205,11 +205,13 @@ TEST_F(DockTest, ThePlannersAnswerBecomesARankingThatCanBeUsed) {
   EXPECT_THAT(texts_of(dock), HasSubstr("load +10 %: tp 8 x 1 would win"));
   ASSERT_EQ(dock.ranking().rowCount(), 2);
   EXPECT_EQ(dock.ranking().item(0, 0)->text(), QStringLiteral("1")) << "rank 1 before rank 10: numbers sort as numbers";
-  const std::vector<QString> first = {QStringLiteral("1"), QStringLiteral("✓"),  QStringLiteral("4"),
-                                      QStringLiteral("2"), QStringLiteral("64"), QStringLiteral("57.5")};
+  const std::vector<QString> first = {QStringLiteral("1"),   QStringLiteral("ml.p4d.24xlarge"),
+                                      QStringLiteral("✓"),   QStringLiteral("4"),
+                                      QStringLiteral("2"),   QStringLiteral("64"),
+                                      QStringLiteral("57.5")};
   for (std::size_t c = 0; c < first.size(); ++c)
     EXPECT_EQ(dock.ranking().item(0, static_cast<int>(c))->text(), first[c]);
-  EXPECT_EQ(dock.ranking().horizontalHeaderItem(5)->text(), QStringLiteral("clients"));
+  EXPECT_EQ(dock.ranking().horizontalHeaderItem(6)->text(), QStringLiteral("clients"));
   dock.ranking().setCurrentCell(1, 1);
   EXPECT_THAT(texts_of(dock), HasSubstr("tp 8 x 1: all-reduce; p90_latency_per_token uses 120 % of its limit"));
   EXPECT_EQ(dock.table().rows.size(), 2U);
@@ -223,6 +225,21 @@ TEST_F(DockTest, ThePlannersAnswerBecomesARankingThatCanBeUsed) {
     if (button->text().remove(QChar(u'&')) == QStringLiteral("Copy")) button->click();
   }
   EXPECT_EQ(QApplication::clipboard()->text(), QStringLiteral("NUM_SHARD=4"));
+}
+
+TEST_F(DockTest, ACancelledSearchHasNoFinalWinner) {
+  open(*bench_, kJumpStart);
+  bench_->set_view({}, {}, [](ViewState& v) { v.limit = 50; });
+  std::string script = kPlan;
+  const std::string answer = R"("type":"answer",)";
+  script.replace(script.find(answer), answer.size(), answer + R"("cancelled":true,)");
+  stand_in(script);
+  DecisionDock& dock = window_->decision();
+  dock.plan();
+  wait(dock);
+  EXPECT_EQ(dock.answer().count(QChar(u'✓')), 0) << utf8(dock.answer());
+  EXPECT_THAT(utf8(dock.answer()), HasSubstr("Best so far, because the search was cancelled: tp 4 x 2"));
+  EXPECT_THAT(utf8(dock.answer()), HasSubstr("p90_latency_per_token uses 90 % of its limit")) << "the winner's margin";
 }
 
 TEST_F(DockTest, APlanNeedsAnSlo) {
