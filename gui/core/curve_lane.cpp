@@ -185,7 +185,8 @@ std::shared_ptr<const configs::Catalogue> CurveLane::catalogue() const {
 void CurveLane::open(Job& job) {
   try {
     // Read without holding the mutex, so that submit() never waits for a file.
-    auto study = std::make_unique<const study::Study>(make_study(job.request.scenario, catalogue()));
+    const auto known = catalogue();
+    auto study = std::make_unique<const study::Study>(make_study(job.request.scenario, known));
     CurveGrid grid = curve_grid(*study);
     CurveOutline outline;
     outline.title = qs(study->title());
@@ -195,7 +196,7 @@ void CurveLane::open(Job& job) {
     const study::PointSpec first = study->point(0);
     outline.notes = first.notes;
     outline.slo = first.slo;
-    outline.defaults = field_defaults(job.request.scenario, first);
+    outline.defaults = field_defaults(job.request.scenario, first, known);
     const std::lock_guard lock(mutex_);
     job.study = std::move(study);
     job.grid = std::move(grid);

@@ -29,17 +29,39 @@ void add_scheduler(const study::PointSpec& point, FieldDefaults& out) {
     out["scheduler.mem_fraction"] = {qs(study::number_text(point.engine->memory_fraction)), engine, {}};
 }
 
+// Compares with the values that the same scenario has without the settings that the form does not show.
+void mark_derived(const Scenario& scenario, const std::shared_ptr<const configs::Catalogue>& catalogue,
+                  FieldDefaults& out) {
+  if (catalogue == nullptr || hidden_settings(scenario).empty()) return;
+  FieldDefaults without;
+  try {
+    Scenario bare = scenario;
+    for (const HiddenSetting& hidden : hidden_settings(scenario))
+      keep_settings(bare, [&](const std::string& key) { return key != hidden.key; });
+    add_scheduler(make_study(bare, catalogue).point(0), without);
+  } catch (const std::exception&) {
+    return;  // the study needs these settings, so nothing can be said without them
+  }
+  for (auto& [path, value] : out) {
+    const auto found = without.find(path);
+    value.derived = path.starts_with("scheduler.") && (found == without.end() || found->second.value != value.value);
+  }
+}
+
 }  // namespace
 
 QString default_text(const FieldDefault& value) {
   if (!value.spelling.isEmpty()) return tr("%1 (stated as %2)").arg(value.value, value.spelling);
+  if (value.derived) return tr("%1 (from other settings of the study)").arg(value.value);
   return value.origin.isEmpty() ? tr("%1 (default)").arg(value.value)
                                 : tr("%1 (default of %2)").arg(value.value, value.origin);
 }
 
-FieldDefaults field_defaults(const Scenario& scenario, const study::PointSpec& point) {
+FieldDefaults field_defaults(const Scenario& scenario, const study::PointSpec& point,
+                             const std::shared_ptr<const configs::Catalogue>& catalogue) {
   FieldDefaults out;
   add_scheduler(point, out);
+  mark_derived(scenario, catalogue, out);
   out["deployment.tp"] = {QString::number(point.deployment.tp), {}, {}};
   out["deployment.replicas"] = {QString::number(point.deployment.replicas), {}, {}};
   out["deployment.router"] = {qs(sched::name(point.deployment.router)), {}, {}};

@@ -4,6 +4,7 @@
 #include <QRegularExpression>
 #include <QStringList>
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "gui/core/text.h"
@@ -19,7 +20,7 @@ namespace {
 using configs::Document;
 using configs::Node;
 
-constexpr const char* kDefaultStudy = R"(study: Llama 2 7B on ml.p4d.24xlarge
+constexpr const char* kDefaultStudy = R"(study: Example
 model: llama-2-7b
 dtype: fp16
 hardware: ml.p4d.24xlarge
@@ -32,6 +33,29 @@ workload:
 sweep:
   workload.concurrency: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
 )";
+
+// States no setting that the form does not show.
+constexpr const char* kNewStudy = R"(study: New study
+model: llama-3.1-8b
+hardware: p5.48xlarge
+engine: vllm-0.12
+deployment: {tp: 1, replicas: 1}
+workload:
+  load: {closed_loop: {concurrency: 1}}
+  lengths: {input: 512, output: 256}
+  requests: 500
+sweep:
+  workload.concurrency: [1, 2, 4, 8, 16, 32, 64, 128, 256]
+)";
+
+// The scheduler's settings that have a field in the form. Engines share their meaning, except for the policy.
+constexpr std::array<std::string_view, 4> kSchedulerFields = {"max_running", "step_token_budget", "mem_fraction",
+                                                              "policy"};
+constexpr std::string_view kScheduler = "scheduler.";
+
+bool is_shown(std::string_view key) {
+  return std::find(kSchedulerFields.begin(), kSchedulerFields.end(), key) != kSchedulerFields.end();
+}
 
 // Finds a value by its path, or nothing.
 std::optional<Node> node_at(const Node& root, std::string_view path) {
@@ -116,6 +140,12 @@ Scenario default_scenario() {
   return scenario;
 }
 
+Scenario new_scenario() {
+  Scenario scenario = default_scenario();
+  scenario.document = Document::from_text(kNewStudy, "untitled");
+  return scenario;
+}
+
 void set_edit(Scenario& scenario, const std::string& path, const std::string& yaml) {
   for (auto& [known, value] : scenario.edits) {
     if (known != path) continue;
@@ -165,6 +195,53 @@ FieldValue field_value(const Scenario& scenario, const std::string& path) {
     value.text = qs(node->to_text());
   }
   return value;
+}
+
+std::vector<HiddenSetting> hidden_settings(const Scenario& scenario) {
+  std::vector<HiddenSetting> out;
+  const Document document = edited_document(scenario);
+  if (const auto stated = node_at(document.root(), "scheduler"); stated && stated->is_map()) {
+    for (const configs::Item& item : stated->items()) {
+      const bool edited = edit_of(scenario, std::string(kScheduler) + item.key) != nullptr;
+      if (!is_shown(item.key) && !edited) out.push_back({item.key, item.value.to_text()});
+    }
+  }
+  for (const auto& [path, yaml] : scenario.edits) {
+    if (path.starts_with(kScheduler) && !is_shown(path.substr(kScheduler.size())))
+      out.push_back({path.substr(kScheduler.size()), yaml});
+  }
+  return out;
+}
+
+void keep_settings(Scenario& scenario, const std::function<bool(const std::string&)>& kept) {
+  std::string map;
+  const Document document = edited_document(scenario);
+  bool drops = false;
+  if (const auto stated = node_at(document.root(), "scheduler"); stated && stated->is_map()) {
+    for (const configs::Item& item : stated->items()) {
+      drops = drops || !kept(item.key);
+      if (kept(item.key)) map += (map.empty() ? "" : ", ") + item.key + ": " + item.value.to_text();
+    }
+  }
+  std::erase_if(scenario.edits, [&](const auto& edit) {
+    return edit.first.starts_with(kScheduler) && !kept(edit.first.substr(kScheduler.size()));
+  });
+  if (!drops) return;
+  // The whole map goes before the edits of its keys, which it would replace.
+  clear_edit(scenario, "scheduler");
+  scenario.edits.insert(scenario.edits.begin(), {"scheduler", "{" + map + "}"});
+}
+
+void set_engine(Scenario& scenario, const QString& text) {
+  const QString before = field_value(scenario, "engine").text;
+  set_field(scenario, "engine", text);
+  if (field_value(scenario, "engine").text == before) return;
+  // Back at the file's engine, the file's settings apply again.
+  if (text.trimmed().isEmpty()) {
+    clear_edit(scenario, "scheduler");
+    return;
+  }
+  keep_settings(scenario, [](const std::string& key) { return is_shown(key) && key != "policy"; });
 }
 
 std::map<std::string, std::string> other_spellings(const Scenario& scenario) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <QString>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -25,8 +26,11 @@ struct Scenario {
 
 /// Opens a study file. Throws InputError if the file cannot be read; an invalid study is opened all the same.
 [[nodiscard]] Scenario open_scenario(const std::string& file);
-/// Returns the scenario of a new session: Llama 2 7B on a p4d with a sweep of the load.
+/// Returns the example that the window opens with: Llama 2 7B on a p4d with a sweep of the load.
 [[nodiscard]] Scenario default_scenario();
+
+/// Returns the scenario of File > New, which states only what the form shows.
+[[nodiscard]] Scenario new_scenario();
 
 /// Sets or replaces an edit.
 void set_edit(Scenario& scenario, const std::string& path, const std::string& yaml);
@@ -45,6 +49,17 @@ struct FieldValue {
 };
 /// Returns a field by path: "deployment.tp", "workload.lengths.input" …
 [[nodiscard]] FieldValue field_value(const Scenario& scenario, const std::string& path);
+
+/// A setting of the scheduler that the study states and the form has no field for.
+struct HiddenSetting {
+  std::string key, value;  // without "scheduler."; YAML
+};
+[[nodiscard]] std::vector<HiddenSetting> hidden_settings(const Scenario& scenario);
+/// Removes every setting of the scheduler whose key is not `kept`.
+void keep_settings(Scenario& scenario, const std::function<bool(const std::string&)>& kept);
+/// Sets the field of the engine. Settings of the scheduler that only the former engine understands, or that the form
+/// does not show, are removed; an empty text restores the file's engine with the file's settings.
+void set_engine(Scenario& scenario, const QString& text);
 
 /// Returns the scheduler settings that the study states under a product's name, by the path of their field:
 /// {"scheduler.max_running", "MAX_BATCH_SIZE"}. A field shows only the value stated under its own name.

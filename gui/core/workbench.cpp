@@ -338,8 +338,13 @@ void Workbench::reload_catalogue() {
 }
 
 void Workbench::set_value(const QString& path, const QString& text) {
-  session_.edit(tr("Set %1").arg(path), QStringLiteral("set ") + path,
-                [&](SessionState& s) { set_field(s.scenarios[s.current], utf8(path), text); });
+  session_.edit(tr("Set %1").arg(path), QStringLiteral("set ") + path, [&](SessionState& s) {
+    Scenario& scenario = s.scenarios[s.current];
+    if (path == QStringLiteral("engine"))
+      set_engine(scenario, text);
+    else
+      set_field(scenario, utf8(path), text);
+  });
 }
 
 void Workbench::change_load(const QString& kind, const QString& values) {

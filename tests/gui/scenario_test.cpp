@@ -47,6 +47,54 @@ TEST(FieldDefaultsTest, AreTheEnginesWhereTheStudySaysNothing) {
   EXPECT_FALSE(defaults().contains("scheduler.max_running")) << "its field holds it";
 }
 
+// A value that another setting of the study causes is not the engine's default.
+TEST(FieldDefaultsTest, AreOnlyCalledTheEnginesWhereTheyAre) {
+  Scenario scenario = new_scenario();
+  const auto budget = [&] {
+    return default_text(field_defaults(scenario, make_study(scenario, catalogue()).point(0), catalogue())
+                            .at("scheduler.step_token_budget"));
+  };
+  const QString plain = budget();
+  EXPECT_THAT(utf8(plain), ::testing::HasSubstr("(default of vllm-0.12)"));
+  set_edit(scenario, "scheduler.max_batch_prefill_tokens", "4096");
+  const QString now = budget();
+  EXPECT_TRUE(now == plain || !now.contains(QStringLiteral("default of"))) << utf8(now);
+}
+
+TEST(ScenarioTest, ANewScenarioStatesNothingThatTheFormHides) {
+  EXPECT_TRUE(hidden_settings(new_scenario()).empty());
+  EXPECT_GT(make_study(new_scenario(), catalogue()).point_count(), 1U);
+}
+
+// For each engine of the catalogue: the sample's settings for TGI must not act on it.
+TEST(ScenarioTest, AnotherEngineDropsTheSettingsOfTheFormerOne) {
+  Scenario scenario = default_scenario();
+  ASSERT_FALSE(hidden_settings(scenario).empty());
+  const std::string before = make_study(scenario, catalogue()).resolved_yaml();
+  set_field(scenario, "scheduler.max_running", QStringLiteral("48"));
+  set_engine(scenario, QStringLiteral("vllm-0.12"));
+  EXPECT_TRUE(hidden_settings(scenario).empty());
+  const study::Study study = make_study(scenario, catalogue());
+  EXPECT_EQ(study.resolved_yaml().find("max_concurrent"), std::string::npos);
+  EXPECT_EQ(study.point(0).policy.max_running, std::optional<std::int64_t>(48)) << "the form's own fields stay";
+  EXPECT_NE(command_line(scenario, QStringLiteral("simulate")).indexOf(QStringLiteral("scheduler={}")), -1)
+      << "the command line gives the same study";
+  set_field(scenario, "scheduler.max_running", QString());
+  set_engine(scenario, QString());
+  EXPECT_EQ(make_study(scenario, catalogue()).resolved_yaml(), before) << "the file's engine, with its settings";
+}
+
+TEST(ScenarioTest, AHiddenSettingCanBeRemovedAlone) {
+  Scenario scenario = default_scenario();
+  const std::size_t all = hidden_settings(scenario).size();
+  keep_settings(scenario, [](const std::string& key) { return key != "max_input"; });
+  EXPECT_EQ(hidden_settings(scenario).size(), all - 1);
+  set_edit(scenario, "scheduler.max_input", "100");
+  EXPECT_EQ(hidden_settings(scenario).size(), all);
+  keep_settings(scenario, [](const std::string& key) { return key != "max_input"; });
+  EXPECT_EQ(hidden_settings(scenario).size(), all - 1);
+}
+
 // Without this, such a value would be mistaken for the engine's default.
 TEST(FieldDefaultsTest, SayUnderWhichOtherNameAValueIsStated) {
   Scenario scenario = open_scenario(kJumpStart);
