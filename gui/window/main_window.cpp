@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/window/main_window.h"
 
+#include <QAbstractSpinBox>
 #include <QApplication>
+#include <QComboBox>
 #include <QDockWidget>
 #include <QDragEnterEvent>
 #include <QHeaderView>
 #include <QKeyEvent>
 #include <QLabel>
+#include <QLineEdit>
 #include <QMimeData>
 #include <QStatusBar>
 #include <QTabWidget>
@@ -27,6 +30,15 @@
 
 namespace plimsoll::gui {
 namespace {
+
+// Returns the text line of a text field, of an editable list or of a number field; nullptr for other objects. The
+// latter two pass keys that the line leaves on to it again.
+const QLineEdit* line_of(const QObject* object) {
+  if (const auto* line = qobject_cast<const QLineEdit*>(object)) return line;
+  if (const auto* box = qobject_cast<const QComboBox*>(object)) return box->lineEdit();
+  const auto* spin = qobject_cast<const QAbstractSpinBox*>(object);
+  return spin != nullptr ? spin->findChild<QLineEdit*>() : nullptr;
+}
 
 constexpr std::size_t kDecisionDock = 1;
 constexpr int kFrameMs = 16;
@@ -62,6 +74,7 @@ MainWindow::MainWindow(Workbench& bench, QWidget* parent) : QMainWindow(parent),
     scenario_->refresh();
     refresh_title();
   });
+  watch_children();
   resize(1320, 860);
   set_dark(false);
   scenario_->refresh();
@@ -266,6 +279,37 @@ void MainWindow::keyPressEvent(QKeyEvent* event) {
     bench_.swap_compared();
   else
     QMainWindow::keyPressEvent(event);
+}
+
+void MainWindow::watch_children() {
+  // A floating dock is a window of its own, which gets the drops over it.
+  for (QDockWidget* dock : docks_) dock->setAcceptDrops(true);
+  for (QWidget* child : findChildren<QWidget*>()) {
+    if (child->acceptDrops() || line_of(child) != nullptr) child->installEventFilter(this);
+  }
+}
+
+bool MainWindow::eventFilter(QObject* watched, QEvent* event) {
+  if (event->type() == QEvent::DragEnter || event->type() == QEvent::DragMove || event->type() == QEvent::Drop) {
+    auto* drop = static_cast<QDropEvent*>(event);  // the base class of all three
+    if (drop->mimeData()->hasUrls()) {
+      if (event->type() == QEvent::Drop)
+        dropEvent(drop);
+      else
+        drop->acceptProposedAction();
+      return true;
+    }
+  }
+  const QLineEdit* line = line_of(watched);
+  if (event->type() == QEvent::ShortcutOverride && line != nullptr) {
+    auto* key = static_cast<QKeyEvent*>(event);
+    if ((key->matches(QKeySequence::Undo) && !line->isUndoAvailable()) ||
+        (key->matches(QKeySequence::Redo) && !line->isRedoAvailable())) {
+      key->ignore();
+      return true;
+    }
+  }
+  return QMainWindow::eventFilter(watched, event);
 }
 
 void MainWindow::dragEnterEvent(QDragEnterEvent* event) {

@@ -69,8 +69,12 @@ class MainWindow final : public QMainWindow {
   void keyPressEvent(QKeyEvent* event) override;
   void dragEnterEvent(QDragEnterEvent* event) override;
   void dropEvent(QDropEvent* event) override;
+  /// Takes dropped files from children that accept drops themselves, such as charts and text fields, and leaves undo
+  /// and redo to the scenario where a text field has nothing to undo.
+  bool eventFilter(QObject* watched, QEvent* event) override;
 
  private:
+  void watch_children();
   void make_views();
   void make_docks();
   void make_menus();

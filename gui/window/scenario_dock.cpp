@@ -15,6 +15,7 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
+#include "configs/quantity.h"
 #include "gui/core/text.h"
 #include "model/error.h"
 
@@ -49,6 +50,11 @@ Field::Field(FieldSpec spec, QWidget* parent) : QWidget(parent), spec_(std::move
   box_->setEditable(true);
   box_->setInsertPolicy(QComboBox::NoInsert);
   box_->addItems(spec_.choices);
+  // Names are completed, numbers are not: 3 is not the beginning of 32.
+  const bool numbers = std::all_of(spec_.choices.begin(), spec_.choices.end(), [](const QString& choice) {
+    return configs::parse_number(utf8(choice)).has_value();
+  });
+  if (numbers) box_->setCompleter(nullptr);
   box_->setToolTip(spec_.help);
   box_->setAccessibleName(spec_.label);
   box_->setAccessibleDescription(spec_.help);
@@ -75,12 +81,19 @@ Field::Field(FieldSpec spec, QWidget* parent) : QWidget(parent), spec_(std::move
   column->addLayout(row);
   problem_ = problem_label(this);
   column->addWidget(problem_);
-  connect(box_, &QComboBox::activated, this, [this](int index) { Q_EMIT entered(spec_.path, box_->itemText(index)); });
-  connect(box_->lineEdit(), &QLineEdit::editingFinished, this, [this] {
-    // Leaving a field without a change is not an edit.
-    if (box_->lineEdit()->isModified()) Q_EMIT entered(spec_.path, box_->currentText());
-  });
+  connect(box_, &QComboBox::activated, this, [this](int index) { enter(box_->itemText(index)); });
+  connect(box_->lineEdit(), &QLineEdit::editingFinished, this, [this] { enter(box_->currentText()); });
 }
+
+// Leaving a field without a change is not an edit. The texts decide: the box's current index stays where it was while
+// the user types, and completing a word resets the line's own flag.
+void Field::enter(const QString& text) {
+  if (text == shown_) return;
+  shown_ = text;
+  Q_EMIT entered(spec_.path, text);
+}
+
+bool Field::is_typing() const { return box_->lineEdit()->hasFocus() && box_->currentText() != shown_; }
 
 void Field::place_slider(const QString& text) {
   if (slider_ == nullptr) return;
@@ -104,10 +117,10 @@ void Field::place_slider(const QString& text) {
 void Field::show_value(const FieldValue& value) {
   const QSignalBlocker quiet(box_);
   // Never overwrite what the user is typing.
-  if (!box_->lineEdit()->hasFocus() || !box_->lineEdit()->isModified()) {
+  if (!is_typing()) {
+    shown_ = value.text;
     box_->setEditText(value.text);
     box_->lineEdit()->setCursorPosition(0);
-    box_->lineEdit()->setModified(false);
   }
   QFont font = this->font();
   font.setBold(value.edited);  // the label is bold, because a bold value would need a wider field
@@ -152,6 +165,7 @@ ScenarioDock::ScenarioDock(Workbench& bench, QWidget* parent) : QWidget(parent),
   column_->addWidget(make_load());
   add_group(tr("Requests"), groups.workload);
   add_group(tr("Scheduler"), groups.scheduler);
+  make_hidden();
   add_group(tr("Machine and model"), groups.machine);
   column_->addStretch();
   // Make room, so that the scroll bar covers nothing of the form.
@@ -173,6 +187,31 @@ void ScenarioDock::add_group(const QString& title, const std::vector<FieldSpec>&
     connect(field, &Field::released, this, [this] { bench_.session().end_merge(); });
   }
   column_->addWidget(group);
+}
+
+// Settings without a field would otherwise act unseen.
+void ScenarioDock::make_hidden() {
+  hidden_ = new QLabel(this);
+  hidden_->setWordWrap(true);
+  hidden_->setTextFormat(Qt::RichText);
+  hidden_->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
+  hidden_->setAccessibleName(tr("Other settings of the study"));
+  column_->addWidget(hidden_);
+  connect(hidden_, &QLabel::linkActivated, this, [this](const QString& key) {
+    bench_.session().edit(tr("Remove %1").arg(key), {}, [&](SessionState& s) {
+      keep_settings(s.scenarios[s.current], [&](const std::string& known) { return known != utf8(key); });
+    });
+  });
+}
+
+void ScenarioDock::refresh_hidden() {
+  QStringList words;
+  for (const HiddenSetting& setting : hidden_settings(bench_.session().scenario())) {
+    words << QStringLiteral("%1 = %2 <a href=\"%1\">✕</a>")
+                 .arg(qs(setting.key).toHtmlEscaped(), qs(setting.value).toHtmlEscaped());
+  }
+  hidden_->setText(tr("Other settings of the study: %1").arg(words.join(QStringLiteral(", "))));
+  hidden_->setVisible(!words.isEmpty());
 }
 
 QWidget* ScenarioDock::make_scenarios() {
@@ -250,6 +289,7 @@ Field* ScenarioDock::field(const QString& path) const {
 void ScenarioDock::refresh() {
   refresh_scenarios();
   refresh_load();
+  refresh_hidden();
   const Scenario& scenario = bench_.session().scenario();
   for (Field* field : fields_) field->show_value(field_value(scenario, utf8(field->spec().path)));
   refresh_findings();

@@ -58,9 +58,12 @@ class Field final : public QWidget {
 
  private:
   void place_slider(const QString& text);
+  void enter(const QString& text);
+  [[nodiscard]] bool is_typing() const;
   [[nodiscard]] QString unset_text() const { return spec_.unset.isEmpty() ? tr("default") : spec_.unset; }
   FieldSpec spec_;
   FieldDefault default_;  // its value is empty if unknown
+  QString shown_;         // the text that the scenario has; other text in the field has not been entered yet
   QLabel *label_ = nullptr, *problem_ = nullptr;
   QComboBox* box_ = nullptr;
   QSlider* slider_ = nullptr;
@@ -80,15 +83,17 @@ class ScenarioDock final : public QWidget {
   void add_group(const QString& title, const std::vector<FieldSpec>& specs);
   QWidget* make_scenarios();
   QWidget* make_load();
+  void make_hidden();
   void refresh_scenarios();
   void refresh_load();
+  void refresh_hidden();
   void enter_load();
   Workbench& bench_;
   QVBoxLayout* column_ = nullptr;
   std::vector<Field*> fields_;
   QComboBox *scenario_ = nullptr, *compared_ = nullptr, *kind_ = nullptr;
   QLineEdit* values_ = nullptr;
-  QLabel *load_problem_ = nullptr, *problem_ = nullptr;
+  QLabel *load_problem_ = nullptr, *problem_ = nullptr, *hidden_ = nullptr;
 };
 
 }  // namespace plimsoll::gui

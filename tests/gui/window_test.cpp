@@ -5,6 +5,7 @@
 #include <QAbstractButton>
 #include <QAbstractSlider>
 #include <QAbstractSpinBox>
+#include <QApplication>
 #include <QComboBox>
 #include <QDockWidget>
 #include <QDropEvent>
@@ -105,6 +106,90 @@ TEST_F(WindowTest, FilesCanBeDropped) {
   for (const OverlayPoint& point : overlay_points(bench_.curves(), bench_.tables()))
     found = found || !point.table->published;
   EXPECT_TRUE(found);
+}
+
+// A real drag asks the widget below the pointer, or its next parent that accepts drops. A chart's canvas used to
+// refuse.
+TEST_F(WindowTest, FilesCanBeDroppedAnywhere) {
+  for (QDockWidget* dock : window_.findChildren<QDockWidget*>()) dock->show();
+  QMimeData data;
+  data.setUrls({QUrl::fromLocalFile(qs(kJumpStart))});
+  data.setText(qs(kJumpStart));  // text fields would take it as text
+  for (const char* const id : {"curves", "parity", "table"}) {
+    View* view = window_.view(qs(id));
+    window_.show_view(view->id());
+    QCoreApplication::processEvents();
+    for (int x = 10; x < window_.width(); x += 60) {
+      for (int y = 30; y < window_.height(); y += 40) {
+        QWidget* target = window_.childAt(x, y);
+        while (target != nullptr && !target->acceptDrops()) target = target->parentWidget();
+        if (target == nullptr) target = &window_;
+        QDragEnterEvent enter(target->mapFrom(&window_, QPoint(x, y)), Qt::CopyAction, &data, Qt::LeftButton,
+                              Qt::NoModifier);
+        enter.ignore();
+        QCoreApplication::sendEvent(target, &enter);
+        ASSERT_TRUE(enter.isAccepted()) << utf8(view->id()) << ' ' << x << ' ' << y << ' '
+                                        << target->metaObject()->className();
+      }
+    }
+  }
+  const std::string csv = write("mine.csv",
+                                "model,hardware,engine,tp,replicas,input_tokens,output_tokens,load_kind,load_value,"
+                                "output_tokens_per_s,latency_per_token_p90_s\n"
+                                "llama-2-7b,ml.p4d.24xlarge,tgi-1.1,4,1,256,256,jumpstart,64,1900,0.035\n");
+  window_.show_view(QStringLiteral("curves"));
+  QMimeData table;
+  table.setUrls({QUrl::fromLocalFile(qs(csv))});
+  QDropEvent drop(QPointF(50, 50), Qt::CopyAction, &table, Qt::LeftButton, Qt::NoModifier);
+  QCoreApplication::sendEvent(window_.curves().plot().findChild<QWidget*>(QStringLiteral("canvas")), &drop);
+  EXPECT_EQ(bench_.session().state().measured.size(), 1U);
+}
+
+// For every field with a list: each of its values can be typed, also the first one, at which the box starts.
+TEST_F(WindowTest, EveryChoiceOfAFieldCanBeTyped) {
+  QApplication::setActiveWindow(&window_);
+  for (Field* field : window_.scenario().findChildren<Field*>()) {
+    const QStringList choices = field->spec().choices;
+    QLineEdit* line = field->box()->lineEdit();
+    for (const QString& text : {choices.back(), choices.front(), choices.back()}) {
+      line->setFocus();
+      line->selectAll();
+      QTest::keyClicks(line, text);
+      QTest::keyClick(line, Qt::Key_Return);
+      EXPECT_EQ(utf8(field_value(bench_.session().scenario(), utf8(field->spec().path)).text), utf8(text))
+          << utf8(field->spec().path);
+    }
+    const QString before = field_value(bench_.session().scenario(), utf8(field->spec().path)).text;
+    QTest::keyClick(line, Qt::Key_Tab);
+    EXPECT_EQ(field_value(bench_.session().scenario(), utf8(field->spec().path)).text, before);
+  }
+}
+
+// Completing 3 to 32 would enter a number that was not typed.
+TEST_F(WindowTest, ATypedNumberIsNotCompletedToALongerChoice) {
+  QLineEdit* line = window_.scenario().field(QStringLiteral("scheduler.max_running"))->box()->lineEdit();
+  line->setFocus();
+  line->selectAll();
+  QTest::keyClicks(line, QStringLiteral("3"));
+  QTest::keyClick(line, Qt::Key_Return);
+  EXPECT_EQ(utf8(field_value(bench_.session().scenario(), "scheduler.max_running").text), "3");
+}
+
+TEST_F(WindowTest, UndoInAFieldUndoesTheScenario) {
+  QApplication::setActiveWindow(&window_);
+  Field& field = *window_.scenario().field(QStringLiteral("workload.lengths.input"));
+  QLineEdit* line = field.box()->lineEdit();
+  const QString before = line->text();
+  line->setFocus();
+  line->selectAll();
+  QTest::keyClicks(line, QStringLiteral("77"));
+  QTest::keyClick(line, Qt::Key_Return);
+  ASSERT_EQ(utf8(field_value(bench_.session().scenario(), "workload.lengths.input").text), "77");
+  QTest::keyClick(line, Qt::Key_Z, Qt::ControlModifier);
+  EXPECT_EQ(utf8(field_value(bench_.session().scenario(), "workload.lengths.input").text), utf8(before));
+  EXPECT_EQ(utf8(line->text()), utf8(before)) << "the field shows what the scenario has";
+  QTest::keyClick(line, Qt::Key_Y, Qt::ControlModifier);
+  EXPECT_EQ(utf8(line->text()), "77");
 }
 
 TEST_F(WindowTest, WhatTheKeyboardReachesHasAName) {
