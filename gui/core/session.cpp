@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <sstream>
 
+#include "configs/quantity.h"
 #include "gui/core/metrics.h"
+#include "gui/core/overlay.h"
 #include "gui/core/text.h"
 #include "model/error.h"
 #include "study/file/cell.h"
@@ -87,6 +89,44 @@ Pin read_pin(const Node& node) {
   return {qs(node.at("scenario").as_string()), qs(node.at("curve").as_string()), node.at("load").as_number(0, 1e12)};
 }
 
+// Writes a point as the cells that it has, by their columns in points.csv.
+std::string row_text(const PointRow& row) {
+  std::vector<std::string> columns;
+  std::vector<study::Cell> cells;
+  for (std::size_t i = 0; i < row.cells.size(); ++i) {
+    if (study::plain_text(row.cells[i]).empty()) continue;
+    columns.push_back(row_columns()[i]);
+    cells.push_back(row.cells[i]);
+  }
+  return "      - {" + study::json_members(columns, cells) + "}\n";
+}
+
+study::Cell read_cell(const Node& node) {
+  const std::string text = node.as_string();
+  if (text == "true" || text == "false") return text == "true";
+  if (const auto number = configs::parse_number(text)) return *number;
+  return text;
+}
+
+std::string run_text(const MeasuredRun& run) {
+  std::string text =
+      "  - name: " + quoted(utf8(run.name)) + "\n    note: " + quoted(utf8(run.note)) + "\n    points:\n";
+  for (const PointRow& row : run.rows) text += row_text(row);
+  return text;
+}
+
+MeasuredRun read_run(const Node& node) {
+  node.require_known_keys(Keys{"name", "note", "points"});
+  MeasuredRun run{qs(node.at("name").as_string()), qs(node.at("note").as_string()), {}, {}};
+  for (const configs::Item& point : node.at("points").items()) {
+    std::vector<std::pair<std::string, study::Cell>> cells;
+    for (const configs::Item& cell : point.value.items()) cells.emplace_back(cell.key, read_cell(cell.value));
+    run.rows.push_back(overlay_row(cells));
+    run.rows.back().result.index = run.rows.size() - 1;
+  }
+  return run;
+}
+
 template <class Read>
 void each(const Node& root, const char* key, Read&& read) {
   if (const auto list = root.find(key); list && !list->is_null()) {
@@ -102,6 +142,12 @@ SessionState default_session() {
   return state;
 }
 
+SessionState new_session() {
+  SessionState state;
+  state.scenarios.push_back(new_scenario());
+  return state;
+}
+
 bool is_session_file(const QString& file) { return file.endsWith(QStringLiteral(".plimsoll-session.yaml")); }
 
 std::string session_text(const SessionState& state) {
@@ -113,6 +159,9 @@ std::string session_text(const SessionState& state) {
   if (state.measured.empty()) text += " []";
   text += '\n';
   for (const std::string& file : state.measured) text += "  - " + quoted(file) + '\n';
+  // Only written if there are runs, so that older versions can read a session without any.
+  if (!state.runs.empty()) text += "runs:\n";
+  for (const auto& run : state.runs) text += run_text(*run);
   text += state.pins.empty() ? "pins: []\n" : "pins:\n";
   for (const Pin& pin : state.pins) {
     text += "  - {scenario: " + quoted(utf8(pin.scenario)) + ", curve: " + quoted(utf8(pin.curve)) +
@@ -126,7 +175,8 @@ std::string session_text(const SessionState& state) {
 SessionState parse_session(const std::string& text, const std::string& file) {
   const Document document = Document::from_text(text, file);
   const Node root = document.root();
-  root.require_known_keys(Keys{"plimsoll_session", "current", "compared", "view", "measured", "pins", "scenarios"});
+  root.require_known_keys(
+      Keys{"plimsoll_session", "current", "compared", "view", "measured", "runs", "pins", "scenarios"});
   // Refuses files of other versions of the format.
   static_cast<void>(root.at("plimsoll_session").as_integer(1, 1));
   SessionState state;
@@ -137,6 +187,8 @@ SessionState parse_session(const std::string& text, const std::string& file) {
   if (const auto other = root.find("compared")) state.compared = static_cast<std::size_t>(other->as_integer(0, last));
   if (const auto view = root.find("view")) state.view = read_view(*view);
   each(root, "measured", [&](const Node& node) { state.measured.push_back(node.as_string()); });
+  each(root, "runs",
+       [&](const Node& node) { state.runs.push_back(std::make_shared<const MeasuredRun>(read_run(node))); });
   each(root, "pins", [&](const Node& node) { state.pins.push_back(read_pin(node)); });
   return state;
 }
@@ -158,6 +210,24 @@ void Session::edit(const QString& label, const QString& merge, const std::functi
   Q_EMIT changed();
 }
 
+void Session::set_run(MeasuredRun run) {
+  const auto shared = std::make_shared<const MeasuredRun>(std::move(run));
+  const auto put = [&](SessionState& state) {
+    const auto same = std::find_if(state.runs.begin(), state.runs.end(), [&](const auto& known) {
+      return !known->folder.empty() && known->folder == shared->folder;
+    });
+    if (same != state.runs.end())
+      *same = shared;
+    else
+      state.runs.push_back(shared);
+  };
+  put(state_);
+  for (Step& step : past_) put(step.state);
+  for (Step& step : future_) put(step.state);
+  runs_unsaved_ = true;
+  Q_EMIT changed();
+}
+
 void Session::replace(SessionState state) {
   state_ = std::move(state);
   past_.clear();
@@ -165,11 +235,13 @@ void Session::replace(SessionState state) {
   merge_.clear();
   // The state that was opened counts as saved.
   revision_ = saved_ = ++newest_;
+  runs_unsaved_ = false;
   Q_EMIT changed();
 }
 
 void Session::set_saved() {
   saved_ = revision_;
+  runs_unsaved_ = false;
   merge_.clear();
   Q_EMIT changed();
 }

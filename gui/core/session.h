@@ -6,10 +6,12 @@
 #include <QObject>
 #include <QString>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "gui/core/metrics.h"
 #include "gui/core/scenario.h"
 
 namespace plimsoll::gui {
@@ -30,6 +32,13 @@ struct Pin {
   bool operator==(const Pin&) const = default;
 };
 
+/// The points that a run in this window has measured.
+struct MeasuredRun {
+  QString name, note;          // the note says what makes the run doubtful; may be empty
+  std::vector<PointRow> rows;  // missing figures are blank cells
+  std::string folder = {};     // files of the run while the program is running; not saved
+};
+
 /// The saved part of a session.
 struct SessionState {
   std::vector<Scenario> scenarios;  // never empty
@@ -38,10 +47,13 @@ struct SessionState {
   ViewState view;
   std::vector<Pin> pins;
   std::vector<std::string> measured;  // files of measured points
+  std::vector<std::shared_ptr<const MeasuredRun>> runs = {};
 };
 
 /// Returns what the window shows when it is opened for the first time.
 [[nodiscard]] SessionState default_session();
+/// Returns the state of File > New.
+[[nodiscard]] SessionState new_session();
 /// Returns the text of a *.plimsoll-session.yaml.
 [[nodiscard]] std::string session_text(const SessionState& state);
 /// Parses a session. Throws InputError with file:line:column.
@@ -59,6 +71,9 @@ class Session final : public QObject {
   /// Changes the state in one undoable step called `label`. Consecutive steps with the same `merge` key (not empty)
   /// become one step: for example, those of a slider during a drag.
   void edit(const QString& label, const QString& merge, const std::function<void(SessionState&)>& change);
+  /// Adds a run, or replaces the one with the same folder. Measurements cost machine time, so this is not an edit: undo
+  /// and redo keep the run. The session counts as modified until it is saved.
+  void set_run(MeasuredRun run);
   /// Replaces the state and clears the undo history, because a file was opened.
   void replace(SessionState state);
   /// Ends merging: the next step is separate whatever its key.
@@ -73,7 +88,7 @@ class Session final : public QObject {
   /// Applies the edit that undo() took back; a new edit forgets it.
   void redo();
   /// Returns true if the state differs from the saved or opened one. Undo and redo can return to that state.
-  [[nodiscard]] bool is_modified() const { return revision_ != saved_; }
+  [[nodiscard]] bool is_modified() const { return runs_unsaved_ || revision_ != saved_; }
   /// Marks the current state as saved. The next step does not merge with earlier ones, so that undo can return here.
   void set_saved();
 
@@ -92,6 +107,7 @@ class Session final : public QObject {
   SessionState state_;
   std::vector<Step> past_, future_;
   QString merge_;
+  bool runs_unsaved_ = false;
   quint64 revision_ = 0, saved_ = 0,
           newest_ = 0;  // numbers of the current, saved and newest state; every edit gets a new one
 };

@@ -172,13 +172,7 @@ void Workbench::submit_compared() {
   compared_lane_.submit({scenario, false, false, 0});
 }
 
-// Reads the session's tables again if the list of files changed. The published tables are read once.
-void Workbench::load_tables() {
-  if (published_read_ && loaded_ == session_.state().measured) return;
-  if (!published_read_) {
-    published_ = published_tables();
-    published_read_ = true;
-  }
+void Workbench::read_files() {
   files_.clear();
   loaded_ = session_.state().measured;
   for (const std::string& file : loaded_) {
@@ -188,18 +182,25 @@ void Workbench::load_tables() {
       files_.push_back({qs(file), {}, false, {}, {qs(error.what())}, {}});
     }
   }
-  tables_ = published_;
-  tables_.insert(tables_.end(), files_.begin(), files_.end());
-  tables_.insert(tables_.end(), live_.begin(), live_.end());
-  Q_EMIT overlays_changed();
 }
 
-// Live points change while a run goes on, so the files are not read again for them.
-void Workbench::set_live_points(const QString& name, std::vector<PointRow> rows, const std::string& folder) {
-  live_ = {{name, std::move(rows), false, {}, {}, folder}};
+// Reads the session's tables again if the list of files changed. The published tables are read once.
+void Workbench::load_tables() {
+  const bool same_files = published_read_ && loaded_ == session_.state().measured;
+  if (same_files && loaded_runs_ == session_.state().runs) return;
+  if (!published_read_) {
+    published_ = published_tables();
+    published_read_ = true;
+  }
+  // The files are not read again for the points of a live run.
+  if (!same_files) read_files();
+  loaded_runs_ = session_.state().runs;
   tables_ = published_;
   tables_.insert(tables_.end(), files_.begin(), files_.end());
-  tables_.insert(tables_.end(), live_.begin(), live_.end());
+  for (const auto& run : loaded_runs_) {
+    tables_.push_back({run->name, run->rows, false, {}, {}, run->folder});
+    if (!run->note.isEmpty()) tables_.back().notes.push_back(run->note);
+  }
   Q_EMIT overlays_changed();
 }
 

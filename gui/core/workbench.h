@@ -40,7 +40,7 @@ class Workbench final : public QObject {
   [[nodiscard]] CurveModel& curves() { return curves_; }
   /// Returns the curves of the scenario that the current one is compared with; empty without one.
   [[nodiscard]] const CurveModel& compared() const { return compared_; }
-  /// Returns the published tables, the user's files and the points of a live run.
+  /// Returns the published tables, the user's files and the session's measured runs.
   [[nodiscard]] const std::vector<OverlayTable>& tables() const { return tables_; }
   [[nodiscard]] TaskLane& tasks() { return tasks_; }
   /// Returns true while the curves are not final.
@@ -96,10 +96,6 @@ class Workbench final : public QObject {
   [[nodiscard]] const PointDetails* details();
   [[nodiscard]] const QString& details_failure() const { return details_failure_; }
 
-  /// Sets the points of a live run. They are kept with the measured tables, not in the session. `folder` contains the
-  /// files of the run.
-  void set_live_points(const QString& name, std::vector<PointRow> rows, const std::string& folder);
-
  Q_SIGNALS:
   void curves_changed();  // curves(), compared() or failure() has changed
   void overlays_changed();
@@ -116,6 +112,7 @@ class Workbench final : public QObject {
   void submit();
   void submit_compared();
   void load_tables();
+  void read_files();
   /// Everything that the curves of a scenario depend on.
   struct CurveQuestion {
     std::string file, text;
@@ -138,8 +135,9 @@ class Workbench final : public QObject {
   std::shared_ptr<const configs::Catalogue> catalogue_;
   Session session_;
   CurveModel curves_, compared_;
-  std::vector<OverlayTable> published_, files_, live_, tables_;
+  std::vector<OverlayTable> published_, files_, tables_;
   std::vector<std::string> loaded_;
+  std::vector<std::shared_ptr<const MeasuredRun>> loaded_runs_;
   std::optional<LaneFailure> failure_;
   std::optional<Selection> selection_;
   std::optional<PointDetails> details_;

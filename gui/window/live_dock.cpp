@@ -3,12 +3,16 @@
 
 #include <QCheckBox>
 #include <QComboBox>
+#include <QDateTime>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QLineEdit>
 #include <QPushButton>
 #include <QSpinBox>
 #include <QVBoxLayout>
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
 
 #include "gui/core/text.h"
 
@@ -16,6 +20,16 @@ namespace plimsoll::gui {
 namespace {
 
 const QString kThisMachine = QStringLiteral("this-machine");
+
+// Says that other programs use the machine so much that the run will measure them too; empty: they do not.
+QString busy_note() {
+  constexpr double kBusyShare = 0.25;  // of the cores, before the run begins
+  double load = 0;
+  const double cores = std::max(1U, std::thread::hardware_concurrency());
+  if (getloadavg(&load, 1) != 1 || load < kBusyShare * cores) return {};
+  return LiveDock::tr("was measured on a busy machine: load average %1 on %2 cores")
+      .arg(reader_text(load, 2), reader_text(cores));
+}
 
 }  // namespace
 
@@ -66,8 +80,8 @@ LiveDock::LiveDock(Workbench& bench, QWidget* parent) : RunDock(bench, parent) {
           &QPushButton::clicked, this, &LiveDock::calibrate);
   connect(&run_, &ChildRun::point, this, [this](const PointRow& row) {
     rows_.push_back(row);
-    // Pass all points so far, because each call replaces the table.
-    bench_.set_live_points(tr("measured live"), rows_, utf8(folder()));
+    // Pass all points so far, because each call replaces the run of this folder.
+    bench_.session().set_run({name_, note_, rows_, utf8(folder())});
   });
   connect(&bench.session(), &Session::changed, this, &LiveDock::refresh);
   connect(endpoint_, &QLineEdit::textChanged, this, &LiveDock::refresh);
@@ -115,6 +129,8 @@ void LiveDock::measure() {
   if (run_.state() != ChildRun::State::idle) return;
   try {
     make_folder();
+    name_ = tr("measured %1").arg(QDateTime::currentDateTime().toString(QStringLiteral("yyyy-MM-dd HH:mm:ss")));
+    note_ = endpoint_->text().trimmed().isEmpty() ? busy_note() : QString();
     QStringList options{QStringLiteral("--requests"), QStringLiteral("--out"), folder()};
     if (const QString server = endpoint_->text().trimmed(); !server.isEmpty()) {
       options << QStringLiteral("--endpoint") << server;

@@ -42,6 +42,7 @@ class LiveDock final : public RunDock {
   QCheckBox* as_is_ = nullptr;
   QSpinBox* seconds_ = nullptr;
   QLabel* hint_ = nullptr;
+  QString name_, note_;  // of the run
   std::vector<PointRow> rows_;
 };
 

@@ -52,7 +52,7 @@ void MainWindow::make_menus() {
 void MainWindow::make_file_menu() {
   QMenu* file = menuBar()->addMenu(tr("&File"));
   add_action(file, tr("&New"), QKeySequence::New, [this] {
-    if (may_discard()) bench_.session().replace(default_session());
+    if (may_discard()) bench_.session().replace(new_session());
   });
   add_action(file, tr("&Open…"), QKeySequence::Open, [this] { open_dialog(); });
   recent_ = file->addMenu(tr("Open &recent"));
@@ -317,8 +317,9 @@ void MainWindow::refresh_recent() {
 // Saving may fail or be cancelled, so the answer Save alone is not enough: the session must be unmodified after it.
 bool MainWindow::may_discard() {
   if (!bench_.session().is_modified()) return true;
-  const auto answer = QMessageBox::question(this, tr("Unsaved changes"), tr("Save the session before it is replaced?"),
-                                            QMessageBox::Save | QMessageBox::Discard | QMessageBox::Cancel);
+  const auto answer =
+      QMessageBox::question(this, tr("Unsaved changes"), tr("Save the changes and measured runs of this session?"),
+                            QMessageBox::Save | QMessageBox::Discard | QMessageBox::Cancel);
   if (answer == QMessageBox::Save) save(false);
   return answer == QMessageBox::Discard || (answer == QMessageBox::Save && !bench_.session().is_modified());
 }

@@ -103,6 +103,32 @@ TEST_F(DockTest, MeasuredPointsAppearBesideTheirPredictionWithATimeline) {
   EXPECT_EQ(request_differences(*bench_->details()).size(), 4U);
 }
 
+// A child that reports two points and is then cancelled or crashes: what it measured is in the saved session.
+TEST_F(DockTest, WhatWasMeasuredIsSavedAndRestored) {
+  open(*bench_, kJumpStart);
+  stand_in(R"(echo '{"v":1,"type":"point","index":0,"model":"llama-2-7b","hardware":"ml.p4d.24xlarge","tp":4,)"
+           R"("replicas":1,"load_kind":"jumpstart","load_value":64,"output_tokens_per_s":1900}';)"
+           R"( echo '{"v":1,"type":"point","index":1,"model":"llama-2-7b","hardware":"ml.p4d.24xlarge","tp":4,)"
+           R"("replicas":1,"load_kind":"jumpstart","load_value":128,"output_tokens_per_s":2100}'; kill -SEGV $$)");
+  ASSERT_FALSE(bench_->session().is_modified());
+  window_->live().measure();
+  wait(window_->live());
+  ASSERT_EQ(bench_->session().state().runs.size(), 1U);
+  EXPECT_EQ(bench_->session().state().runs[0]->rows.size(), 2U);
+  EXPECT_TRUE(bench_->session().is_modified());
+  EXPECT_TRUE(window_->windowTitle().contains(QStringLiteral(" *"))) << utf8(window_->windowTitle());
+  const QString file = folder_.filePath(QStringLiteral("mine.plimsoll-session.yaml"));
+  window_->save_to(file);
+  EXPECT_FALSE(bench_->session().is_modified());
+  Workbench again;
+  again.open(file);
+  settle(again);
+  std::size_t own = 0;
+  for (const OverlayPoint& point : overlay_points(again.curves(), again.tables()))
+    own += point.table->published ? 0 : 1;
+  EXPECT_EQ(own, 2U) << "the points are on the curves again";
+}
+
 TEST_F(DockTest, AServerIsMeasuredInsteadOfThisMachine) {
   open(*bench_, kJumpStart);  // for other hardware: use_this_machine() must not change it for a server
   const QString arguments = folder_.filePath(QStringLiteral("arguments"));

@@ -198,7 +198,7 @@ TEST_F(OverlayTest, ARunsFilesGiveTheMeasuredTimeline) {
   write("timeline-3.json", study::timeline_json(details->steps, "run"));
   PointRow row = point->row;
   row.result.index = 3;
-  bench_.set_live_points(QStringLiteral("live"), {row}, utf8(folder_.path()));
+  bench_.session().set_run({QStringLiteral("live"), {}, {row}, utf8(folder_.path())});
   window_.show_view(QStringLiteral("timeline"));
   settle(bench_);
   details = bench_.details();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "gui/core/overlay.h"
 #include "gui/core/recovery.h"
 #include "model/error.h"
 #include "tests/gui/bench_fixture.h"
@@ -12,6 +13,21 @@ namespace plimsoll::gui {
 namespace {
 
 using ::testing::HasSubstr;
+
+MeasuredRun some_run() {
+  return {QStringLiteral("measured \"today\""),
+          QStringLiteral("was measured on a busy machine"),
+          {overlay_row({{"source", std::string("measured")},
+                        {"model", std::string("demo-llama-40m")},
+                        {"hardware", std::string("this-machine")},
+                        {"tp", std::int64_t{2}},
+                        {"load_kind", std::string("closed_loop")},
+                        {"load_value", 4.0},
+                        {"output_tokens_per_s", 0.1},
+                        {"stable", true}}),
+           overlay_row({{"load_value", 8.0}})},
+          "/tmp/run-1"};
+}
 
 SessionState rich_session() {
   SessionState state;
@@ -26,6 +42,7 @@ SessionState rich_session() {
   state.view.limit = 50.25;
   state.pins = {{QStringLiteral("A"), QStringLiteral("tp 4"), 64}};
   state.measured = {"/tmp/a b.csv"};
+  state.runs = {std::make_shared<const MeasuredRun>(some_run())};
   return state;
 }
 
@@ -91,6 +108,43 @@ RC_GTEST_PROP(SessionTest, DamagedSessionsAreRefusedOrRead, ()) {
     RC_ASSERT(state.current < state.scenarios.size());
     for (const Scenario& scenario : state.scenarios) static_cast<void>(make_study(scenario, catalogue));
   } catch (const InputError&) {}
+}
+
+TEST(SessionTest, AMeasuredRunIsSavedWithEveryFigure) {
+  Session session;
+  session.set_run(some_run());
+  const std::string text = session_text(session.state());
+  const SessionState read = parse_session(text, "s.yaml");
+  ASSERT_EQ(read.runs.size(), 1U);
+  EXPECT_EQ(read.runs[0]->name, some_run().name);
+  EXPECT_EQ(read.runs[0]->note, some_run().note);
+  ASSERT_EQ(read.runs[0]->rows.size(), 2U);
+  EXPECT_EQ(read.runs[0]->rows[0].result.labels.tp, 2);
+  EXPECT_EQ(read.runs[0]->rows[0].result.labels.model, "demo-llama-40m");
+  EXPECT_EQ(value_of(read.runs[0]->rows[0], *find_metric("output_tokens_per_s")), std::optional(0.1));
+  EXPECT_FALSE(value_of(read.runs[0]->rows[1], *find_metric("output_tokens_per_s")));
+  EXPECT_EQ(session_text(read), text) << "every cell comes back";
+}
+
+// Measurements cost machine time: they count as unsaved, and no undo takes them away.
+TEST(SessionTest, AMeasuredRunIsUnsavedUntilItIsSavedAndSurvivesUndo) {
+  Session session;
+  session.edit(QStringLiteral("tp"), {}, [](SessionState& s) { set_edit(s.scenarios[0], "deployment.tp", "2"); });
+  session.set_saved();
+  session.set_run(some_run());
+  EXPECT_TRUE(session.is_modified());
+  session.undo();
+  EXPECT_EQ(session.state().runs.size(), 1U);
+  session.redo();
+  EXPECT_EQ(session.state().runs.size(), 1U);
+  EXPECT_TRUE(session.is_modified()) << "the scenario is as saved, but the run is not saved";
+  MeasuredRun more = some_run();
+  more.rows.push_back(more.rows.back());
+  session.set_run(more);
+  ASSERT_EQ(session.state().runs.size(), 1U) << "the same run, with another point";
+  EXPECT_EQ(session.state().runs[0]->rows.size(), 3U);
+  session.set_saved();
+  EXPECT_FALSE(session.is_modified());
 }
 
 class RecoveryTest : public BenchTest {};
