@@ -66,7 +66,7 @@ TEST_F(ChildRunTest, NonsenseIsSaidOnceAndTheRestIsRead) {
       kPoint + kDone);
   wait();
   EXPECT_EQ(points_.size(), 1U);
-  EXPECT_EQ(log_.filter(QStringLiteral("no JSON line")).size(), 1);
+  EXPECT_EQ(log_.filter(QStringLiteral("is not JSON")).size(), 1);
   EXPECT_TRUE(text_.startsWith(QStringLiteral("5 lines"))) << utf8(text_);
 }
 
@@ -80,7 +80,7 @@ TEST_F(ChildRunTest, TheChildsOwnErrorIsShown) {
 TEST_F(ChildRunTest, AnEndWithoutDoneIsNoSuccess) {
   run("true");
   wait();
-  EXPECT_TRUE(text_.contains(QStringLiteral("without saying"))) << utf8(text_);
+  EXPECT_TRUE(text_.contains(QStringLiteral("without reporting"))) << utf8(text_);
 }
 
 TEST_F(ChildRunTest, AHangingChildIsSaidToBeSilentAndCanBeKilled) {
