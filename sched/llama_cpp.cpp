@@ -137,11 +137,13 @@ void LlamaCpp::collect_parts(const View& view) {
     parts_.push_back({i, id, view.requests.computed(id), 1, true, false});
     ++tokens;
   }
-  for (std::size_t i = 0; i < slots_.size() && tokens < step_tokens_; ++i) {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
     const ReqId id = slots_[i].id;
     if (id == kNoRequest || view.requests.decoding(id)) continue;
+    // A prompt found in its slot takes its room at once, even if this step computes none of its other tokens.
+    if (tokens >= step_tokens_ && slots_[i].kept == 0) continue;
     const Tok context = view.requests.computed(id) + slots_[i].kept, missing = view.requests.length(id) - context;
-    const auto taken = static_cast<Tok>(std::min<std::int64_t>(missing, step_tokens_ - tokens));
+    const auto taken = static_cast<Tok>(std::clamp<std::int64_t>(step_tokens_ - tokens, 0, missing));
     parts_.push_back({i, id, context, taken, false, taken == missing});
     tokens += taken;
   }

@@ -136,6 +136,17 @@ TEST(LlamaCppPrompts, MakeWayForDecodesToo) {
             "P[A:6] | P[B:2] | D[B] | D[B] | D[B] | D[B] | D[B] | P[C:1]");
 }
 
+// C and D find six tokens each in their slots. D's other six fill the step, so C waits for the next one, but what it
+// found is in the pool and counted once: at the end of that next step D stores 13 tokens and C 11.
+TEST(LlamaCppPrompts, TakeTheirRoomBeforeTheyAreComputed) {
+  const Prompts prompts = {{"A", "aaaaaa"}, {"B", "bbbbbb"}, {"C", "aaaaaaxxxxxx"}, {"D", "bbbbbbyyyyyy"}};
+  PolicyConfig policy = unified(3);
+  policy.step_token_budget = 6;
+  const std::string script = "A:6+1 B:6+1@2 C:12+1@3 D:12+2@3";
+  EXPECT_EQ(steps_of(policy, keeping(24), script, prompts), "P[A:6] | P[B:6] | P[D:6] | P[C:5] D[D] | P[C:1]");
+  EXPECT_EQ(run_script(policy, keeping(24), script, false, prompts).peak_used, 24);
+}
+
 PolicyConfig draw_config() {
   PolicyConfig policy =
       llama(*rc::gen::inRange<std::int64_t>(1, 6), *rc::gen::element(PolicyVariant::standard, PolicyVariant::unified));
@@ -167,6 +178,8 @@ RC_GTEST_PROP(LlamaCppProperty, KeptPromptsOnlySaveWork, ()) {
   KvConfig kv = keeping(*rc::gen::inRange<Blk>(30, 400));
   kv.block_tokens = *rc::gen::element<Tok>(1, 4);
   (void)steps_of(policy, kv, script, prompts);
+  const double cells = static_cast<double>(kv.blocks * kv.block_tokens);
+  RC_ASSERT(run_script(policy, kv, script, false, prompts).peak_used <= cells);
   // Where nothing is known of the prompts, nothing stays.
   KvConfig off = kv;
   off.prefix_caching = off.in_slots = false;

@@ -21,6 +21,7 @@ struct ScriptRun {
   std::vector<FinishedAttempt> ended;  // in the order in which requests left
   std::int64_t preemptions = 0;
   Nanos end = 0;
+  double peak_used = 0;  // tokens stored at once
 };
 
 /// The prompts of a script's requests by name, a letter for each token; those of others are like no other.
@@ -58,6 +59,7 @@ class ScriptRunner {
     collect();
     replica_.log().finish();
     run_.log = replica_.log().text();
+    run_.peak_used = replica_.peak_used_tokens();
     run_.preemptions = replica_.preemptions();
     run_.end = now_;
     EXPECT_EQ(run_.ended.size(), requests_.size()) << "every request ends exactly once\n" << run_.log;
