@@ -146,8 +146,10 @@ std::vector<Judged> judged_points(const Curve& curve, const DrawnLimit& drawn, B
     Judged judged{&point, limits_of(point.row, drawn, side), false};
     if (side == BandSide::unfavourable &&
         std::none_of(judged.limits.begin(), judged.limits.end(),
-                     [&](const PointLimit& limit) { return band_edge(point.row, limit).has_value(); }))
+                     [&](const PointLimit& limit) { return band_edge(point.row, limit).has_value(); })) {
+      all = false;  // nothing is known of this load
       continue;
+    }
     judged.kept = std::all_of(judged.limits.begin(), judged.limits.end(), [](const auto& l) { return l.kept(); });
     all = all && judged.kept;
     out.push_back(std::move(judged));
