@@ -239,9 +239,9 @@ class Search {
   Candidates first_that_lasts(const ByCapacity& members) {
     note_bounds(members);
     Candidates lasting, open;
-    for (std::size_t n = 0; n < members.order.size() && lasting.size() < kMostRivals; ++n) {
+    for (std::size_t n = 0; n < members.order.size(); ++n) {
       const std::size_t i = members.order[n];
-      if (lasting.empty() || may_carry_more(members.looks.at(i), lasting)) {
+      if (lasting.empty() || (lasting.size() < kMostRivals && may_carry_more(members.looks.at(i), lasting))) {
         if (is_confirmed(i, members.looks)) lasting.push_back(i);
       } else if (n < members.alike) {
         open.push_back(i);
