@@ -318,10 +318,18 @@ void warn_of_limits(OwnFit& fit) {
   }
 }
 
-// A server has as many slots as it was started with; the profile's number is a guess.
-void warn_of_slots(OwnFit& fit, const OwnEngine& engine, const model::EngineProfile& like, const OwnRuns& runs) {
+// The policy of the profile and the slots that it states.
+sched::PolicyConfig policy_of(const model::EngineProfile& like, const configs::Document& draft) {
   sched::PolicyConfig config;
   config.policy = sched::policy_from_name(like.scheduler_policy).value_or(config.policy);
+  const std::optional<configs::Node> scheduler = draft.root().find("scheduler");
+  const std::optional<configs::Node> slots = scheduler ? scheduler->find("max_running") : std::nullopt;
+  if (slots) config.max_running = slots->as_integer(1, sched::kForever);
+  return config;
+}
+
+// A server has as many slots as it was started with; the profile's number is a guess.
+void warn_of_slots(OwnFit& fit, const OwnEngine& engine, const sched::PolicyConfig& config, const OwnRuns& runs) {
   if (engine.max_running || !sched::traits_of(config).numbered_slots) return;
   const std::int64_t slots = sched::resolve_limits(config).max_running;
   const auto has_more = [&](const MeasuredPoint& p) {
@@ -459,7 +467,7 @@ OwnFit fit_own(const OwnEngine& engine, OwnRuns& runs, const std::shared_ptr<con
   judge_unseen(out, engine);
   warn_of_outliers(out);
   warn_of_limits(out);
-  warn_of_slots(out, engine, like, runs);
+  warn_of_slots(out, engine, policy_of(like, draft), runs);
   // The bands come from fits without each quarter of the runs in turn.
   ServingModel all = out.model;
   all.tables.push_back(runs.tables[1].name);

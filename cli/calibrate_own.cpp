@@ -157,6 +157,15 @@ void write_profile(const std::map<std::string, std::string>& files, const std::s
   for (const auto& [path, text] : files) console.print(fmt::format("written to {}/{}\n", folder, path));
 }
 
+// Which runs were fitted and which were held out.
+std::string split_text(const std::string& like, const calibration::OwnRuns& runs) {
+  const std::size_t out = runs.held_out().size();
+  return fmt::format(
+      "like {}; {} runs are fitted, {} {} held out: every {}th configuration in the order of model, hardware, lengths "
+      "and load\n",
+      like, runs.fitted().size(), out, out == 1 ? "is" : "are", calibration::kFolds);
+}
+
 // How a study names what was fitted.
 std::string usage_text(const calibration::OwnFit& fit, const std::string& name, const std::string& out) {
   std::string text = fmt::format("in a study: engine: {}", name);
@@ -270,10 +279,7 @@ int calibrate_own(const Parsed& parsed, Console& console, const std::string& dat
            console.note(text);
          }});
     for (const std::string& warning : fit.warnings) console.warn(warning);
-    console.print(fmt::format("like {}; {} runs are fitted, {} are held out: every {}th configuration in the order of "
-                              "model, hardware, lengths and load\n",
-                              engine.like, own.fitted().size(), own.held_out().size(), calibration::kFolds) +
-                  calibration::own_report(fit));
+    console.print(split_text(engine.like, own) + calibration::own_report(fit));
     write_profile(fit.files, folder, console);
     console.note(usage_text(fit, name, parsed.common.out));
   } catch (const calibration::ServingCancelled&) {

@@ -102,7 +102,7 @@ TEST_F(CalibrateTest, RunsThatCannotBeFittedAreRefusedInOneLine) {
 TEST_F(CalibrateTest, AFittedEngineIsReadByEveryVerb) {
   const Outcome fitted = run("calibrate --engine mine --from " + write("runs.csv", few_runs("vLLM 0.12.0")));
   ASSERT_EQ(fitted.exit, 0) << fitted.output;
-  EXPECT_THAT(fitted.output, HasSubstr("like vllm-0.12; 5 runs are fitted, 1 never"));
+  EXPECT_THAT(fitted.output, HasSubstr("like vllm-0.12; 5 runs are fitted, 1 is held out"));
   const std::string profile = read_text(file("data/plimsoll/engines/mine.yaml"));
   for (const char* const part : {"like: vllm-0.12", "versions: [\"0.12.0\"]", "batch: [1, 8]", "runs.csv (data "})
     EXPECT_THAT(profile, HasSubstr(part));
