@@ -80,7 +80,7 @@ YAML
 # compare_client NAME USERS: one line; the status says whether all figures are within 3 %.
 compare_client() {
   local file=$engines/clients/$1-$2
-  rm -f "$file".*
+  rm -rf "$file".*
   if ! "run_$1" "$2" "$file.json" > "$file.log" 2>&1; then
     say "$1, $2 users: failed; its words are in build/engines/clients/$1-$2.log"
     return 1
