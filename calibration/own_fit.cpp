@@ -384,18 +384,23 @@ void slow_down(ServingNumber& n, const OwnRuns& runs) {
   n.number.high = std::min(std::max(n.number.high, 1000 * n.number.prior), kLongest / unit);
 }
 
-void set_form(const OwnForm& form, configs::Document draft, const OwnEngine& engine,
-              const std::vector<ServingNumber>& numbers, const OwnRuns& runs, configs::Catalogue& catalogue,
-              ServingModel& model) {
-  model.numbers.clear();
-  for (const ServingNumber& n : numbers) {
+// Returns the numbers to fit in a form.
+std::vector<ServingNumber> numbers_in(const OwnForm& form, const std::vector<ServingNumber>& all, const OwnRuns& runs) {
+  std::vector<ServingNumber> numbers;
+  for (const ServingNumber& n : all) {
     if (!form.intake && n.path == "host.intake") continue;
-    model.numbers.push_back(n);
-    if (form.serial) slow_down(model.numbers.back(), runs);
+    numbers.push_back(n);
+    if (form.serial) slow_down(numbers.back(), runs);
   }
-  if (!form.drift) draft.set("closed_loop_drift", kNoDrift, Where{"fitted " + engine.name, 0, 0});
-  if (form.serial) draft.set("host.overlap", "none", Where{"fitted " + engine.name, 0, 0});
-  catalogue.add_entry("engines", engine.name, std::move(draft));
+  return numbers;
+}
+
+// Returns the profile in a form.
+configs::Document draft_in(const OwnForm& form, configs::Document draft, const std::string& name) {
+  const Where where{"fitted " + name, 0, 0};
+  if (!form.drift) draft.set("closed_loop_drift", kNoDrift, where);
+  if (form.serial) draft.set("host.overlap", "none", where);
+  return draft;
 }
 
 void take_over(OwnRuns& runs, const OwnEngine& engine, const std::optional<OwnHardware>& hardware) {
@@ -451,14 +456,18 @@ OwnFit fit_own(const OwnEngine& engine, OwnRuns& runs, const std::shared_ptr<con
   for (const Tolerance& tolerance : kTolerances) out.model.scales[tolerance.metric] = tolerance.scale;
   out.model.tables = {runs.tables[0].name};
   const std::vector<ServingNumber> numbers = numbers_of(engine, like, runs, hardware);
+  const auto set_form = [&](const OwnForm& form) {
+    out.model.numbers = numbers_in(form, numbers, runs);
+    catalogue->add_entry("engines", engine.name, draft_in(form, draft, engine.name));
+  };
   const auto loss_of = [&](const OwnForm& tried) {
-    set_form(tried, draft, engine, numbers, runs, *catalogue, out.model);
+    set_form(tried);
     return ServingProblem(out.model, runs.tables, catalogue, settings).fit().loss;
   };
   out.form = best_form(forms_of(like), loss_of);
   if (hardware && !hardware->is_known)
     out.form = best_form({out.form, {.intake = out.form.intake, .drift = out.form.drift, .serial = true}}, loss_of);
-  set_form(out.form, draft, engine, numbers, runs, *catalogue, out.model);
+  set_form(out.form);
   out.fit = ServingProblem(out.model, runs.tables, catalogue, settings).fit();
   if (leave_out_queued(out, runs)) out.fit = ServingProblem(out.model, runs.tables, catalogue, settings).fit();
   judge(out, engine);

@@ -207,6 +207,10 @@ LadderRuns run_ladder(const Ladder& given, const Parsed& parsed, const configs::
                            rungs.size(), std::max_element(rungs.begin(), rungs.end(), fewer_users)->users, seconds));
   Budget budget(rungs, seconds);
   bool over = false;
+  points.limit_by([&](std::size_t index) {
+    over = !budget.fits(index);
+    return !over;
+  });
   study::make_folder(ladder.folder);
   const study::StudyResult result = measure_points(study,
                                                    {.folder = ladder.folder,
@@ -215,10 +219,7 @@ LadderRuns run_ladder(const Ladder& given, const Parsed& parsed, const configs::
                                                     .timeline = false,
                                                     .resumable = true,
                                                     .stepwise = false},
-                                                   points, console, [&](std::size_t index) {
-                                                     over = !budget.fits(index);
-                                                     return !over;
-                                                   });
+                                                   points, console);
   if (!points.failure().empty()) throw DeviceError(points.failure());
   out.interrupted = result.cancelled && !over;
   if (out.interrupted) return out;

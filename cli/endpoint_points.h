@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "cli/console.h"
 #include "cli/options.h"
@@ -29,6 +30,10 @@ class EndpointPoints {
  public:
   /// Queries the server for its facts. Throws InputError and DeviceError.
   EndpointPoints(const study::Study& study, const Parsed& parsed, Console& console);
+
+  /// Sets a function that says before each point whether the point may begin. Without one, all points may.
+  void limit_by(std::function<bool(std::size_t index)> fits) { fits_ = std::move(fits); }
+  [[nodiscard]] bool may_begin(std::size_t index) const { return !fits_ || fits_(index); }
 
   /// Measures a point (study::RunPoint). If the server fails, `stopped` is set and failure() says why.
   [[nodiscard]] sim::RunResult run(const study::PointResult& point, const load::Scenario& scenario,
@@ -63,15 +68,15 @@ class EndpointPoints {
   std::unique_ptr<endpoints::Server> server_;
   endpoints::Prompts prompts_;  // what is known of the server's tokenizer
   std::string failure_, states_;
+  std::function<bool(std::size_t index)> fits_;
   std::map<std::size_t, std::string> rows_;                                    // rows of endpoint.csv, by point
   std::map<std::size_t, std::shared_ptr<const traces::Trace>> short_lengths_;  // by point
 };
 
-/// Measures all points of a study one after another, and writes the files of each. Calls `fits` before each point to
-/// learn whether the point may begin; null: always. A point that may not ends the run as if it were cancelled.
+/// Measures all points of a study one after another, and writes the files of each. A point that may not begin ends the
+/// run as if it were cancelled.
 [[nodiscard]] study::StudyResult measure_points(const study::Study& study, study::OutputChoice files,
-                                                EndpointPoints& points, Console& console,
-                                                const std::function<bool(std::size_t index)>& fits = {});
+                                                EndpointPoints& points, Console& console);
 
 /// Runs `measure STUDY --endpoint URL`. Returns the exit code.
 [[nodiscard]] int measure_endpoint(const Parsed& parsed, Console& console);

@@ -275,7 +275,7 @@ void write_comparison(const study::Study& study, const std::string& folder, cons
 }  // namespace
 
 study::StudyResult measure_points(const study::Study& study, study::OutputChoice files, EndpointPoints& points,
-                                  Console& console, const std::function<bool(std::size_t index)>& fits) {
+                                  Console& console) {
   files.resumable = true;
   files.measured_on = points.identity();
   study::Outputs outputs(study, files);
@@ -286,7 +286,7 @@ study::StudyResult measure_points(const study::Study& study, study::OutputChoice
   const RunCommands commands(control, console.is_jsonl());
   study::RunSettings settings = measuring_settings(files, control);
   settings.run = [&](const study::PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options) {
-    if (fits && !fits(point.index)) {
+    if (!points.may_begin(point.index)) {
       control.cancel();
       sim::RunResult none;
       none.stopped = true;

@@ -149,14 +149,14 @@ void SgLang::schedule_prefill(const View& view, Decision& out, Forward& forward)
     full_ = true;
     return;
   }
-  Room left = room(view);
-  if (pending_chunk) continue_chunk(view, left, out, forward);
+  Prefill step{view, room(view), out, forward};
+  if (pending_chunk) continue_chunk(step);
   order_waiting(view);
   while (!waiting_.empty()) {
     if (std::ssize(forward.prefill) >= places) full_ = true;
     if (full_) break;
     const ReqId id = waiting_.front();
-    const Verdict verdict = add(id, view, left, out, forward);
+    const Verdict verdict = add(id, step);
     if (verdict == Verdict::go_on) continue;
     if (verdict == Verdict::no_memory) full_ = true;
     break;
@@ -165,7 +165,8 @@ void SgLang::schedule_prefill(const View& view, Decision& out, Forward& forward)
 }
 
 // Schedules the rest of a prompt, or as much of it as one chunk allows.
-void SgLang::continue_chunk(const View& view, Room& room, Decision& out, Forward& forward) {
+void SgLang::continue_chunk(Prefill& step) {
+  auto& [view, room, out, forward] = step;
   const ReqId id = chunked_request_;
   const Tok computed = view.requests.computed(id), length = view.requests.length(id);
   const std::int64_t most = std::min(room.chunk, static_cast<std::int64_t>(room.total));
@@ -178,7 +179,9 @@ void SgLang::continue_chunk(const View& view, Room& room, Decision& out, Forward
   spend(room, tokens, whole ? believed_cap(view.requests[id]) : 0);
 }
 
-SgLang::Verdict SgLang::add(ReqId id, const View& view, Room& room, Decision& out, Forward& forward) {
+SgLang::Verdict SgLang::add(ReqId id, Prefill& step) {
+  const View& view = step.view;
+  Room& room = step.room;
   const Tok length = view.requests.length(id);
   const PrefixHit hit = room.kv.prefix_hit(id, length - 1);
   const Tok extend = length - hit.tokens;
@@ -186,7 +189,7 @@ SgLang::Verdict SgLang::add(ReqId id, const View& view, Room& room, Decision& ou
   // Cached blocks that no request holds count as available until they are attached.
   const double idle = static_cast<double>(hit.idle_blocks) * view.kv.block_tokens();
   if (static_cast<double>(extend + future) >= room.total - idle) return Verdict::no_memory;
-  if (extend >= room.input && !forward.prefill.empty()) return Verdict::other;
+  if (extend >= room.input && !step.forward.prefill.empty()) return Verdict::other;
   Tok tokens = extend;
   if (extend > room.chunk) {
     // Chunks end with a page, so that no page is written by two steps.
@@ -198,7 +201,7 @@ SgLang::Verdict SgLang::add(ReqId id, const View& view, Room& room, Decision& ou
   if (fresh + hit.idle_blocks > room.kv.free()) return Verdict::no_memory;
   room.total -= idle;
   room.current -= idle;
-  take(id, hit.tokens, tokens, view, room, out, forward);
+  take(id, hit.tokens, tokens, step);
   running_.push_back(id);
   waiting_.pop_front();
   if (tokens < extend) {  // nothing is set aside for its further chunks, so no other request is admitted beside it
@@ -210,8 +213,8 @@ SgLang::Verdict SgLang::add(ReqId id, const View& view, Room& room, Decision& ou
   return room.input <= 0 || room.chunk <= 0 ? Verdict::other : Verdict::go_on;
 }
 
-void SgLang::take(ReqId id, Tok cached, Tok tokens, const View& view, Room& room, Decision& out,
-                  Forward& forward) const {
+void SgLang::take(ReqId id, Tok cached, Tok tokens, Prefill& step) const {
+  auto& [view, room, out, forward] = step;
   if (cached > 0) {
     room.kv.attach_prefix(id, cached);
     out.kv.push_back({KvOp::Kind::attach_prefix, id, cached});

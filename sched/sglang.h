@@ -36,6 +36,13 @@ class SgLang final : public Policy {
     Tok block = 1;                      // tokens per KV block
     KvPreview kv;
   };
+  // A prefill step while it is decided.
+  struct Prefill {
+    const View& view;
+    Room room;
+    Decision& out;
+    Forward& forward;
+  };
   enum class Verdict : std::uint8_t { go_on, no_memory, other };
 
   [[nodiscard]] Room room(const View& view) const;
@@ -48,10 +55,10 @@ class SgLang final : public Policy {
   [[nodiscard]] std::int64_t rows() const;
   bool filter();
   void schedule_prefill(const View& view, Decision& out, Forward& forward);
-  void continue_chunk(const View& view, Room& room, Decision& out, Forward& forward);
-  [[nodiscard]] Verdict add(ReqId id, const View& view, Room& room, Decision& out, Forward& forward);
+  void continue_chunk(Prefill& step);
+  [[nodiscard]] Verdict add(ReqId id, Prefill& step);
   void spend(Room& room, std::int64_t tokens, std::int64_t future) const;
-  void take(ReqId id, Tok cached, Tok tokens, const View& view, Room& room, Decision& out, Forward& forward) const;
+  void take(ReqId id, Tok cached, Tok tokens, Prefill& step) const;
   void schedule_decode(const View& view, Decision& out, Forward& forward);
   void retract(const View& view, Decision& out);
   void order_waiting(const View& view);

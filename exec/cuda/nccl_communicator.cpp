@@ -89,16 +89,22 @@ class Membership {
   ncclComm_t comm_ = nullptr;
 };
 
+// A rank of a group.
+struct Seat {
+  int rank = 0, size = 1;
+  bool own_gpu = true;  // no other rank uses its GPU
+};
+
 class NcclCommunicator final : public CudaCommunicator {
  public:
   /// `here` synchronises the driver threads if all ranks are in this process. Otherwise it is null, and `host`
   /// synchronises the ranks of all processes.
-  NcclCommunicator(Membership membership, int rank, int size, bool own_gpu, std::shared_ptr<Rendezvous> here,
+  NcclCommunicator(Membership membership, const Seat& seat, std::shared_ptr<Rendezvous> here,
                    std::unique_ptr<Communicator> host)
       : membership_(std::move(membership)),
-        rank_(rank),
-        size_(size),
-        own_gpu_(own_gpu),
+        rank_(seat.rank),
+        size_(seat.size),
+        own_gpu_(seat.own_gpu),
         here_(std::move(here)),
         host_(std::move(host)) {}
 
@@ -197,9 +203,14 @@ void open_devices(std::span<const int> devices) {
   for (const int device : devices) check(cudaSetDevice(device), "selecting the device");
 }
 
-// Joins all ranks of this process, numbered from `first` of `size`. One thread may do this inside an NCCL group call,
+// The ranks of this process are numbered from `first`; the group has `size`.
+struct RankNumbers {
+  int first = 0, size = 1;
+};
+
+// Joins all ranks of this process. One thread may do this inside an NCCL group call,
 // which must be ended in any case.
-std::vector<Membership> join_all(const std::shared_ptr<const Table>& table, const ncclUniqueId& id, int first, int size,
+std::vector<Membership> join_all(const std::shared_ptr<const Table>& table, const ncclUniqueId& id, RankNumbers numbers,
                                  std::span<const int> devices) {
   std::vector<Membership> memberships;
   for (std::size_t i = 0; i < devices.size(); ++i) memberships.emplace_back(table);
@@ -208,7 +219,7 @@ std::vector<Membership> join_all(const std::shared_ptr<const Table>& table, cons
   ncclResult_t joined = ncclSuccess;
   for (std::size_t i = 0; i < devices.size() && chosen == cudaSuccess && joined == ncclSuccess; ++i) {
     chosen = cudaSetDevice(devices[i]);
-    if (chosen == cudaSuccess) joined = memberships[i].join(size, id, first + static_cast<int>(i));
+    if (chosen == cudaSuccess) joined = memberships[i].join(numbers.size, id, numbers.first + static_cast<int>(i));
   }
   const ncclResult_t ended = table->group_end();
   check(chosen, "selecting the device");
@@ -222,15 +233,15 @@ std::vector<Membership> join_all(const std::shared_ptr<const Table>& table, cons
 std::vector<std::unique_ptr<Communicator>> make_nccl_group(std::span<const int> devices) {
   const auto table = load_nccl();
   const int size = static_cast<int>(devices.size());
-  std::vector<Membership> memberships = join_all(table, make_id(*table), 0, size, devices);
+  std::vector<Membership> memberships = join_all(table, make_id(*table), {0, size}, devices);
   const auto here = std::make_shared<Rendezvous>(size);
   std::vector<std::unique_ptr<Communicator>> peers;
   if (can_be_peers(devices)) peers = make_peer_group(devices, kPeerBytes);
   std::vector<std::unique_ptr<Communicator>> ranks;
   for (int rank = 0; rank < size; ++rank) {
     const auto r = static_cast<std::size_t>(rank);
-    auto communicator = std::make_unique<NcclCommunicator>(std::move(memberships[r]), rank, size,
-                                                           all_different(devices), here, nullptr);
+    auto communicator = std::make_unique<NcclCommunicator>(std::move(memberships[r]),
+                                                           Seat{rank, size, all_different(devices)}, here, nullptr);
     if (!peers.empty()) communicator->use_peers(std::move(peers[r]));
     ranks.push_back(std::move(communicator));
   }
@@ -243,12 +254,12 @@ std::vector<std::unique_ptr<Communicator>> make_nccl_group(SpreadGroup group, st
   open_devices(devices);
   ncclUniqueId id = group.first == 0 ? make_id(*table) : ncclUniqueId{};
   group.share(std::as_writable_bytes(std::span(&id, 1)));
-  std::vector<Membership> memberships = join_all(table, id, group.first, group.size, devices);
+  std::vector<Membership> memberships = join_all(table, id, {group.first, group.size}, devices);
   std::vector<std::unique_ptr<Communicator>> ranks;
   for (std::size_t i = 0; i < devices.size(); ++i) {
-    ranks.push_back(std::make_unique<NcclCommunicator>(std::move(memberships[i]), group.first + static_cast<int>(i),
-                                                       group.size, all_different(devices), nullptr,
-                                                       std::move(group.hosts[i])));
+    ranks.push_back(std::make_unique<NcclCommunicator>(
+        std::move(memberships[i]), Seat{group.first + static_cast<int>(i), group.size, all_different(devices)}, nullptr,
+        std::move(group.hosts[i])));
   }
   return ranks;
 }

@@ -41,10 +41,8 @@ Estimate cost_of_a_million(const PointSpec& spec, const Candidate& candidate, co
   return {mean, mean * capacity.load.half_width / capacity.load.mean, capacity.load.values};
 }
 
-// In a search for capacity, an entry's figures are those at the load that it carries.
-void fill_entry(const Question& question, Answer& answer, std::size_t candidate, Capacity capacity, Stage stage) {
-  Entry& entry = answer.entries[candidate];
-  entry.stage = stage;
+// In a search for capacity, an entry's figures are those at the load that it carries. Its stage is already set.
+void fill_entry(const Question& question, std::size_t candidate, Capacity capacity, Entry& entry) {
   const auto& shown = capacity.at_passing ? capacity.at_passing : capacity.at_failing;
   if (!shown && capacity.failing) {
     entry.stage = Stage::bounded;
@@ -58,7 +56,7 @@ void fill_entry(const Question& question, Answer& answer, std::size_t candidate,
   }
   // Each replication found a load of its own that passes.
   entry.standing.runs = capacity.load.values;
-  entry.standing.certain = entry.standing.meets && stage == Stage::confirmed && capacity.load.low() > 0;
+  entry.standing.certain = entry.standing.meets && entry.stage == Stage::confirmed && capacity.load.low() > 0;
   entry.objective = question.search.objective == Objective::capacity
                         ? capacity.load
                         : cost_of_a_million(question.spec, question.candidates[candidate], capacity);
@@ -103,8 +101,11 @@ std::map<std::size_t, Capacity> look_at_all(const Question& question, Trials& tr
                             .for_its_rent = per_token,
                             .part = 0};
   std::vector<Capacity> found = find_capacities(trials, candidates, starts, coarse);
-  for (std::size_t i = 0; i < candidates.size(); ++i)
-    fill_entry(question, answer, candidates[i], std::move(found[i]), Stage::screened);
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    Entry& entry = answer.entries[candidates[i]];
+    entry.stage = Stage::screened;
+    fill_entry(question, candidates[i], std::move(found[i]), entry);
+  }
 
   const auto before = [&](std::size_t a, std::size_t b) { return goes_before(question, answer, a, b); };
   std::sort(candidates.begin(), candidates.end(), before);
@@ -253,8 +254,9 @@ std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& tria
   for (auto& [candidate, first] : contenders) {
     const auto at = confirmed.find(candidate);
     const bool is_leader = at != confirmed.end();
-    const Stage stage = is_leader && at->second.confirmed ? Stage::confirmed : Stage::screened;
-    fill_entry(question, answer, candidate, is_leader ? std::move(at->second) : std::move(first), stage);
+    Entry& entry = answer.entries[candidate];
+    entry.stage = is_leader && at->second.confirmed ? Stage::confirmed : Stage::screened;
+    fill_entry(question, candidate, is_leader ? std::move(at->second) : std::move(first), entry);
     if (is_leader) leaders.push_back(candidate);
   }
   std::erase_if(leaders,
