@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// The values of a chat template, with the meaning that Python and Jinja give them. Private to the template's files.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace plimsoll::text {
+
+/// A template failed on this conversation; what() says why.
+class TemplateError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class Value;
+using List = std::vector<Value>;
+/// A dictionary in order of insertion; chat templates have small ones.
+struct Dict {
+  std::vector<std::pair<std::string, Value>> items;
+  [[nodiscard]] const Value* find(std::string_view key) const;
+  void set(std::string key, Value value);
+};
+struct MacroNode;
+struct Scope;
+/// A macro and the scope that it was defined in.
+struct MacroValue {
+  const MacroNode* node = nullptr;
+  Scope* scope = nullptr;
+};
+
+/// One value. Lists and dictionaries are shared and never change; a namespace is shared and changes.
+class Value {
+ public:
+  struct Undefined {
+    std::string name;  // for messages
+  };
+  struct Namespace {
+    std::shared_ptr<Dict> members;
+  };
+
+  Value() = default;  // none
+  Value(bool value) : data_(value) {}
+  Value(std::int64_t value) : data_(value) {}
+  Value(double value) : data_(value) {}
+  Value(std::string value) : data_(std::move(value)) {}
+  Value(std::string_view value) : data_(std::string(value)) {}
+  Value(const char* value) : data_(std::string(value)) {}
+  Value(List value) : data_(std::make_shared<const List>(std::move(value))) {}
+  Value(Dict value) : data_(std::make_shared<const Dict>(std::move(value))) {}
+  Value(Namespace value) : data_(std::move(value)) {}
+  Value(MacroValue value) : data_(value) {}
+  [[nodiscard]] static Value undefined(std::string name) {
+    Value out;
+    out.data_ = Undefined{std::move(name)};
+    return out;
+  }
+
+  [[nodiscard]] bool is_undefined() const { return std::holds_alternative<Undefined>(data_); }
+  [[nodiscard]] bool is_none() const { return std::holds_alternative<std::monostate>(data_); }
+  [[nodiscard]] const bool* as_bool() const { return std::get_if<bool>(&data_); }
+  [[nodiscard]] const std::int64_t* as_int() const { return std::get_if<std::int64_t>(&data_); }
+  [[nodiscard]] const double* as_float() const { return std::get_if<double>(&data_); }
+  [[nodiscard]] const std::string* as_string() const { return std::get_if<std::string>(&data_); }
+  [[nodiscard]] const List* as_list() const;
+  [[nodiscard]] const Dict* as_dict() const;
+  [[nodiscard]] const Namespace* as_namespace() const { return std::get_if<Namespace>(&data_); }
+  [[nodiscard]] const MacroValue* as_macro() const { return std::get_if<MacroValue>(&data_); }
+  /// Returns whether the value is a number; true and false are 1 and 0.
+  [[nodiscard]] bool is_number() const { return as_bool() != nullptr || as_int() != nullptr || as_float() != nullptr; }
+  [[nodiscard]] double number() const;
+  /// Returns a whole number. Throws TemplateError for another value.
+  [[nodiscard]] std::int64_t whole() const;
+
+  [[nodiscard]] bool truth() const;
+  /// Returns the text that an expression prints.
+  [[nodiscard]] std::string text() const;
+  /// Returns Python's repr().
+  [[nodiscard]] std::string repr() const;
+  /// Returns a name for messages, such as "a list".
+  [[nodiscard]] std::string kind() const;
+  /// Throws TemplateError for an undefined value.
+  const Value& required() const;
+
+ private:
+  std::variant<std::monostate, Undefined, bool, std::int64_t, double, std::string, std::shared_ptr<const List>,
+               std::shared_ptr<const Dict>, Namespace, MacroValue>
+      data_;
+};
+
+[[nodiscard]] bool equal(const Value& a, const Value& b);
+/// Returns a < b. Throws TemplateError for values without an order.
+[[nodiscard]] bool less(const Value& a, const Value& b);
+[[nodiscard]] bool contains(const Value& container, const Value& item);
+/// Returns the items that a loop visits: of a list, the keys of a dictionary, the characters of a text.
+[[nodiscard]] List items_of(const Value& value);
+/// Returns the length in items or characters.
+[[nodiscard]] std::int64_t length_of(const Value& value);
+/// Returns the characters of valid UTF-8.
+[[nodiscard]] std::vector<std::string_view> characters_of(std::string_view text);
+
+[[nodiscard]] Value from_json(const nlohmann::ordered_json& json);
+
+/// How tojson writes: Python's json.dumps().
+struct JsonStyle {
+  int indent = -1;  // -1: on one line
+  bool sort_keys = false;
+  bool ascii = false;
+  std::string item_separator = ", ", key_separator = ": ";
+};
+[[nodiscard]] std::string to_json(const Value& value, const JsonStyle& style);
+
+}  // namespace plimsoll::text
