@@ -191,6 +191,9 @@ void read_estimates(const Node& root, model::Accelerator& accelerator);
 [[nodiscard]] Instance read_instance(const Node& root, const std::string& id);
 [[nodiscard]] Engine read_engine(const Node& root, const std::string& id);
 
+/// Reads an engine's captured graphs: off, vllm or their increasing token counts.
+void read_graph_sizes(const Node& node, model::EngineProfile& e);
+
 // Reads everything needed to compute a model from its Hugging Face config.json. read_hf_config (catalogue.h) reads only
 // the shape and accepts more models.
 

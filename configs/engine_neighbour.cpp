@@ -10,7 +10,8 @@
 namespace plimsoll::configs {
 
 // The file of one version may state only its differences from another version, named by `like`: whole keys, or entries
-// of these maps. A profile that states runs of its own (`calibrated_for`) is fitted itself.
+// of these maps, in front_ends also single values of an entry. A profile that states runs of its own (`calibrated_for`)
+// is fitted itself.
 Document Catalogue::with_neighbour(const Node& root, const std::string& id) const {
   static constexpr std::array<std::string_view, 5> kMaps = {"host", "kernels", "memory", "scheduler", "front_ends"};
   static constexpr std::array<std::string_view, 5> kOwn = {"name", "aliases", "note", "source", "calibrated_on"};
@@ -35,8 +36,15 @@ Document Catalogue::with_neighbour(const Node& root, const std::string& id) cons
     if (!own) {
       document.set(item.key, item.value);
     } else if (std::find(kMaps.begin(), kMaps.end(), item.key) != kMaps.end()) {
-      for (const Item& entry : item.value.items())
-        if (!own->has(entry.key)) document.set(item.key + "." + entry.key, entry.value);
+      for (const Item& entry : item.value.items()) {
+        const std::string path = item.key + "." + entry.key;
+        if (!own->has(entry.key)) {
+          document.set(path, entry.value);
+        } else if (item.key == "front_ends") {
+          for (const Item& value : entry.value.items())
+            if (!own->at(entry.key).has(value.key)) document.set(path + "." + value.key, value.value);
+        }
+      }
     }
   }
   if (root.has("calibrated_for")) document.remove("like");

@@ -6,7 +6,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <optional>
+#include <vector>
 
 #include "configs/hf_families.h"
 #include "configs/json_fields.h"
@@ -34,19 +37,83 @@ std::optional<JsonFields> rope_fields(const JsonFields& f) {
   return f.inside(f.is_null("rope_scaling") ? "rope_parameters" : "rope_scaling");
 }
 
+// The model's own field takes precedence over the one beside the factors. Without either, the context length applies.
+std::int32_t original_position(const JsonFields& f, const JsonFields& rope, const Architecture& a) {
+  constexpr Range kPositions{1, 1'000'000'000};
+  const char* const field = "original_max_position_embeddings";
+  const std::int32_t stated = rope.whole_or(field, kPositions, a.shape.max_position);
+  const std::int32_t original = f.whole_or(field, kPositions, stated);
+  if (original < 1) rope.fail(field, "is missing, expected the context length before scaling");
+  return original;
+}
+
+// The magnitude of sines and cosines grows with the factor (YaRN, section 3.4), unless the file states it.
+void read_yarn(const JsonFields& rope, model::Rope& out) {
+  out.scaling = model::RopeScaling::yarn;
+  out.beta_fast = rope.number_or("beta_fast", 1e-6, kMaxSize, 32);
+  out.beta_slow = rope.number_or("beta_slow", 1e-6, kMaxSize, 1);
+  if (out.beta_fast <= out.beta_slow)
+    rope.fail("beta_fast",
+              fmt::format("found {}, expected more than the {} of beta_slow", out.beta_fast, out.beta_slow));
+  out.whole_dimensions = rope.flag_or("truncate", true);
+  const auto magnitude = [&](double scale) { return out.factor <= 1 ? 1 : 0.1 * scale * std::log(out.factor) + 1; };
+  const double above = rope.number_or("mscale", 0, kMaxSize, 0),
+               below = rope.number_or("mscale_all_dim", 0, kMaxSize, 0);
+  const double usual = above > 0 && below > 0 ? magnitude(above) / magnitude(below) : magnitude(1);
+  out.magnitude = rope.number_or("attention_factor", 1e-6, kMaxSize, usual);
+}
+
+// Phi's two sets of factors: one for sequences up to the trained length and one beyond it. Only the first is executed,
+// which limits the context to that length. The magnitude follows from the ratio of the two lengths.
+void read_longrope(const JsonFields& f, const JsonFields& rope, Architecture& a) {
+  a.rope.scaling = model::RopeScaling::longrope;
+  a.rope.original_max_position = original_position(f, rope, a);
+  const auto* list = rope.find("short_factor");
+  const auto pairs = static_cast<std::size_t>(a.rope.rotary_dim / 2);
+  const auto is_factor = [](const auto& v) { return v.is_number() && v > 0; };
+  if (list == nullptr || !list->is_array() || list->size() != pairs ||
+      !std::all_of(list->begin(), list->end(), is_factor))
+    rope.fail("short_factor", fmt::format("expected {} positive numbers, one for each pair of dimensions", pairs));
+  a.rope.factors = list->get<std::vector<double>>();
+  const double original = a.rope.original_max_position;
+  // With a field of its own the model states both lengths, and a factor beside them is not read.
+  const double ratio = a.shape.max_position / original;
+  const double factor =
+      f.is_null("original_max_position_embeddings") ? rope.number_or("factor", 1e-6, kMaxSize, ratio) : ratio;
+  const double usual = factor <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(original));
+  a.rope.magnitude = rope.number_or("attention_factor", 1e-6, kMaxSize, usual);
+  a.shape.max_position = a.rope.original_max_position;
+}
+
+// The base grows only with sequences beyond the context length, and none is.
+void read_dynamic(const JsonFields& f, const JsonFields& rope, const Architecture& a) {
+  if (original_position(f, rope, a) < a.shape.max_position)
+    rope.fail("original_max_position_embeddings",
+              fmt::format("expected the {} of max_position_embeddings: a base that grows within the context length is "
+                          "not executed",
+                          a.shape.max_position));
+}
+
 void read_scaling(const JsonFields& f, const JsonFields& rope, Architecture& a) {
   const FieldName kKind = {"rope_type", "type"};
   const std::string kind = rope.text_or(kKind, "default");
   if (kind == "default") return;
-  if (kind != "linear" && kind != "llama3")
-    rope.fail(kKind, fmt::format(
-                         "found '{}': this scaling of the rotation is not executed, expected default, linear or llama3",
-                         kind));
+  if (kind == "longrope") return read_longrope(f, rope, a);
+  if (kind == "dynamic") return read_dynamic(f, rope, a);
+  if (kind != "linear" && kind != "llama3" && kind != "yarn")
+    rope.fail(kKind, fmt::format("found '{}': this scaling of the rotation is not executed, expected default, linear, "
+                                 "llama3, yarn, longrope or dynamic",
+                                 kind));
   if (rope.is_null("factor"))
     rope.fail("factor", fmt::format("is missing, expected a number: scaling {} has one", kind));
   a.rope.factor = rope.number_or("factor", 1e-6, 1e6, 1);
   a.rope.scaling = model::RopeScaling::linear;
   if (kind == "linear") return;
+  a.rope.original_max_position = original_position(f, rope, a);
+  if (kind == "yarn") {
+    read_yarn(rope, a.rope);
+    return;
+  }
   a.rope.scaling = model::RopeScaling::llama3;
   for (const char* const field : {"low_freq_factor", "high_freq_factor"})
     if (rope.is_null(field)) rope.fail(field, "is missing, expected a number: scaling llama3 has one");
@@ -55,24 +122,46 @@ void read_scaling(const JsonFields& f, const JsonFields& rope, Architecture& a) 
   if (a.rope.high_freq_factor <= a.rope.low_freq_factor)
     rope.fail("high_freq_factor", fmt::format("found {}, expected more than the {} of low_freq_factor",
                                               a.rope.high_freq_factor, a.rope.low_freq_factor));
-  // The model's own field takes precedence over the one beside the factors. Without either, the context length applies.
-  constexpr Range kPositions{1, 1'000'000'000};
-  const char* const field = "original_max_position_embeddings";
-  const std::int32_t stated = rope.whole_or(field, kPositions, a.shape.max_position);
-  a.rope.original_max_position = f.whole_or(field, kPositions, stated);
-  if (a.rope.original_max_position < 1) rope.fail(field, "is missing, expected the context length before scaling");
+}
+
+bool rotates_partly(const model::LlmShape& shape) {
+  return shape.family == "phi3" || shape.family == "glm" || shape.family == "glm4";
+}
+
+void read_rotation(const JsonFields& f, const JsonFields& rope, Architecture& a) {
+  a.rope.base = rope.number_or("rope_theta", 1e-6, kMaxSize, a.rope.base);
+  a.shape.rope_base = a.rope.base;
+  if (!rotates_partly(a.shape) && rope.number_or("partial_rotary_factor", 0, 1, 1) < 1)
+    rope.fail("partial_rotary_factor", "is executed for phi3 and glm only, expected 1");
+  read_scaling(f, rope, a);
+}
+
+// Gemma 3 rotates by another base in layers with a window, and does not scale there. transformers 5 keeps the two in
+// objects of their own.
+void read_two_rotations(const JsonFields& f, const std::optional<JsonFields>& rope, Architecture& a) {
+  std::optional<JsonFields> full, window;
+  if (rope) {
+    full = rope->inside("full_attention");
+    window = rope->inside("sliding_attention");
+  }
+  if (full || rope) read_rotation(f, full ? *full : *rope, a);
+  if (!a.window_rope) return;
+  a.window_rope->base = window ? window->number_or("rope_theta", 1e-6, kMaxSize, 10'000)
+                               : f.number_or("rope_local_base_freq", 1e-6, kMaxSize, 10'000);
+  if (window && window->text_or({"rope_type", "type"}, "default") != "default")
+    window->fail("rope_type", "a scaled rotation of layers with a window is not executed, expected default");
 }
 
 void read_rope(const JsonFields& f, Architecture& a) {
   const std::optional<JsonFields> rope = rope_fields(f);
+  if (a.shape.family == "gemma3") {
+    read_two_rotations(f, rope, a);
+    return;
+  }
   if (!rope || a.rope.rotary_dim == 0 || a.shape.family == "gptj") return;
   for (const char* const kind : {"full_attention", "sliding_attention"})
-    if (rope->find(kind) != nullptr) rope->fail(kind, "a different rotation for each kind of layer is not executed");
-  a.rope.base = rope->number_or("rope_theta", 1e-6, kMaxSize, a.rope.base);
-  a.shape.rope_base = a.rope.base;
-  if (a.shape.family != "phi3" && rope->number_or("partial_rotary_factor", 0, 1, 1) < 1)
-    rope->fail("partial_rotary_factor", "is executed for phi3 only, expected 1");
-  read_scaling(f, *rope, a);
+    if (rope->find(kind) != nullptr) rope->fail(kind, "two rotations are executed for gemma3_text only");
+  read_rotation(f, *rope, a);
 }
 
 // --- families
@@ -92,12 +181,54 @@ void read_gptj(const JsonFields& f) {
     f.fail("rotary_dim", "found null, expected the number of dimensions that rotate");
 }
 
+void read_gemma(const JsonFields& f, Architecture& a) {
+  constexpr double kClassScalar = 256;
+  a.attention_scale = 1 / std::sqrt(f.number_or("query_pre_attn_scalar", 1e-6, kMaxSize, kClassScalar));
+  const auto cap = [&](const char* field, double fallback) {
+    if (f.find(field) != nullptr && f.is_null(field)) return 0.0;
+    return f.number_or(field, 1e-6, kMaxSize, fallback);
+  };
+  a.attention_cap = cap("attn_logit_softcapping", a.attention_cap);
+  a.logit_cap = cap("final_logit_softcapping", a.logit_cap);
+  require(f, "use_bidirectional_attention", false, "attention in both directions is");
+}
+
+void read_granite(const JsonFields& f, Architecture& a) {
+  a.embedding_scale = f.number_or("embedding_multiplier", 1e-9, kMaxSize, 1);
+  a.residual_scale = f.number_or("residual_multiplier", 1e-9, kMaxSize, 1);
+  a.attention_scale = f.number_or("attention_multiplier", 1e-9, kMaxSize, 1);
+  a.logit_scale = 1 / f.number_or("logits_scaling", 1e-9, kMaxSize, 1);
+  a.mlp_bias = f.flag_or("mlp_bias", false);
+}
+
+// no_rope_layers lists 1 for layers that rotate. Without it, every no_rope_layer_interval-th layer does not.
+void read_smollm3(const JsonFields& f, Architecture& a) {
+  constexpr std::int32_t kClassInterval = 4;
+  const auto layers = static_cast<std::size_t>(a.shape.layers);
+  a.layers_unrotated.assign(layers, 0);
+  if (const auto* list = f.find("no_rope_layers"); list != nullptr && list->is_array()) {
+    if (list->size() != layers)
+      f.fail("no_rope_layers",
+             fmt::format("expected a flag for each of the {} layers, found {}", layers, list->size()));
+    for (std::size_t i = 0; i < layers; ++i) a.layers_unrotated[i] = (*list)[i] == 1 || (*list)[i] == true ? 0 : 1;
+  } else {
+    const std::int32_t interval = f.whole_or("no_rope_layer_interval", kLayers, kClassInterval);
+    for (std::int32_t i = 0; i < a.shape.layers; ++i)
+      a.layers_unrotated[static_cast<std::size_t>(i)] = (i + 1) % interval == 0 ? 1 : 0;
+  }
+  a.mlp_bias = f.flag_or("mlp_bias", false);
+}
+
 void read_family(const JsonFields& f, Architecture& a) {
   const std::string type = f.text("model_type");
   if (type == "qwen3_moe" && !f.flag_or("norm_topk_prob", false))
     f.fail("norm_topk_prob",
            "found false or nothing: weights of experts that do not sum to 1 are not executed, expected true");
   if (type == "llama") a.mlp_bias = f.flag_or("mlp_bias", false);
+  if (a.shape.family.starts_with("gemma")) read_gemma(f, a);
+  if (a.shape.family == "granite") read_granite(f, a);
+  if (a.shape.family == "smollm3") read_smollm3(f, a);
+  if (type == "chatglm") f.fail("model_type", "the files of THUDM's own class are simulated but not executed");
   if (a.shape.family == "falcon") read_falcon(f);
   if (a.shape.family == "opt") read_opt(f);
   if (a.shape.family == "gptj") read_gptj(f);
@@ -107,8 +238,10 @@ void read_family(const JsonFields& f, Architecture& a) {
 double norm_epsilon(const JsonFields& f, const Architecture& a) {
   if (a.shape.family == "opt") return 1e-5;
   if (a.shape.norm == model::Norm::layernorm) return f.number_or("layer_norm_epsilon", 0, 1, 1e-5);
-  const bool newer = a.shape.family == "mixtral" || a.shape.family == "phi3";
-  return f.number_or("rms_norm_eps", 0, 1, newer ? 1e-5 : 1e-6);
+  double usual = 1e-6;
+  if (a.shape.family == "mixtral" || a.shape.family == "phi3" || a.shape.family == "olmo2") usual = 1e-5;
+  if (a.shape.family == "glm" || a.shape.family == "glm4") usual = 1.5625e-7;
+  return f.number_or("rms_norm_eps", 0, 1, usual);
 }
 
 }  // namespace

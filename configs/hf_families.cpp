@@ -117,6 +117,19 @@ void read_partial_rotary(const JsonFields& f, LlmShape& m) {
 
 void read_llama(const JsonFields& f, LlmShape& m) { read_dense(f, m); }
 
+void read_olmo2(const JsonFields& f, LlmShape& m) {
+  read_dense(f, m);
+  m.qk_norm = true;
+}
+
+// Layers without a rotation cost the same. Windows, which no published file has, follow layer_types.
+void read_smollm3(const JsonFields& f, LlmShape& m) {
+  read_dense(f, m);
+  if (!f.flag_or("use_sliding_window", false)) return;
+  read_window(f, m);
+  read_layer_types(f, m);
+}
+
 void read_mistral(const JsonFields& f, LlmShape& m) {
   read_dense(f, m);
   constexpr std::int32_t kClassWindow = 4096;
@@ -377,6 +390,9 @@ constexpr std::array kTypes = {
     ModelType{.name = "phi3", .family = "phi3", .read = read_phi3},
     ModelType{
         .name = "gemma2", .family = "gemma2", .read = read_gemma2, .tie_embeddings = true, .activation = "gelu_tanh"},
+    ModelType{.name = "granite", .family = "granite", .read = read_llama},
+    ModelType{.name = "smollm3", .family = "smollm3", .read = read_smollm3, .tie_embeddings = true, .rope_base = 2e6},
+    ModelType{.name = "olmo2", .family = "olmo2", .read = read_olmo2},
     ModelType{.name = "mixtral", .family = "mixtral", .read = read_mixtral, .rope_base = 1e6},
     ModelType{.name = "deepseek_v2", .family = "deepseek_v2", .read = read_deepseek},
     ModelType{.name = "deepseek_v3", .family = "deepseek_v3", .read = read_deepseek},

@@ -2,6 +2,7 @@
 // Reads engine profiles (configs/README.md).
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -18,12 +19,27 @@ Seconds time_or_zero(const Node& node, std::string_view key) {
   return found ? found->as_seconds(0, 100) : Seconds(0);
 }
 
+}  // namespace
+
+void read_graph_sizes(const Node& node, model::EngineProfile& e) {
+  constexpr std::int64_t kMost = 1'000'000;
+  static constexpr std::array<std::string_view, 2> kRules = {"off", "vllm"};
+  e.graph_sizes.clear();
+  e.vllm_graph_sizes = node.is_scalar() && node.as_one_of(kRules) == 1;
+  if (node.is_scalar()) return;
+  for (const Item& item : node.items()) e.graph_sizes.push_back(item.value.as_integer(1, kMost));
+  if (e.graph_sizes.empty() || !std::is_sorted(e.graph_sizes.begin(), e.graph_sizes.end(), std::less_equal<>()))
+    node.fail("expected off, vllm, or the increasing token counts of the captured graphs, such as [1, 2, 4, 8]");
+}
+
+namespace {
+
 void read_host(const Node& node, model::EngineProfile& e) {
-  static constexpr std::array<std::string_view, 17> kKeys = {
-      "step",          "op",        "layer",   "layer_tp",    "layer_rank",
-      "sequence",      "token",     "prefill", "prompt_rank", "rank_growth",
-      "serial_output", "front_end", "intake",  "overlap",     "overlap_exponent",
-      "cuda_graphs",   "stream"};
+  static constexpr std::array<std::string_view, 18> kKeys = {
+      "step",          "op",        "layer",      "layer_tp",    "layer_rank",
+      "sequence",      "token",     "prefill",    "prompt_rank", "rank_growth",
+      "serial_output", "front_end", "intake",     "overlap",     "overlap_exponent",
+      "cuda_graphs",   "stream",    "graph_sizes"};
   static constexpr std::array<std::string_view, 3> kOverlaps = {"none", "p_norm", "full"};
   node.require_known_keys(kKeys);
   e.host_step = time_or_zero(node, "step");
@@ -43,6 +59,7 @@ void read_host(const Node& node, model::EngineProfile& e) {
   if (const auto found = node.find("overlap")) e.overlap = static_cast<model::HostOverlap>(found->as_one_of(kOverlaps));
   if (const auto found = node.find("overlap_exponent")) e.overlap_exponent = found->as_number(1, 64);
   if (const auto found = node.find("cuda_graphs")) e.cuda_graphs = found->as_bool();
+  if (const auto found = node.find("graph_sizes")) read_graph_sizes(*found, e);
 }
 
 model::KernelScale read_scale(const Node& node) {
@@ -93,18 +110,41 @@ void read_memory(const Node& node, model::EngineProfile& e) {
   if (const auto found = node.find("fp8_cache")) e.fp8_cache = found->as_bool();
 }
 
-// Reads what each front end adds, and the source of these times.
+std::vector<std::string> read_names(const Node& node, std::string_view key) {
+  std::vector<std::string> names;
+  if (const auto found = node.find(key))
+    for (const Item& item : found->items()) names.push_back(item.value.as_string());
+  return names;
+}
+
+// A request on its way through a front end does not pass the engine's own server. The model adds both times, so the
+// difference may be negative.
+Seconds added_delay(const Node& node, const model::EngineProfile& e) {
+  const auto found = node.find("front_end");
+  return found ? found->as_seconds(0, 100) - e.front_end : Seconds(0);
+}
+
+// study/file/read_point.cpp uses these settings of the server; they are only checked here.
+void check_set_up(const Node& node) {
+  if (const auto found = node.find("measured_with")) (void)found->as_string();
+  if (const auto found = node.find("budget_beyond")) (void)found->as_integer(1, 1 << 30);
+  (void)read_names(node, "one_slot_less");
+}
+
+// Reads the times of each front end; they must have a source.
 void read_front_ends(const Node& node, model::EngineProfile& e) {
-  static constexpr std::array<std::string_view, 6> kKeys = {"delay", "intake", "step", "sequence", "stream", "source"};
+  static constexpr std::array<std::string_view, 9> kKeys = {
+      "front_end", "intake", "step", "sequence", "stream", "budget_beyond", "one_slot_less", "measured_with", "source"};
   const auto names = std::span(model::kFrontEndNames).subspan(1);
   node.require_known_keys(names);
   for (const Item& item : node.items()) {
     item.value.require_known_keys(kKeys);
     (void)item.value.at("source").as_string();
-    const auto kind = std::find(names.begin(), names.end(), item.key) - names.begin() + 1;
-    e.front_ends[static_cast<model::FrontEnd>(kind)] = {
-        time_or_zero(item.value, "delay"), time_or_zero(item.value, "intake"), time_or_zero(item.value, "step"),
-        time_or_zero(item.value, "sequence"), time_or_zero(item.value, "stream")};
+    const auto kind = static_cast<model::FrontEnd>(std::find(names.begin(), names.end(), item.key) - names.begin() + 1);
+    e.front_ends[kind] = {added_delay(item.value, e), time_or_zero(item.value, "intake"),
+                          time_or_zero(item.value, "step"), time_or_zero(item.value, "sequence"),
+                          time_or_zero(item.value, "stream")};
+    check_set_up(item.value);
   }
 }
 
@@ -121,13 +161,6 @@ model::Interval read_interval(const Node& node, std::string_view key, double max
   if (!found) return {};
   const auto [low, high] = read_pair(*found, 1, max);
   return {low, high};
-}
-
-std::vector<std::string> read_names(const Node& node, std::string_view key) {
-  std::vector<std::string> names;
-  if (const auto found = node.find(key))
-    for (const Item& item : found->items()) names.push_back(item.value.as_string());
-  return names;
 }
 
 model::CalibratedRange read_range(const Node& node) {

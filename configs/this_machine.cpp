@@ -63,9 +63,9 @@ model::Accelerator divided(const model::Accelerator& whole, double parts) {
 
 model::DType read_share_type(const Node& node) {
   const std::string& text = node.as_string();
-  if (text == "bf16") return model::DType::bf16;
-  if (text == "fp32") return model::DType::fp32;
-  node.fail(fmt::format("found '{}', allowed: bf16, fp32", text));
+  for (const model::DType dtype : {model::DType::bf16, model::DType::fp32, model::DType::int8, model::DType::int4})
+    if (text == model::name(dtype)) return dtype;
+  node.fail(fmt::format("found '{}', allowed: bf16, fp32, int8, int4", text));
 }
 
 ThisMachine::Share read_share(const Node& node) {

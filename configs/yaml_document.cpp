@@ -183,6 +183,12 @@ std::size_t Node::as_one_of(std::span<const std::string_view> names) const {
 
 Document Document::from_file(const std::string& path) { return from_text(read_text_file(path, "a YAML file"), path); }
 
+Document Document::of(const Node& root) {
+  Document document;
+  document.root_ = root.data_;
+  return document;
+}
+
 Document Document::from_text(const std::string& text, const std::string& name) {
   Document document;
   document.root_ = parse_yaml(text, name);

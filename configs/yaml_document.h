@@ -95,6 +95,8 @@ class Document {
  public:
   /// Throws InputError if the file is missing, a directory, larger than 4 MiB, not UTF-8 or not YAML.
   [[nodiscard]] static Document from_file(const std::string& path);
+  /// Returns a document with this map as its root.
+  [[nodiscard]] static Document of(const Node& root);
   /// `name` replaces the file name in messages.
   [[nodiscard]] static Document from_text(const std::string& text, const std::string& name);
 

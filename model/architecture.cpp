@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 #include <utility>
+
+#include "model/tp_layout.h"
 
 namespace plimsoll::model {
 namespace {
@@ -33,7 +36,7 @@ double usual_epsilon(const LlmShape& shape) {
 Rope usual_rope(const LlmShape& shape) {
   Rope rope;
   if (shape.rope_base > 0) rope.base = shape.rope_base;
-  rope.interleaved = shape.family == "gptj";
+  rope.interleaved = shape.family == "gptj" || shape.family == "glm" || shape.family == "glm4";
   if (!shape.learned_positions) rope.rotary_dim = shape.rotary_dim > 0 ? shape.rotary_dim : shape.head_dim;
   return rope;
 }
@@ -81,20 +84,52 @@ Architecture default_architecture(const LlmShape& shape) {
   const bool opt = shape.family == "opt", gptj = shape.family == "gptj", falcon = shape.family == "falcon";
   // In OPT and Falcon one flag enables the biases of all matrices; in Llama and Qwen3 only those of attention.
   const bool all = (opt || falcon) && shape.qkv_bias;
-  a.attention_out_bias = all || (shape.qkv_bias && (shape.family == "llama" || shape.family == "qwen3"));
+  bool attention = false;
+  for (const std::string_view family : {"llama", "qwen3", "granite", "smollm3", "olmo2", "gemma2", "gemma3"})
+    attention = attention || shape.family == family;
+  a.attention_out_bias = all || (shape.qkv_bias && attention);
   a.mlp_bias = all || gptj;
   a.lm_head_bias = gptj;
   a.norm_bias = shape.norm == Norm::layernorm;
   a.position_offset = opt ? 2 : 0;
+  if (shape.family.starts_with("gemma")) {
+    a.embedding_scale = std::sqrt(static_cast<double>(shape.hidden));
+    a.norm_from_one = true;
+  }
+  a.norms_only_after = shape.family == "olmo2";
+  if (shape.family == "gemma2") {
+    a.attention_cap = 50;
+    a.logit_cap = 30;
+  }
+  if (shape.family == "gemma3" && shape.sliding_window > 0) {
+    a.window_rope = a.rope;
+    a.window_rope->base = 10'000;
+  }
   return a;
+}
+
+Rope rope_of(const Architecture& architecture, std::int32_t layer) {
+  Rope rope = architecture.rope;
+  if (architecture.window_rope && layer_kind(architecture.shape, layer).windowed) rope = *architecture.window_rope;
+  const auto place = static_cast<std::size_t>(layer);
+  if (place < architecture.layers_unrotated.size() && architecture.layers_unrotated[place] != 0) rope.rotary_dim = 0;
+  return rope;
+}
+
+std::string cpu_only_part(const Architecture& a) {
+  if (a.attention_cap > 0 || a.logit_cap > 0) return "soft-capped scores";
+  if (norms_per_layer(a.shape) == 4 || a.norms_only_after) return "norms after the sublayers";
+  if (a.embedding_scale != 1 || a.residual_scale != 1 || a.attention_scale != 0 || a.logit_scale != 1)
+    return "scaled embeddings, residuals or logits";
+  if (a.window_rope || !a.layers_unrotated.empty()) return "rotations that differ between layers";
+  if (a.rope.scaling == RopeScaling::yarn) return "YaRN";
+  return a.rope.scaling == RopeScaling::longrope ? "LongRoPE" : "";
 }
 
 std::string execution_problem(const Architecture& architecture) {
   const LlmShape& shape = architecture.shape;
   if (shape.mla) return "multi-head latent attention is simulated but not executed";
-  if (shape.family.starts_with("gemma"))
-    return "Gemma (soft-capped logits, scaled embeddings, norms after the sublayers) is simulated but not executed";
-  for (const std::string_view family : {"gpt_oss", "glm", "glm4", "glm4_moe", "llama4", "minimax_m2", "nemotron"})
+  for (const std::string_view family : {"gpt_oss", "glm4_moe", "llama4", "minimax_m2", "nemotron"})
     if (shape.family == family) return fmt::format("models of the family {} are simulated but not executed", family);
   if (!activation_from_name(shape.activation))
     return fmt::format("the activation '{}' is not executed, silu, gelu, gelu_tanh and relu are", shape.activation);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "model/llm_shape.h"
 
@@ -18,7 +19,7 @@ enum class Activation : std::uint8_t { silu, gelu, gelu_tanh, relu };
 [[nodiscard]] std::optional<Activation> activation_from_name(std::string_view name);
 
 /// How frequencies are scaled for contexts beyond the training's. Formulas: transformers, modeling_rope_utils.py.
-enum class RopeScaling : std::uint8_t { none, linear, llama3 };
+enum class RopeScaling : std::uint8_t { none, linear, llama3, yarn, longrope };
 
 /// Rotary position embedding.
 struct Rope {
@@ -26,8 +27,12 @@ struct Rope {
   std::int32_t rotary_dim = 0;  // leading dimensions of a head that are rotated; 0: none (learned positions)
   bool interleaved = false;     // pairs (2i, 2i + 1) as in GPT-J; false: (i, i + rotary_dim / 2)
   RopeScaling scaling = RopeScaling::none;
-  double factor = 1, low_freq_factor = 1, high_freq_factor = 4;  // llama3 uses all three, linear only the first
-  std::int32_t original_max_position = 8192;                     // used by llama3
+  double factor = 1, low_freq_factor = 1, high_freq_factor = 4;  // llama3 uses all three, linear and yarn the first
+  std::int32_t original_max_position = 8192;                     // used by llama3 and yarn
+  double beta_fast = 32, beta_slow = 1;                          // yarn: rotations at which the blend begins and ends
+  bool whole_dimensions = true;                                  // yarn: rounds the blend's ends to whole dimensions
+  std::vector<double> factors = {};                              // longrope: of each pair, for short contexts
+  double magnitude = 1;                                          // yarn, longrope: of sines and cosines
 
   bool operator==(const Rope&) const = default;
 };
@@ -41,7 +46,22 @@ struct Architecture {
   bool attention_out_bias = false, mlp_bias = false, lm_head_bias = false;  // qkv_bias is part of the shape
   bool norm_bias = false;                                                   // layernorm has a bias
   std::int32_t position_offset = 0;  // rows of the position table before position 0 (OPT: 2)
+
+  double embedding_scale = 1;                  // of the rows that tokens read, not of a tied head
+  double residual_scale = 1;                   // of what attention and MLP add to the residual
+  double attention_scale = 0;                  // of the scores; 0: 1 / sqrt(head_dim)
+  double attention_cap = 0, logit_cap = 0;     // x becomes cap tanh(x / cap); 0: unchanged
+  double logit_scale = 1;                      // of the logits, before the cap
+  bool norm_from_one = false;                  // norms multiply by 1 + weight
+  bool norms_only_after = false;               // the two norms of a layer follow the sublayers (OLMo 2)
+  std::optional<Rope> window_rope;             // of layers with a window, if it is another one
+  std::vector<std::uint8_t> layers_unrotated;  // by layer, 1: without rotation; empty: none
 };
+
+/// Returns the rotation in a layer; its rotary_dim is 0 if the layer has none.
+[[nodiscard]] Rope rope_of(const Architecture& architecture, std::int32_t layer);
+/// Returns what only the executor on CPUs computes ("soft-capped scores"); empty if every device can run it.
+[[nodiscard]] std::string cpu_only_part(const Architecture& architecture);
 
 /// Returns the usual constants of the shape's family, for catalogue models and for fields missing in a config.json.
 [[nodiscard]] Architecture default_architecture(const LlmShape& shape);

@@ -25,10 +25,15 @@ enum class HostOverlap : std::uint8_t { none, p_norm, full };
 
 /// A constant cost instead of a device model, for queueing checks.
 ///   prefill/decode: a step with a prefill takes prefill + decode, a pure decode step takes decode;
-///   batch: the first step of a batch takes `batch`, the others take no time (policies none, static, dynamic).
+///   batch: the first step of a batch takes `batch`, the others take no time (policies none, static, dynamic);
+///   rates: a step takes a time for each of its prompt tokens and for each of its decodes.
 struct ConstantCost {
   Seconds prefill{0}, decode{0};
   std::optional<Seconds> batch;
+  struct Rates {
+    Seconds prompt_token{0}, decode{0};
+  };
+  std::optional<Rates> rates = {};
 };
 
 /// Measured over predicted time: the 5 and 95 % quantiles over configurations that the fit did not see, for steps
@@ -119,6 +124,10 @@ struct EngineProfile {
   HostOverlap overlap = HostOverlap::p_norm;
   double overlap_exponent = 3;
   bool cuda_graphs = false;  // decode steps launch as one graph: the terms of ops and layers apply only to prefill
+  // The token counts of the captured graphs, increasing. The linear layers of a step are padded to the next one; steps
+  // beyond the last one are not padded and launch their kernels one by one. Empty: nothing is padded.
+  std::vector<std::int64_t> graph_sizes;
+  bool vllm_graph_sizes = false;  // the sizes follow from the scheduler's limits by vLLM's rule (graph_sizes.h)
   // Delay of a request before the scheduler sees it (HTTP, tokenizing, queues between processes). It occupies nothing.
   Seconds front_end{0};
   // The part of this time that one process per replica spends on one request at a time: requests that arrive together

@@ -11,6 +11,7 @@
 
 #include "model/decode_attention.h"
 #include "model/error.h"
+#include "model/graph_sizes.h"
 #include "model/host_time.h"
 #include "model/memory_plan.h"
 #include "model/op_cost.h"
@@ -27,7 +28,11 @@ struct PartCost {
 };
 
 // Engines of constant cost are for tests and textbook queues: a step takes the stated time, whatever it contains.
-double constant_time(const ConstantCost& constant, bool prefill) {
+double constant_time(const ConstantCost& constant, std::int64_t prompt_tokens, std::int64_t decodes) {
+  const bool prefill = prompt_tokens > 0;
+  if (constant.rates)
+    return static_cast<double>(prompt_tokens) * constant.rates->prompt_token.count() +
+           static_cast<double>(decodes) * constant.rates->decode.count();
   if (constant.batch) return prefill ? constant.batch->count() : 0;
   return prefill ? (constant.prefill + constant.decode).count() : constant.decode.count();
 }
@@ -96,8 +101,14 @@ struct ForwardCost::State {
   const DecodeCurve& curve(std::int64_t rows);
   TimeParts mixed(const ForwardWork& work);
   TimeParts constant(const ForwardWork& work) const;
-  [[nodiscard]] HostTime host(std::int64_t sequences, std::int64_t tokens, std::int64_t prefills) const {
-    return host_time(*in.engine, {in.shape->layers, in.tp, sequences, tokens, prefills, op_count, in.front_end});
+  // `graph`: the forward may run as a captured graph; it must also have no prefills.
+  [[nodiscard]] HostTime host(std::int64_t sequences, std::int64_t tokens, std::int64_t prefills,
+                              bool graph = true) const {
+    return host_time(*in.engine, {in.shape->layers, in.tp, sequences, tokens, prefills, op_count, in.front_end, graph});
+  }
+  // The rows of the linear layers of a step of so many tokens, with the padding of its graph.
+  [[nodiscard]] std::int64_t padded(std::int64_t tokens) const {
+    return std::max(tokens, graph_rows(in.engine->graph_sizes, tokens));
   }
 
   CostInputs in;
@@ -199,18 +210,20 @@ DecodeCurve::Attention ForwardCost::State::make_attention(double rows, bool wind
 DecodeCurve ForwardCost::State::make_curve(std::int64_t rows) {
   DecodeCurve curve;
   if (in.engine->constant) {
-    curve.constant_ = constant_time(*in.engine->constant, false);
+    curve.constant_ = constant_time(*in.engine->constant, 0, rows);
     return curve;
   }
   const auto real_rows = static_cast<double>(rows);
-  const LaunchMode mode = in.engine->cuda_graphs ? LaunchMode::graph : LaunchMode::eager;
-  const PartCost &body = linear(rows, mode), &top = head(rows, mode);
+  const std::vector<std::int64_t>& sizes = in.engine->graph_sizes;
+  const bool graph = sizes.empty() || graph_rows(sizes, rows) > 0;
+  const LaunchMode mode = in.engine->cuda_graphs && graph ? LaunchMode::graph : LaunchMode::eager;
+  const PartCost &body = linear(padded(rows), mode), &top = head(rows, mode);
   curve.fixed_ = body.parts;
   curve.fixed_ += top.parts;
   curve.fixed_.other += in.shape->layers * pricer.kernel_gap(mode);  // gaps before the attention kernels
   if (global_layers > 0) curve.attention_.push_back(make_attention(real_rows, false, global_layers));
   if (windowed_layers > 0) curve.attention_.push_back(make_attention(real_rows, true, windowed_layers));
-  const HostTime host_seconds = host(rows, rows, 0);
+  const HostTime host_seconds = host(rows, rows, 0, graph);
   curve.host_ = host_seconds.overlapping;
   curve.serial_ = host_seconds.serial;
   curve.scale_ = in.engine->decode_time_scale;
@@ -234,7 +247,7 @@ const DecodeCurve& ForwardCost::State::curve(std::int64_t rows) {
 // A step with prompts. Only decode steps run as captured graphs, so its kernels are launched one by one.
 TimeParts ForwardCost::State::mixed(const ForwardWork& work) {
   const std::int64_t tokens = total_tokens(work);
-  const PartCost &body = linear(tokens, LaunchMode::eager), &top = head(work.sampled, LaunchMode::eager);
+  const PartCost &body = linear(padded(tokens), LaunchMode::eager), &top = head(work.sampled, LaunchMode::eager);
   double kv_bytes = 0;
   TimeParts parts = body.parts;
   parts += top.parts;
@@ -258,7 +271,7 @@ TimeParts ForwardCost::State::mixed(const ForwardWork& work) {
 }
 
 TimeParts ForwardCost::State::constant(const ForwardWork& work) const {
-  return {.other = constant_time(*in.engine->constant, !work.prefill.empty())};
+  return {.other = constant_time(*in.engine->constant, total_tokens(work) - work.decode_rows, work.decode_rows)};
 }
 
 ForwardCost::ForwardCost(const CostInputs& inputs) {

@@ -5,7 +5,7 @@ namespace plimsoll::model {
 namespace {
 
 double launch_time(const EngineProfile& engine, const HostWork& work) {
-  if (engine.cuda_graphs && work.prefill_sequences == 0) return 0;
+  if (engine.cuda_graphs && work.graph && work.prefill_sequences == 0) return 0;
   double layer = engine.host_layer.count() + engine.host_layer_rank.count() * (work.tp - 1);
   if (work.tp > 1) layer += engine.host_layer_tp.count();
   return work.layers * layer + work.ops * engine.host_op.count();

@@ -22,8 +22,6 @@ bool has_mlp_bias(const LlmShape& shape) { return shape.family == "opt" || shape
 bool has_output_bias(const LlmShape& shape) { return shape.family == "opt" || shape.family == "gpt_oss"; }
 bool has_expert_bias(const LlmShape& shape) { return shape.family == "gpt_oss"; }
 bool has_sinks(const LlmShape& shape) { return shape.family == "gpt_oss"; }  // a learned logit per head
-// One norm over the queries of all heads and one over their keys, not one per head.
-bool has_wide_qk_norm(const LlmShape& shape) { return shape.family == "minimax_m2"; }
 
 // Applies the checkpoint: marks the matrices that it keeps in 16 bits, and adds the bytes of scales to the others.
 std::vector<Matrix> stored(std::vector<Matrix> matrices, const LlmShape& shape) {
@@ -111,6 +109,10 @@ std::vector<Matrix> mlp_matrices(const LlmShape& shape, std::int32_t tp, bool mo
   add(rank.expert_intermediate, shape.gated_mlp ? OpId::expert_gate_up : OpId::expert_up, OpId::expert_down);
   for (auto it = out.begin() + routed; it != out.end(); ++it) it->copies = shape.moe->experts;
   return stored(std::move(out), shape);
+}
+
+bool has_wide_qk_norm(const LlmShape& shape) {
+  return shape.qk_norm && (shape.family == "minimax_m2" || shape.family == "olmo2");
 }
 
 std::int32_t norms_per_layer(const LlmShape& shape) {
