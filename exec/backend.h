@@ -18,6 +18,7 @@
 #include "exec/communicator.h"
 #include "exec/forward_input.h"
 #include "exec/row_table.h"
+#include "exec/weights/integers.h"
 #include "model/architecture.h"
 #include "model/op_list.h"
 #include "model/tp_layout.h"
@@ -60,10 +61,19 @@ class Vector {
 /// fill(copy, row, rows, out) writes rows [row, row + rows) of one copy as [rows, k] f32. Called from several threads.
 using FillRows = std::function<void(std::int64_t copy, std::int64_t row, std::int64_t rows, float* out)>;
 
+/// Rows that are stored as integers: fill(copy, row, rows, out) writes rows [row, row + rows) of one copy. Called from
+/// several threads.
+struct StoredIntegers {
+  IntegerFormat format;
+  std::function<void(std::int64_t copy, std::int64_t row, std::int64_t rows, const IntegerRows& out)> fill;
+};
+
 /// A matrix product of a rank: y = x W^T, with W of n rows and k columns.
 struct LinearSpec {
   std::int64_t n = 0, k = 0, copies = 1;
   bool full_precision = false;  // keep the activations in full precision (routers)
+  bool quantised = false;       // stored in weight_dtype even if that is an integer; else at least in 16 bits
+  std::optional<StoredIntegers> integers = {};  // the weights as the files have them, if these are of weight_dtype
 };
 
 /// An activation() of a product's result, which may be computed in the same kernel.
@@ -83,6 +93,8 @@ struct NormSpec {
   float epsilon = 1e-5F;
   const Vector* weight = nullptr;
   const Vector* bias = nullptr;  // null if none
+  float delta_scale = 1;         // of the delta that is added to the residual
+  bool identity = false;         // the result is the residual itself
 };
 
 /// Rotary positions of queries and keys, with the norms and biases that some families apply before.
@@ -92,13 +104,14 @@ struct RopeSpec {
   const Vector* q_norm = nullptr;  // weight [head_dim] of an RMS norm of each head; null if none
   const Vector* k_norm = nullptr;
   float norm_epsilon = 1e-6F;
+  bool wide_norms = false;  // the norms cover all heads together
 };
 
 /// Sizes that do not change while the engine lives.
 struct BackendConfig {
   model::Architecture architecture;
   model::RankShape rank;                           // what this rank holds
-  model::DType weight_dtype = model::DType::bf16;  // fp32 or bf16; activations on a GPU have the same
+  model::DType weight_dtype = model::DType::bf16;  // fp32, bf16, on a CPU also int8 or int4; activations on a GPU alike
   model::DType kv_dtype = model::DType::bf16;      // fp32 or bf16
   std::int64_t kv_blocks = 0;  // physical blocks, [layer][K|V][block][kv_head][block_tokens][head_dim]
   std::int32_t block_tokens = 16;
@@ -140,19 +153,22 @@ class Backend {
   virtual void wait(std::int32_t* tokens, float* logits) = 0;
 
   // ---- ops: named as in the op list; all work on table.rows rows unless stated otherwise ---------------------
-  /// residual = rows of the embedding; ids outside [vocab_begin, vocab_begin + table.n()) give 0. `positions`, if not
-  /// null, is added (on one rank only).
+  /// residual = rows of the embedding, times the architecture's embedding_scale; ids outside [vocab_begin, vocab_begin
+  /// + table.n()) give 0. `positions`, if not null, is added (on one rank only).
   virtual void embed(const Linear& embedding, std::int64_t vocab_begin, const Linear* positions) = 0;
-  /// normed = norm(residual). With add_delta, residual += delta comes first.
+  /// normed = norm(residual). With add_delta, residual += delta_scale delta comes first.
   virtual void norm(const NormSpec& spec, bool add_delta) = 0;
+  /// delta = norm(delta), of models with norms after the sublayers.
+  virtual void norm_delta(const NormSpec& spec) = 0;
   /// As norm(), but only for the sampled rows, which are moved to the front of `normed`. `residual` is overwritten.
   virtual void final_norm(const NormSpec& spec, bool add_delta) = 0;
   /// y[rows, n] = x[rows, k] W^T (+ bias) (+ y), and the activation of y if there is one.
   virtual void linear(const Linear& weight, Buffer x, Buffer y, std::int64_t rows, const LinearOptions& options) = 0;
   /// qkv: adds the bias, norms q and k per head, rotates them by position, and caches k and v. q stays in place.
   virtual void rope_append(const RopeSpec& spec, std::int32_t layer) = 0;
-  /// attended = softmax(q K^T / sqrt(head_dim)) V for the rows of sequence `index` of table.prefill. Padding rows
-  /// attend to the existing tokens. With window > 0, a row at position p attends to (p - window, p].
+  /// attended = softmax(scores) V, scores = q K^T / sqrt(head_dim) or as the architecture states, for the rows of
+  /// sequence `index` of table.prefill. Padding rows attend to the existing tokens. With window > 0, a row at position
+  /// p attends to (p - window, p].
   virtual void prefill_attention(std::int32_t layer, std::size_t index, std::int64_t window) = 0;
   /// As prefill_attention(), for all decode rows.
   virtual void decode_attention(std::int32_t layer, std::int64_t window) = 0;
@@ -168,7 +184,8 @@ class Backend {
   virtual void combine(std::int32_t per_token) = 0;
   /// The buffer becomes its sum over the ranks.
   virtual void all_reduce(Buffer buffer, std::int64_t rows) = 0;
-  /// Finds the best token in this rank's part of the vocabulary, [vocab_begin, vocab_begin + valid).
+  /// Scales and caps the logits as the architecture states. Then finds the best token in this rank's part of the
+  /// vocabulary, [vocab_begin, vocab_begin + valid).
   /// exchange_samples() finds the best of all ranks and stores it in the sequence's slot. wait() returns it.
   virtual void sample(std::int64_t vocab_begin, std::int64_t valid) = 0;
   /// Makes the best token of all ranks known to each; a collective call.

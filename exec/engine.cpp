@@ -16,6 +16,7 @@
 #include "exec/thread_communicator.h"
 #include "model/error.h"
 #include "model/memory_plan.h"
+#include "model/stored_shape.h"
 
 namespace plimsoll::exec {
 
@@ -36,20 +37,32 @@ std::vector<std::size_t> answers_of(const ForwardInput& input) {
   return answers;
 }
 
-const EngineConfig& checked(const EngineConfig& config) {
-  const auto is_float = [](model::DType dtype) { return dtype == model::DType::fp32 || dtype == model::DType::bf16; };
-  if (!is_float(config.weight_dtype) || !is_float(config.kv_dtype))
-    throw InputError(fmt::format("the executor runs weights and KV in fp32 or bf16, found {} and {}",
-                                 model::name(config.weight_dtype), model::name(config.kv_dtype)));
+bool executes_cache(model::DType dtype) { return dtype == model::DType::fp32 || dtype == model::DType::bf16; }
+
+EngineConfig checked(EngineConfig config) {
+  if (!executes_weights(config.device, config.weight_dtype) || !executes_cache(config.kv_dtype))
+    throw InputError(
+        fmt::format("the executor runs weights in fp32 or bf16, on a CPU also in int8 or int4, and KV in "
+                    "fp32 or bf16; found {} and {}",
+                    model::name(config.weight_dtype), model::name(config.kv_dtype)));
   const std::string model = config.architecture.shape.id;
   if (const std::string problem = model::execution_problem(config.architecture); !problem.empty())
     throw InputError(fmt::format("{}: {}", model, problem));
+  if (model::has_wide_qk_norm(config.architecture.shape) && config.tp > 1)
+    throw InputError(fmt::format("{}: its norms cover the queries of all heads, so it is executed with tp 1, found {}",
+                                 model, config.tp));
   if (const std::string problem = model::tp_problem(config.architecture.shape, config.tp); !problem.empty())
     throw InputError(fmt::format("{}: {}", model, problem));
+  config.architecture.shape = model::stored_shape(config.architecture.shape, config.weight_dtype);
   return config;
 }
 
 }  // namespace
+
+bool executes_weights(DeviceKind device, model::DType dtype) {
+  const bool integer = dtype == model::DType::int8 || dtype == model::DType::int4;
+  return executes_cache(dtype) || (integer && device == DeviceKind::cpu);
+}
 
 struct Engine::State {
   struct Pending {
@@ -64,7 +77,10 @@ struct Engine::State {
         share(r == nullptr ? RankShare{0, c.tp} : r->share(c.tp)),
         threads(share.count),
         watch{r} {
-    source.check(config.architecture);
+    source.check(c.architecture);
+    if (const std::string problem = split_problem(config.architecture, config.weight_dtype, source, config.tp);
+        !problem.empty())
+      throw InputError(fmt::format("{}: {}", config.architecture.shape.id, problem));
     if (config.device == DeviceKind::cpu)
       check_host_memory();
     else

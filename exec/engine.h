@@ -26,7 +26,7 @@ struct EngineConfig {
   CommunicatorKind communicator = CommunicatorKind::automatic;
   std::int32_t first_device = 0;  // GPU of the first rank of this process
   std::int32_t tp = 1;
-  model::DType weight_dtype = model::DType::bf16, kv_dtype = model::DType::bf16;  // fp32 or bf16
+  model::DType weight_dtype = model::DType::bf16, kv_dtype = model::DType::bf16;  // fp32 or bf16; executes_weights()
   std::int64_t kv_blocks = 0;
   std::int32_t block_tokens = 16;
   std::int32_t sequences = 256;
@@ -35,6 +35,9 @@ struct EngineConfig {
   double host_memory = 0;  // CPU: bytes that this engine may allocate; 0 for all available memory
   bool graphs = true, poison = false;
 };
+
+/// Returns whether the executor runs weights of this type on a device: fp32 and bf16, on a CPU also int8 and int4.
+[[nodiscard]] bool executes_weights(DeviceKind device, model::DType dtype);
 
 /// One executed op, with Engine::trace_ops.
 struct OpTrace {

@@ -3,12 +3,13 @@
 
 #include "exec/engine.h"
 #include "model/memory_plan.h"
+#include "model/stored_shape.h"
 #include "model/tp_layout.h"
 
 namespace plimsoll::exec {
 
 EngineMemory engine_memory(const EngineConfig& config) {
-  const model::LlmShape& shape = config.architecture.shape;
+  const model::LlmShape shape = model::stored_shape(config.architecture.shape, config.weight_dtype);
   const model::RankShape rank = model::rank_shape(shape, config.tp);
   const double per_token = model::kv_bytes_per_token_per_rank(shape, config.kv_dtype, config.tp, 1).value;
   EngineMemory memory;

@@ -132,16 +132,26 @@ std::int64_t RankRunner::window_of(std::int32_t layer) const {
 }
 
 void RankRunner::run_norm(const Op& op, std::int32_t layer) {
+  // Without norms before the sublayers, each step from one sublayer to the next starts with the norm after the first.
+  const bool after = architecture_.norms_only_after && has_delta_;
   if (layer < 0) {
+    if (after) backend_->norm_delta(weights_.layers.back().post_mlp_norm);
     backend_->final_norm(weights_.final_norm, has_delta_);
     return;
   }
   const LayerWeights& l = weights_.layers[static_cast<std::size_t>(layer)];
+  if (after)
+    backend_->norm_delta(op.id == OpId::input_norm ? weights_.layers[static_cast<std::size_t>(layer) - 1].post_mlp_norm
+                                                   : l.post_attention_norm);
   if (op.id == OpId::input_norm) {
     backend_->norm(l.input_norm, has_delta_);
     has_delta_ = false;
+  } else if (op.id == OpId::post_attention_norm) {
+    backend_->norm_delta(l.post_attention_norm);
+  } else if (op.id == OpId::post_mlp_norm) {
+    backend_->norm_delta(l.post_mlp_norm);
   } else {
-    PLIMSOLL_CHECK(op.id == OpId::mlp_norm, "a layer has an input norm and perhaps an MLP norm");
+    PLIMSOLL_CHECK(op.id == OpId::mlp_norm, "a layer has no other norms");
     // With parallel attention and MLP, both read the same residual, and delta is added once it has the MLP's output.
     backend_->norm(l.mlp_norm, has_delta_ && !architecture_.shape.parallel_attention);
     has_delta_ = has_delta_ && architecture_.shape.parallel_attention;

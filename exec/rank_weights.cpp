@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/rank_weights.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <optional>
 
 #include "model/memory_plan.h"
+#include "model/tp_layout.h"
 
 namespace plimsoll::exec {
 
@@ -15,6 +19,21 @@ struct Part {
   std::int64_t first_row = 0, rows = 0;
 };
 
+int bits_of(model::DType dtype) { return dtype == model::DType::int4 ? 4 : dtype == model::DType::int8 ? 8 : 0; }
+
+// Returns whether files hold integers of the type of the shape's checkpoint. Then their other matrices stay floats.
+bool holds_integers(const model::LlmShape& shape, const WeightSource& source) {
+  if (!shape.checkpoint) return false;
+  using enum TensorKind;
+  for (std::int32_t layer = 0; layer < shape.layers; ++layer) {
+    for (const TensorKind kind : {q, attention_out, up, down, expert_up, expert_down}) {
+      const auto format = source.integers({kind, layer, is_of_expert(kind) ? 0 : -1});
+      if (format && format->bits == bits_of(shape.checkpoint->dtype)) return true;
+    }
+  }
+  return false;
+}
+
 class RankLoader {
  public:
   RankLoader(Backend& backend, const model::Architecture& architecture, const WeightSource& source, RankPlace place)
@@ -23,7 +42,8 @@ class RankLoader {
         s_(architecture.shape),
         source_(source),
         place_(place),
-        rank_(model::rank_shape(architecture.shape, place.tp)) {}
+        rank_(model::rank_shape(architecture.shape, place.tp)),
+        holds_integers_(holds_integers(architecture.shape, source)) {}
 
   RankWeights load() {
     load_vocabulary();
@@ -40,21 +60,68 @@ class RankLoader {
   // Stacks the rows of parts with the same width; takes the same columns of each. `kind`: copies and precision.
   std::unique_ptr<Linear> stack(std::vector<Part> parts, std::int32_t layer, Columns columns, LinearSpec kind = {}) {
     kind.k = columns.count;
+    if (kind.quantised) kind.integers = stored_integers(parts, layer, columns, kind.copies);
+    // Matrices that a quantised checkpoint keeps in floats are not rounded.
+    kind.quantised = kind.quantised && (kind.integers || !holds_integers_);
     for (const Part& part : parts) kind.n += part.rows;
     const FillRows fill = [&, parts](std::int64_t copy, std::int64_t row, std::int64_t rows, float* out) {
       for (const Part& part : parts) {
         const std::int64_t begin = std::clamp<std::int64_t>(row, 0, part.rows),
                            end = std::clamp<std::int64_t>(row + rows, 0, part.rows);
         if (end > begin) {
-          const auto expert = part.kind >= TensorKind::expert_gate ? static_cast<std::int32_t>(copy) : -1;
-          source_.read({part.kind, layer, expert}, {part.first_row + begin, end - begin, columns.first, columns.count},
-                       out);
+          source_.read(tensor_of(part, layer, copy),
+                       {part.first_row + begin, end - begin, columns.first, columns.count}, out);
           out += (end - begin) * columns.count;
         }
         row -= part.rows;
       }
     };
     return backend_.make_linear(kind, fill);
+  }
+
+  static TensorRef tensor_of(const Part& part, std::int32_t layer, std::int64_t copy) {
+    return {part.kind, layer, is_of_expert(part.kind) ? static_cast<std::int32_t>(copy) : -1};
+  }
+
+  // Returns the integers of a matrix if the files hold all of its parts in one format.
+  std::optional<StoredIntegers> stored_integers(const std::vector<Part>& parts, std::int32_t layer, Columns columns,
+                                                std::int64_t copies) const {
+    std::optional<IntegerFormat> format = source_.integers(tensor_of(parts.front(), layer, 0));
+    if (!format) return {};
+    for (const Part& part : parts) {
+      for (std::int64_t copy = 0; copy < copies; ++copy) {
+        const std::optional<IntegerFormat> other = source_.integers(tensor_of(part, layer, copy));
+        if (!other || !other->stacks_with(*format)) return {};
+        format->zeros = format->zeros || other->zeros;
+      }
+    }
+    const auto fill = [this, parts, layer, columns, groups = format->groups(columns.count)](
+                          std::int64_t copy, std::int64_t row, std::int64_t rows, IntegerRows out) {
+      for (const Part& part : parts) {
+        const std::int64_t begin = std::clamp<std::int64_t>(row, 0, part.rows),
+                           end = std::clamp<std::int64_t>(row + rows, 0, part.rows);
+        if (end > begin) {
+          source_.read_integers(tensor_of(part, layer, copy),
+                                {part.first_row + begin, end - begin, columns.first, columns.count}, out);
+          out.q += (end - begin) * columns.count;
+          out.scale += (end - begin) * groups;
+          out.zero += (end - begin) * groups;
+        }
+        row -= part.rows;
+      }
+    };
+    return StoredIntegers{*format, fill};
+  }
+
+  // Whether the op list prices the matrix in the narrow type.
+  [[nodiscard]] bool quantised(model::OpId id, std::int32_t layer) const {
+    const bool moe = model::layer_kind(s_, layer).moe;
+    for (const auto& matrices : {model::attention_matrices(s_, place_.tp), model::mlp_matrices(s_, place_.tp, moe)}) {
+      for (const model::Matrix& matrix : matrices) {
+        if (matrix.id == id) return matrix.quantised;
+      }
+    }
+    return false;
   }
 
   // Makes this rank's rows of [vocab, hidden]; rows beyond the vocabulary are zero.
@@ -96,6 +163,8 @@ class RankLoader {
       const std::size_t at = values.size();
       values.resize(at + static_cast<std::size_t>(part.rows));
       source_.read({part.kind, layer, -1}, {part.first_row, part.rows}, values.data() + at);
+      if (a_.norm_from_one && is_norm(part.kind))
+        for (std::size_t i = at; i < values.size(); ++i) values[i] += 1;
     }
     return keep(values);
   }
@@ -113,7 +182,12 @@ class RankLoader {
     spec.epsilon = static_cast<float>(a_.norm_epsilon);
     spec.weight = whole(weight, layer);
     if (a_.norm_bias) spec.bias = whole(bias, layer);
+    spec.delta_scale = static_cast<float>(a_.residual_scale);
     return spec;
+  }
+  // Follows a sublayer. No family has biases here.
+  NormSpec norm_after(TensorKind weight, std::int32_t layer) {
+    return {.kind = s_.norm, .epsilon = static_cast<float>(a_.norm_epsilon), .weight = whole(weight, layer)};
   }
 
   // ---- layers ---------------------------------------------------------------------------------------------
@@ -123,8 +197,16 @@ class RankLoader {
 
   LayerWeights load_layer(std::int32_t layer) {
     LayerWeights l;
-    l.input_norm = norm(TensorKind::input_norm, TensorKind::input_norm_bias, layer);
-    if (model::norms_per_layer(s_) >= 2) l.mlp_norm = norm(TensorKind::mlp_norm, TensorKind::mlp_norm_bias, layer);
+    if (a_.norms_only_after) {
+      l.input_norm = l.mlp_norm = {.delta_scale = static_cast<float>(a_.residual_scale), .identity = true};
+    } else {
+      l.input_norm = norm(TensorKind::input_norm, TensorKind::input_norm_bias, layer);
+      if (model::norms_per_layer(s_) >= 2) l.mlp_norm = norm(TensorKind::mlp_norm, TensorKind::mlp_norm_bias, layer);
+    }
+    if (model::norms_per_layer(s_) == 4 || a_.norms_only_after) {
+      l.post_attention_norm = norm_after(TensorKind::post_attention_norm, layer);
+      l.post_mlp_norm = norm_after(TensorKind::post_mlp_norm, layer);
+    }
     load_attention(l, layer);
     if (model::layer_kind(s_, layer).moe)
       load_experts(l, layer);
@@ -138,16 +220,18 @@ class RankLoader {
     const std::int64_t first_query = place_.rank * queries, first_key = first_kv_head() * d;
     l.qkv = stack(
         {{TensorKind::q, first_query, queries}, {TensorKind::k, first_key, keys}, {TensorKind::v, first_key, keys}},
-        layer, {0, s_.hidden});
+        layer, {0, s_.hidden}, {.quantised = quantised(model::OpId::qkv, layer)});
     // Each rank takes the input columns of its own heads. An all-reduce then adds the ranks' partial outputs.
-    l.attention_out = stack({{TensorKind::attention_out, 0, s_.hidden}}, layer, {first_query, queries});
-    l.rope.rope = a_.rope;
+    l.attention_out = stack({{TensorKind::attention_out, 0, s_.hidden}}, layer, {first_query, queries},
+                            {.quantised = quantised(model::OpId::attention_out, layer)});
+    l.rope.rope = model::rope_of(a_, layer);
     l.rope.norm_epsilon = static_cast<float>(a_.norm_epsilon);
     if (s_.qkv_bias)
       l.rope.bias = join({{TensorKind::q_bias, first_query, queries},
                           {TensorKind::k_bias, first_key, keys},
                           {TensorKind::v_bias, first_key, keys}},
                          layer);
+    l.rope.wide_norms = model::has_wide_qk_norm(s_);
     if (s_.qk_norm) {
       l.rope.q_norm = whole(TensorKind::q_norm, layer);
       l.rope.k_norm = whole(TensorKind::k_norm, layer);
@@ -164,9 +248,11 @@ class RankLoader {
     }
     up.push_back({TensorKind::up, first, width});
     bias.push_back({TensorKind::up_bias, first, width});
-    l.up = stack(up, layer, {0, s_.hidden});
+    const model::OpId up_id = s_.gated_mlp ? model::OpId::gate_up : model::OpId::up;
+    l.up = stack(up, layer, {0, s_.hidden}, {.quantised = quantised(up_id, layer)});
     // Each rank takes the input columns of its own part of the MLP, so the ranks' outputs are partial sums.
-    l.down = stack({{TensorKind::down, 0, s_.hidden}}, layer, {first, width});
+    l.down = stack({{TensorKind::down, 0, s_.hidden}}, layer, {first, width},
+                   {.quantised = quantised(model::OpId::down, layer)});
     if (!a_.mlp_bias) return;
     l.up_bias = join(bias, layer);
     l.down_bias = once(TensorKind::down_bias, layer);
@@ -179,8 +265,10 @@ class RankLoader {
     std::vector<Part> up;
     if (s_.gated_mlp) up.push_back({TensorKind::expert_gate, first, width});
     up.push_back({TensorKind::expert_up, first, width});
-    l.expert_up = stack(up, layer, {0, s_.hidden}, {.copies = experts});
-    l.expert_down = stack({{TensorKind::expert_down, 0, s_.hidden}}, layer, {first, width}, {.copies = experts});
+    const model::OpId up_id = s_.gated_mlp ? model::OpId::expert_gate_up : model::OpId::expert_up;
+    l.expert_up = stack(up, layer, {0, s_.hidden}, {.copies = experts, .quantised = quantised(up_id, layer)});
+    l.expert_down = stack({{TensorKind::expert_down, 0, s_.hidden}}, layer, {first, width},
+                          {.copies = experts, .quantised = quantised(model::OpId::expert_down, layer)});
   }
 
   Backend& backend_;
@@ -189,10 +277,39 @@ class RankLoader {
   const WeightSource& source_;
   RankPlace place_;
   model::RankShape rank_;
+  bool holds_integers_;  // whether the files hold integers of the type that runs
   RankWeights w_;
 };
 
 }  // namespace
+
+std::string split_problem(const model::Architecture& architecture, model::DType weight_dtype,
+                          const WeightSource& source, std::int32_t tp) {
+  const model::LlmShape& shape = architecture.shape;
+  const bool integers = weight_dtype == model::DType::int8 || weight_dtype == model::DType::int4;
+  if (tp == 1 || !integers) return {};
+  const model::RankShape rank = model::rank_shape(shape, tp);
+  const auto problem = [&](TensorKind kind, std::int32_t layer, std::int64_t columns) -> std::string {
+    const TensorRef tensor{kind, layer, kind == TensorKind::expert_down ? 0 : -1};
+    std::optional<IntegerFormat> format = source.integers(tensor);
+    if (format && format->bits != bits_of(weight_dtype)) format.reset();  // rounded on load
+    if (format && format->order != nullptr)
+      return fmt::format("{}: its groups have scattered columns (act-order), which tp {} would cut; allowed: tp 1",
+                         describe(tensor), tp);
+    const std::int64_t group = format ? format->group : model::kLoadGroup;
+    if (group == 0 || columns % group == 0) return {};
+    return fmt::format("{}: tp {} gives a rank {} columns, which cuts groups of {}", describe(tensor), tp, columns,
+                       group);
+  };
+  for (std::int32_t layer = 0; layer < shape.layers; ++layer) {
+    std::string found = problem(TensorKind::attention_out, layer, rank.heads * shape.head_dim);
+    if (!found.empty()) return found;
+    found = model::layer_kind(shape, layer).moe ? problem(TensorKind::expert_down, layer, rank.expert_intermediate)
+                                                : problem(TensorKind::down, layer, rank.intermediate);
+    if (!found.empty()) return found;
+  }
+  return {};
+}
 
 RankWeights load_rank(Backend& backend, const model::Architecture& architecture, const WeightSource& source,
                       RankPlace place) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "exec/backend.h"
@@ -16,6 +17,7 @@ struct RankPlace {
 
 struct LayerWeights {
   NormSpec input_norm, mlp_norm;
+  NormSpec post_attention_norm, post_mlp_norm;  // of models with norms after the sublayers
   RopeSpec rope;
   std::unique_ptr<Linear> qkv, attention_out, up, down;    // `up` of a gated MLP: gate, then up
   std::unique_ptr<Linear> router, expert_up, expert_down;  // only in mixtures of experts
@@ -39,5 +41,10 @@ struct RankWeights {
 /// Reads the rank's slices from the source and packs them. Throws InputError and DeviceError.
 [[nodiscard]] RankWeights load_rank(Backend& backend, const model::Architecture& architecture,
                                     const WeightSource& source, RankPlace place);
+
+/// Returns why ranks cannot share the columns of integer weights: a group would be cut, or the columns of groups are
+/// scattered. Empty if they can, and for weights that are floats.
+[[nodiscard]] std::string split_problem(const model::Architecture& architecture, model::DType weight_dtype,
+                                        const WeightSource& source, std::int32_t tp);
 
 }  // namespace plimsoll::exec

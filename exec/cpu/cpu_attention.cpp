@@ -42,16 +42,23 @@ void CpuBackend::reserve_scratch() {
   for (HostMemory& memory : scratch_) memory = HostMemory(floats * sizeof(float), "attention");
 }
 
+const RopeTable& CpuBackend::rope_table(const model::Rope& rope) {
+  auto table = std::find_if(ropes_.begin(), ropes_.end(), [&](const RopeTable& t) { return t.rope() == rope; });
+  if (table == ropes_.end()) table = ropes_.emplace(table, rope);
+  table->fill(table_->position, pool_);
+  return *table;
+}
+
 // Rotation and storing are one pass: the row of queries, keys and values is in the cache only once.
 void CpuBackend::rope_append(const RopeSpec& spec, std::int32_t layer) {
   const auto data = [](const Vector* v) { return v == nullptr ? nullptr : static_cast<const CpuVector*>(v)->data(); };
-  const HeadRope query{.norm = data(spec.q_norm),
+  const HeadRope query{.norm = spec.wide_norms ? nullptr : data(spec.q_norm),
                        .epsilon = spec.norm_epsilon,
                        .rotary_dim = spec.rope.rotary_dim,
                        .interleaved = spec.rope.interleaved};
   HeadRope key = query;
-  key.norm = data(spec.k_norm);
-  rope_.fill(spec.rope, table_->position, pool_);
+  key.norm = spec.wide_norms ? nullptr : data(spec.k_norm);
+  const RopeTable& angles = rope_table(spec.rope);
   const std::int64_t heads = config_.rank.heads, kv_heads = config_.rank.kv_heads, d = shape_.head_dim;
   // Up to this many rows take less time on one thread than waking the team would.
   const std::int64_t alone = 16'384 / qkv_width_ + 1;
@@ -59,8 +66,13 @@ void CpuBackend::rope_append(const RopeSpec& spec, std::int32_t layer) {
     for (std::int64_t row = begin; row < end; ++row) {
       float* qkv = workspace_[Buffer::qkv] + row * qkv_width_;
       if (spec.bias != nullptr) kernels_.add(data(spec.bias), qkv_width_, qkv);
+      if (spec.wide_norms) {
+        kernels_.norm({.epsilon = spec.norm_epsilon, .weight = data(spec.q_norm)}, qkv, heads * d, qkv);
+        kernels_.norm({.epsilon = spec.norm_epsilon, .weight = data(spec.k_norm)}, qkv + heads * d, kv_heads * d,
+                      qkv + heads * d);
+      }
       for (std::int64_t head = 0; head < heads + kv_heads; ++head) {
-        kernels_.rope(head < heads ? query : key, rope_.cosines(row), rope_.sines(row), d, qkv + head * d);
+        kernels_.rope(head < heads ? query : key, angles.cosines(row), angles.sines(row), d, qkv + head * d);
       }
       append(qkv, row, layer);
     }
@@ -95,7 +107,10 @@ AttentionTask CpuBackend::attention_task(const SequenceRows& sequence, std::int3
   task.q_stride = qkv_width_;
   task.group = group_;
   task.head_dim = shape_.head_dim;
-  task.scale = 1.0F / std::sqrt(static_cast<float>(shape_.head_dim));
+  const model::Architecture& a = config_.architecture;
+  task.scale = a.attention_scale > 0 ? static_cast<float>(a.attention_scale)
+                                     : 1.0F / std::sqrt(static_cast<float>(shape_.head_dim));
+  task.cap = static_cast<float>(a.attention_cap);
   task.q = workspace_[Buffer::qkv] + sequence.first_row * qkv_width_ + head * group_ * shape_.head_dim;
   task.keys = cache_.keys(layer, head);
   task.value_offset = cache_.value_offset();

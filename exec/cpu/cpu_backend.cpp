@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "exec/cpu/bf16.h"
 #include "exec/cpu/kernels.h"
 #include "model/error.h"
 
@@ -32,8 +33,22 @@ Pointwise pointwise(model::Activation kind) {
   PLIMSOLL_CHECK(false, "every activation has a kernel");
 }
 
+// Gemma keeps this factor in the type of the weights.
+float embedding_scale(const BackendConfig& config) {
+  const auto scale = static_cast<float>(config.architecture.embedding_scale);
+  const bool rounded = config.architecture.norm_from_one && config.weight_dtype != model::DType::fp32;
+  return rounded ? from_bf16(to_bf16(scale)) : scale;
+}
+
+// The bits of a weight that is an integer; 0 for floats.
+int integer_bits(model::DType dtype) {
+  if (dtype == model::DType::int8) return 8;
+  return dtype == model::DType::int4 ? 4 : 0;
+}
+
 std::string readable(std::string_view isa) {
   if (isa == "avx512") return "AVX-512";
+  if (isa == "avx512-vnni") return "AVX-512 VNNI";
   return isa == "avx2" ? "AVX2" : "portable vectors";
 }
 
@@ -41,11 +56,14 @@ std::string readable(std::string_view isa) {
 
 CpuBackend::CpuBackend(const BackendConfig& config, Communicator* communicator, int threads, const KernelSet& kernels)
     : config_(config),
+      embedding_scale_(embedding_scale(config)),
       shape_(config_.architecture.shape),
       communicator_(communicator),
       kernels_(kernels),
       pool_(threads),
+      integers_(*runnable_integers(kernels).front()),
       multiplier_(kernels, pool_),
+      integer_multiplier_(integers_, pool_),
       cache_(config),
       workspace_(config),
       group_(config.rank.heads / std::max<std::int64_t>(1, config.rank.kv_heads)),
@@ -58,12 +76,19 @@ CpuBackend::CpuBackend(const BackendConfig& config, Communicator* communicator, 
 
 std::string CpuBackend::description() const {
   const int threads = pool_.threads();
-  return readable(kernels_.name) + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+  const char* const name = integer_bits(config_.weight_dtype) > 0 ? integers_.name : kernels_.name;
+  return readable(name) + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
 }
 
 std::unique_ptr<Linear> CpuBackend::make_linear(const LinearSpec& spec, const FillRows& fill) {
+  const int bits = spec.quantised ? integer_bits(config_.weight_dtype) : 0;
+  // Groups that the kernels do not run are read as floats: rounding them again would change the model.
+  LinearSpec own = spec;
+  if (own.integers && own.integers->format.bits != bits) own.integers.reset();
+  const bool runs = !own.integers || integer_block(own.integers->format.group, spec.k) > 0;
+  if (bits > 0 && runs) return std::make_unique<IntegerLinear>(integers_, own, bits, fill, pool_);
   // Routers stay in full precision: rounding may send a token to another expert.
-  const bool bf16 = config_.weight_dtype == model::DType::bf16 && !spec.full_precision;
+  const bool bf16 = config_.weight_dtype != model::DType::fp32 && !spec.full_precision;
   return std::make_unique<PackedLinear>(kernels_, spec, bf16, fill, pool_);
 }
 
@@ -75,7 +100,7 @@ std::unique_ptr<Vector> CpuBackend::make_vector(std::span<const float> values) {
 bool CpuBackend::begin(const RowTable& table) {
   table_ = &table;
   workspace_.reserve(table.rows);
-  rope_.reset();
+  for (RopeTable& rope : ropes_) rope.reset();
   sampled_ = static_cast<std::int64_t>(table.sampled.size());
   return true;
 }
@@ -117,10 +142,13 @@ void CpuBackend::embed(const Linear& embedding, std::int64_t vocab_begin, const 
       const std::int64_t token = given >= 0 ? given : remembered_[static_cast<std::size_t>(table_->token_slot[i])];
       const std::int64_t own = token - vocab_begin;
       float* out = workspace_[Buffer::residual] + row * width;
-      if (own >= 0 && own < rows.n())
+      if (own >= 0 && own < rows.n()) {
         rows.read_row(own, out);
-      else
+        if (embedding_scale_ != 1)
+          for (std::int64_t j = 0; j < width; ++j) out[j] *= embedding_scale_;
+      } else {
         std::fill_n(out, width, 0.0F);
+      }
       if (places == nullptr) continue;
       places->read_row(table_->position[i], place.data());
       kernels_.add(place.data(), width, out);
@@ -128,27 +156,51 @@ void CpuBackend::embed(const Linear& embedding, std::int64_t vocab_begin, const 
   });
 }
 
-void CpuBackend::norm(const NormSpec& spec, bool add_delta) {
+float* CpuBackend::add_delta(const NormSpec& spec, std::int64_t row) {
+  const std::int64_t width = shape_.hidden;
+  float* const residual = workspace_[Buffer::residual] + row * width;
+  const float* const delta = workspace_[Buffer::delta] + row * width;
+  if (spec.delta_scale == 1)
+    kernels_.add(delta, width, residual);
+  else
+    kernels_.add_scaled(delta, spec.delta_scale, width, residual);
+  return residual;
+}
+
+void CpuBackend::norm(const NormSpec& spec, bool with_delta) {
   const NormRow row_spec = norm_row(spec);
   const std::int64_t width = shape_.hidden;
   over_rows(table_->rows, width, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
-      float* residual = workspace_[Buffer::residual] + row * width;
-      if (add_delta) kernels_.add(workspace_[Buffer::delta] + row * width, width, residual);
-      kernels_.norm(row_spec, residual, width, workspace_[Buffer::normed] + row * width);
+      const float* residual = with_delta ? add_delta(spec, row) : workspace_[Buffer::residual] + row * width;
+      float* const normed = workspace_[Buffer::normed] + row * width;
+      if (spec.identity)
+        std::copy_n(residual, width, normed);
+      else
+        kernels_.norm(row_spec, residual, width, normed);
+    }
+  });
+}
+
+void CpuBackend::norm_delta(const NormSpec& spec) {
+  const NormRow row_spec = norm_row(spec);
+  const std::int64_t width = shape_.hidden;
+  over_rows(table_->rows, width, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      float* const delta = workspace_[Buffer::delta] + row * width;
+      kernels_.norm(row_spec, delta, width, delta);
     }
   });
 }
 
 // Normalises the sampled rows only and packs them, because the LM head needs no other row.
-void CpuBackend::final_norm(const NormSpec& spec, bool add_delta) {
+void CpuBackend::final_norm(const NormSpec& spec, bool with_delta) {
   const NormRow row_spec = norm_row(spec);
   const std::int64_t width = shape_.hidden;
   over_rows(sampled_, width, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t row = table_->sampled[static_cast<std::size_t>(i)];
-      float* residual = workspace_[Buffer::residual] + row * width;
-      if (add_delta) kernels_.add(workspace_[Buffer::delta] + row * width, width, residual);
+      const float* residual = with_delta ? add_delta(spec, row) : workspace_[Buffer::residual] + row * width;
       kernels_.norm(row_spec, residual, width, workspace_[Buffer::normed] + i * width);
     }
   });
@@ -156,10 +208,18 @@ void CpuBackend::final_norm(const NormSpec& spec, bool add_delta) {
 
 void CpuBackend::linear(const Linear& weight, Buffer x, Buffer y, std::int64_t rows, const LinearOptions& options) {
   const ProductRows product{.copy = 0, .x = workspace_[x], .y = workspace_[y], .rows = rows};
-  multiplier_.run(static_cast<const PackedLinear&>(weight), {&product, 1}, data(options.bias), options.accumulate);
+  multiply(weight, {&product, 1}, data(options.bias), options.accumulate);
   if (!options.then) return;
   const auto& [kind, gated, to] = *options.then;
   activation(kind, gated, y, to, rows, gated ? weight.n() / 2 : weight.n());
+}
+
+void CpuBackend::multiply(const Linear& weights, std::span<const ProductRows> products, const float* bias,
+                          bool accumulate) {
+  if (const auto* const integers = dynamic_cast<const IntegerLinear*>(&weights))
+    integer_multiplier_.run(*integers, products, bias, accumulate);
+  else
+    multiplier_.run(static_cast<const PackedLinear&>(weights), products, bias, accumulate);
 }
 
 void CpuBackend::activation(model::Activation kind, bool gated, Buffer x, Buffer y, std::int64_t rows,
@@ -193,18 +253,17 @@ void CpuBackend::route(std::int32_t experts, std::int32_t per_token) {
 // Multiplies all experts in one call, so the threads meet once and not once per expert. Experts without rows are
 // left out.
 void CpuBackend::expert_linear(const Linear& weights, Buffer x, Buffer y) {
-  const auto& experts = static_cast<const PackedLinear&>(weights);
   std::vector<ProductRows> products;
-  for (std::int64_t expert = 0; expert < experts.copies(); ++expert) {
+  for (std::int64_t expert = 0; expert + 1 < std::ssize(routing_.first_row); ++expert) {
     const std::int64_t first = routing_.first_row[static_cast<std::size_t>(expert)];
     const std::int64_t rows = routing_.first_row[static_cast<std::size_t>(expert) + 1] - first;
     if (rows == 0) continue;
     products.push_back({.copy = expert,
-                        .x = workspace_[x] + first * experts.k(),
-                        .y = workspace_[y] + first * experts.n(),
+                        .x = workspace_[x] + first * weights.k(),
+                        .y = workspace_[y] + first * weights.n(),
                         .rows = rows});
   }
-  multiplier_.run(experts, products, nullptr, false);
+  multiply(weights, products, nullptr, false);
 }
 
 // Adds the experts' results in the order in which they were chosen, so the sum does not depend on the threads.

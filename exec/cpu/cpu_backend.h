@@ -11,6 +11,7 @@
 
 #include "exec/backend.h"
 #include "exec/cpu/expert_routing.h"
+#include "exec/cpu/integer_linear.h"
 #include "exec/cpu/kernels.h"
 #include "exec/cpu/kv_cache.h"
 #include "exec/cpu/packed_linear.h"
@@ -44,6 +45,7 @@ class CpuBackend final : public Backend {
 
   void embed(const Linear& embedding, std::int64_t vocab_begin, const Linear* positions) override;
   void norm(const NormSpec& spec, bool add_delta) override;
+  void norm_delta(const NormSpec& spec) override;
   void final_norm(const NormSpec& spec, bool add_delta) override;
   void linear(const Linear& weight, Buffer x, Buffer y, std::int64_t rows, const LinearOptions& options) override;
   void rope_append(const RopeSpec& spec, std::int32_t layer) override;
@@ -72,6 +74,10 @@ class CpuBackend final : public Backend {
   // Calls body(begin, end) over rows, on the whole team if there is enough work for it.
   template <class Body>
   void over_rows(std::int64_t rows, std::int64_t elements_per_row, const Body& body);
+  // Adds the delta of a row to its residual, and returns the residual.
+  float* add_delta(const NormSpec& spec, std::int64_t row);
+  const RopeTable& rope_table(const model::Rope& rope);
+  void multiply(const Linear& weights, std::span<const ProductRows> products, const float* bias, bool accumulate);
   void append(const float* qkv, std::int64_t row, std::int32_t layer);
   [[nodiscard]] AttentionTask attention_task(const SequenceRows& sequence, std::int32_t layer, std::int64_t head) const;
   // The number of parts that a decode row is divided into: by KV heads, and by the queries of one KV head.
@@ -82,17 +88,21 @@ class CpuBackend final : public Backend {
   void attend_surplus(const AttentionTask& task, std::int64_t tokens, int thread);
   [[nodiscard]] float* scratch(int thread) { return scratch_[static_cast<std::size_t>(thread)].as<float>(); }
   void reserve_scratch();
+  void finish_logits(std::size_t index);
   [[nodiscard]] Best best_token(std::size_t index, std::int64_t vocab_begin, std::int64_t valid) const;
 
   const BackendConfig config_;
+  const float embedding_scale_;
   const model::LlmShape& shape_;
   Communicator* communicator_;
   const KernelSet& kernels_;
   ThreadPool pool_;
+  const IntegerKernels& integers_;
   Multiplier multiplier_;
+  IntegerMultiplier integer_multiplier_;
   KvCache cache_;
   Workspace workspace_;
-  RopeTable rope_;
+  std::vector<RopeTable> ropes_;  // one for each rotation of the model
   ExpertRouting routing_;
   const RowTable* table_ = nullptr;  // of the forward in progress
   std::int64_t group_ = 1;           // query heads per KV head

@@ -26,10 +26,20 @@ CpuBackend::Best CpuBackend::best_token(std::size_t index, std::int64_t vocab_be
   return best;
 }
 
+void CpuBackend::finish_logits(std::size_t index) {
+  const model::Architecture& a = config_.architecture;
+  float* const logits = workspace_[Buffer::logits] + static_cast<std::int64_t>(index) * config_.rank.vocab_rows;
+  const auto scale = static_cast<float>(a.logit_scale);
+  if (scale != 1)
+    for (std::int64_t i = 0; i < config_.rank.vocab_rows; ++i) logits[i] *= scale;
+  if (a.logit_cap > 0) kernels_.cap(static_cast<float>(a.logit_cap), config_.rank.vocab_rows, logits);
+}
+
 void CpuBackend::sample(std::int64_t vocab_begin, std::int64_t valid) {
   best_.resize(static_cast<std::size_t>(sampled_));
   const auto do_rows = [&](int, std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
+      finish_logits(static_cast<std::size_t>(i));
       best_[static_cast<std::size_t>(i)] = best_token(static_cast<std::size_t>(i), vocab_begin, valid);
     }
   };

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "exec/cpu/integer_kernels.h"
 #include "exec/cpu/kernels.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@ std::vector<const KernelSet*> runnable_kernels() {
   std::vector<const KernelSet*> sets;
 #ifdef PLIMSOLL_X86
   __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   if (avx512) sets.push_back(&kAvx512Kernels);
@@ -33,6 +34,19 @@ const KernelSet& select_kernels() {
   std::string allowed;
   for (const KernelSet* set : sets) allowed += std::string(allowed.empty() ? "" : ", ") + set->name;
   throw DeviceError("PLIMSOLL_CPU_ISA is \"" + std::string(wanted) + "\"; this machine runs " + allowed);
+}
+
+std::vector<const IntegerKernels*> runnable_integers(const KernelSet& kernels) {
+#ifdef PLIMSOLL_X86
+  if (&kernels == &kAvx512Kernels) {
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512vnni")) return {&kVnniIntegers, &kAvx512Integers};
+    return {&kAvx512Integers};
+  }
+  if (&kernels == &kAvx2Kernels) return {&kAvx2Integers};
+#endif
+  PLIMSOLL_CHECK(&kernels == &kPortableKernels, "every set of kernels has integer kernels");
+  return {&kPortableIntegers};
 }
 
 std::size_t attention_scratch(const KernelSet& kernels, std::int64_t rows, std::int64_t head_dim) {

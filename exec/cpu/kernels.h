@@ -23,6 +23,7 @@ struct GemmTask {
   float* y = nullptr;           // [rows, n]
   const float* bias = nullptr;  // [n] or null
   bool accumulate = false;      // y += instead of y =
+  std::int64_t ahead = 4096;    // bytes that a single tile prefetches ahead
 };
 
 /// Adjacent KV heads and the queries of their groups, for adjacent positions of one sequence.
@@ -31,6 +32,7 @@ struct AttentionTask {
   std::int64_t q_stride = 0;
   std::int64_t positions = 0, heads = 1, group = 0, head_dim = 0;
   float scale = 1;
+  float cap = 0;                        // scores become cap tanh(score / cap); 0: unchanged
   const std::int64_t* first = nullptr;  // [positions]: the position attends to tokens [first, last)
   const std::int64_t* last = nullptr;
   const void* keys = nullptr;     // those of this layer and the first head, in block 0
@@ -84,6 +86,7 @@ struct KernelSet {
   /// Normalises and rotates one head in place. `cosines` and `sines` belong to the position, rotary_dim / 2 each.
   void (*rope)(const HeadRope& spec, const float* cosines, const float* sines, std::int64_t head_dim,
                float* head) = nullptr;
+  void (*cap)(float limit, std::int64_t n, float* x) = nullptr;  // x = limit tanh(x / limit)
   void (*to_bf16)(const float* x, std::int64_t n, std::uint16_t* y) = nullptr;
   /// Returns the index of the largest of n values, the first one if several are equal. NaN never wins; returns 0 if all
   /// values are NaN.

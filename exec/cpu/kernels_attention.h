@@ -165,6 +165,7 @@ class Attention {
     const std::int64_t end = t_.last[position] - token < kTile ? t_.last[position] - token : kTile;
     for (std::int64_t row = position * t_.group; row < (position + 1) * t_.group; ++row) {
       const std::int64_t state = head * rows_ + row;
+      if (t_.cap > 0) cap<V>(t_.cap, kTile, s_.scores + row * kTile);
       softmax_row<V>(s_.scores + row * kTile, begin, end, s_.highest[state], s_.sum + state * V::kWidth,
                      s_.rescale[row]);
     }
@@ -240,6 +241,7 @@ constexpr KernelSet kernel_set(const char* name) {
   set.activate = activate<V>;
   set.activate_gated = activate_gated<V>;
   set.rope = rope<V>;
+  set.cap = cap<V>;
   set.to_bf16 = to_bf16<V>;
   set.argmax = argmax<V>;
   set.multiply_add = multiply_add<V>;

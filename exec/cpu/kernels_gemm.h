@@ -11,47 +11,54 @@
 namespace plimsoll::exec {
 
 // ---- sources of the right-hand side: load(k, pair) returns two vectors, fetch(k) prefetches later ones --------------
-// Always inlined: GCC treats a function that only prefetches as one without effect.
 
-// The prefetch distance for a single stream of weights. Measured on Zen 4: tiles of 7 rows and more rise from 82 to 94
-// % of the multiply-add peak. Several parallel streams are better left to the hardware prefetcher.
-constexpr std::int64_t kAheadBytes = 4096;
-
-template <class Element>
-[[gnu::always_inline]] inline void fetch_ahead(const Element* p, std::int64_t elements) {
-  constexpr std::int64_t kLine = 64 / sizeof(Element);
-  for (std::int64_t i = 0; i < elements; i += kLine) __builtin_prefetch(p + kAheadBytes / sizeof(Element) + i);
-}
-
-template <class V>
-struct F32Panels {
-  const float* at;
+// Panels of weights, and what to prefetch meanwhile. Prefetching at an even rate lets memory and arithmetic work at the
+// same time; the hardware's prefetcher alone does not keep enough lines in flight.
+template <class V, class Element>
+struct Panels {
+  const Element* at;
   std::int64_t stride;  // elements from one panel to the next
-  void load(std::int64_t k, int pair, typename V::F& a, typename V::F& b) const {
-    const float* p = at + pair * stride + k * (2 * V::kWidth);
-    a = V::load(p);
-    b = V::load(p + V::kWidth);
-  }
+  // A tile of one panel fetches fetch_at + k * fetch_step; a tile of several fetches `ahead` bytes ahead in each.
+  const std::byte* fetch_at;
+  std::int64_t fetch_step = 0, ahead = 0;
+
+  static constexpr int kRow = 2 * V::kWidth, kRowBytes = kRow * static_cast<int>(sizeof(Element));
+  Panels(const Element* first, std::int64_t between)
+      : at(first), stride(between), fetch_at(reinterpret_cast<const std::byte*>(first)) {}
+
+  // Always inlined: GCC treats a function that only prefetches as one without effect.
   template <int Pairs>
   [[gnu::always_inline]] void fetch(std::int64_t k) const {
-    if constexpr (Pairs == 1) fetch_ahead(at + k * (2 * V::kWidth), 2 * V::kWidth);
+    if constexpr (Pairs == 1) {
+      const std::byte* const line = fetch_at + k * fetch_step;
+      for (int i = 0; i < kRowBytes; i += 64) __builtin_prefetch(line + i);
+    } else {
+#pragma GCC unroll 4
+      for (int pair = 0; pair < Pairs; ++pair) {
+        const std::byte* const line = reinterpret_cast<const std::byte*>(at + pair * stride + k * kRow) + ahead;
+        for (int i = 0; i < kRowBytes; i += 64) __builtin_prefetch(line + i);
+      }
+    }
   }
-  F32Panels skip(std::int64_t k) const { return {at + k * (2 * V::kWidth), stride}; }
 };
 
 template <class V>
-struct Bf16Panels {
-  const std::uint16_t* at;
-  std::int64_t stride;
+struct F32Panels : Panels<V, float> {
+  using Panels<V, float>::Panels;
   void load(std::int64_t k, int pair, typename V::F& a, typename V::F& b) const {
-    const std::uint16_t* p = at + pair * stride + k * (2 * V::kWidth);
+    const float* p = this->at + pair * this->stride + k * (2 * V::kWidth);
+    a = V::load(p);
+    b = V::load(p + V::kWidth);
+  }
+};
+
+template <class V>
+struct Bf16Panels : Panels<V, std::uint16_t> {
+  using Panels<V, std::uint16_t>::Panels;
+  void load(std::int64_t k, int pair, typename V::F& a, typename V::F& b) const {
+    const std::uint16_t* p = this->at + pair * this->stride + k * (2 * V::kWidth);
     V::split_pair(V::load(reinterpret_cast<const float*>(p)), a, b);
   }
-  template <int Pairs>
-  [[gnu::always_inline]] void fetch(std::int64_t k) const {
-    if constexpr (Pairs == 1) fetch_ahead(at + k * (2 * V::kWidth), 2 * V::kWidth);
-  }
-  Bf16Panels skip(std::int64_t k) const { return {at + k * (2 * V::kWidth), stride}; }
 };
 
 // Sums of a tile of Rows x (2 Pairs) vectors: sums += x w over k, with x(row, k) = x[row * RowStride + k * KStride].
@@ -163,11 +170,14 @@ struct RowTiles {
 // Rows that share the second-level cache, for kBlockK of k: 112 x 1024 floats are 448 KiB.
 constexpr std::int64_t kBlockTiles = 8, kBlockK = 1024;
 
-template <class V, class Weights>
+template <class V, class Weights, class Element>
 class Gemm {
  public:
-  Gemm(const GemmTask& task, Weights weights, std::int64_t panel_elements)
-      : t_(task), weights_(weights), panel_elements_(panel_elements), tiles_(task.rows) {}
+  Gemm(const GemmTask& task, std::int64_t panel_elements)
+      : t_(task),
+        weights_(static_cast<const Element*>(task.weights)),
+        panel_elements_(panel_elements),
+        tiles_(task.rows) {}
 
   void run() const {
     if (tiles_.tiles == 1) {
@@ -187,24 +197,36 @@ class Gemm {
     const int rows = tiles_.height(0), pairs = pairs_for<V>(rows);
     const auto many = GemmTiles<V, Weights>::many(rows), one = GemmTiles<V, Weights>::one(rows);
     std::int64_t panel = t_.panel_begin;
-    for (; panel + pairs <= t_.panel_end; panel += pairs) many(t_.x, at(panel, 0), t_.k, output(0, panel, true));
-    for (; panel < t_.panel_end; ++panel) one(t_.x, at(panel, 0), t_.k, output(0, panel, true));
+    for (; panel + pairs <= t_.panel_end; panel += pairs) many(t_.x, ahead_of(panel), t_.k, output(0, panel, true));
+    for (; panel < t_.panel_end; ++panel) one(t_.x, ahead_of(panel), t_.k, output(0, panel, true));
   }
 
   void run_block(std::int64_t first, std::int64_t last, std::int64_t k) const {
     // Loop over panels outside and tiles inside: a panel is read from memory once and serves all tiles of the block.
-    const std::int64_t depth = t_.k - k < kBlockK ? t_.k - k : kBlockK;
+    // Each tile fetches its share of the next panel.
+    const std::int64_t depth = t_.k - k < kBlockK ? t_.k - k : kBlockK, tiles = last - first;
     for (std::int64_t panel = t_.panel_begin; panel < t_.panel_end; ++panel) {
+      Weights weights = at(panel, k);
+      weights.fetch_at = reinterpret_cast<const std::byte*>(weights.at + panel_elements_);
+      weights.fetch_step = (Weights::kRowBytes + tiles - 1) / tiles;
       for (std::int64_t tile = first; tile < last; ++tile) {
         const int height = tiles_.height(tile);
         const float* x = t_.x + tiles_.begin(tile) * t_.k + k * height;
-        GemmTiles<V, Weights>::one(height)(x, at(panel, k), depth, output(tiles_.begin(tile), panel, k == 0));
+        GemmTiles<V, Weights>::one(height)(x, weights, depth, output(tiles_.begin(tile), panel, k == 0));
+        weights.fetch_at += depth * Weights::kRowBytes / tiles;
       }
     }
   }
 
   Weights at(std::int64_t panel, std::int64_t k) const {
-    return Weights{weights_.at + panel * panel_elements_, panel_elements_}.skip(k);
+    return Weights(weights_ + panel * panel_elements_ + k * Weights::kRow, panel_elements_);
+  }
+  Weights ahead_of(std::int64_t panel) const {
+    Weights weights = at(panel, 0);
+    weights.fetch_at += t_.ahead;
+    weights.fetch_step = Weights::kRowBytes;
+    weights.ahead = t_.ahead;
+    return weights;
   }
 
   TileOutput output(std::int64_t row, std::int64_t panel, bool first) const {
@@ -215,7 +237,7 @@ class Gemm {
   }
 
   const GemmTask& t_;
-  Weights weights_;
+  const Element* weights_;
   std::int64_t panel_elements_;
   RowTiles<V> tiles_;
 };
@@ -225,9 +247,9 @@ void gemm(const GemmTask& task) {
   const std::int64_t panel = task.k * (2 * V::kWidth);
   if (task.rows == 0) return;
   if (task.bf16)
-    Gemm<V, Bf16Panels<V>>(task, {static_cast<const std::uint16_t*>(task.weights), panel}, panel).run();
+    Gemm<V, Bf16Panels<V>, std::uint16_t>(task, panel).run();
   else
-    Gemm<V, F32Panels<V>>(task, {static_cast<const float*>(task.weights), panel}, panel).run();
+    Gemm<V, F32Panels<V>, float>(task, panel).run();
 }
 
 // Transposes [rows][k] to [k][rows] for one tile. More rows than the vector's width take several passes.

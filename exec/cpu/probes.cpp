@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/cpu/probes.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -89,6 +91,17 @@ double Probe::fma_once() {
   pool_.for_each(pool_.threads() * kPiecesPerThread,
                  [&](int, std::int64_t) { multiply_add(kRounds / kPiecesPerThread, flops); });
   return flops / seconds_since(start);
+}
+
+std::size_t last_level_cache() {
+  for (const int level : {_SC_LEVEL3_CACHE_SIZE, _SC_LEVEL2_CACHE_SIZE}) {
+    if (const long bytes = ::sysconf(level); bytes > 0) return static_cast<std::size_t>(bytes);
+  }
+  return std::size_t{32} << 20U;
+}
+
+std::size_t streamed_bytes() {
+  return std::clamp(8 * last_level_cache(), std::size_t{256} << 20U, std::size_t{2} << 30U);
 }
 
 double read_bandwidth(int threads, std::size_t bytes) {

@@ -33,6 +33,11 @@ class Probe {
   HostMemory buffer_;
 };
 
+/// Returns the bytes of this machine's last-level cache; 32 MiB if the system does not say.
+[[nodiscard]] std::size_t last_level_cache();
+/// Returns the bytes to read so that memory is measured and not the cache: 8 caches, but 256 MiB to 2 GiB.
+[[nodiscard]] std::size_t streamed_bytes();
+
 /// Returns bytes per second that `threads` threads read from `bytes` of memory: the best within about 0.2 s.
 [[nodiscard]] double read_bandwidth(int threads, std::size_t bytes);
 /// Returns f32 flops per second of `threads` threads: the best within about 0.2 s.

@@ -69,6 +69,32 @@ struct Avx2 {
 #pragma GCC unroll 8
     for (int i = 0; i < 8; ++i) r[i] = t[i];
   }
+
+  // ---- integers (kernels_integer.h) ----
+  static constexpr int kIntegerRows = 8, kRegisters = 16, kSpareRegisters = 3;
+  using I = __m256i;
+  static I load_ints(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+  static I set_ints(std::int32_t v) { return _mm256_set1_epi32(v); }
+  static I dot(I sums, I a, I b) {
+    sums = _mm256_add_epi32(sums, _mm256_madd_epi16(a, b));
+    asm("" : "+x"(sums));  // GCC would regroup the additions of a loop into a tree and run out of registers
+    return sums;
+  }
+  template <int Part>
+  static I nibbles(I v) {
+    const I low = Part == 0 ? v : _mm256_srli_epi16(v, 4 * Part);
+    return Part == 3 ? low : _mm256_and_si256(low, _mm256_set1_epi16(15));
+  }
+  template <int Part>
+  static I bytes(I v) {
+    return _mm256_srai_epi16(Part == 0 ? _mm256_slli_epi16(v, 8) : v, 8);
+  }
+  static I zero_pairs(const void* p) {
+    const I zeros = _mm256_cvtepi8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(p)));
+    return _mm256_or_si256(_mm256_and_si256(zeros, _mm256_set1_epi32(0xffff)), _mm256_slli_epi32(zeros, 23));
+  }
+  static F to_floats(I v) { return _mm256_cvtepi32_ps(v); }
+  static F load_halves(const void* p) { return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i*>(p))); }
 };
 
 }  // namespace plimsoll::exec

@@ -72,6 +72,32 @@ struct Avx512 {
 #pragma GCC unroll 16
     for (int i = 0; i < 16; ++i) r[i] = t[i];
   }
+
+  // ---- integers (kernels_integer.h) ----
+  static constexpr int kIntegerRows = 16, kRegisters = 32, kSpareRegisters = 4;
+  using I = __m512i;
+  static I load_ints(const void* p) { return _mm512_loadu_si512(p); }
+  static I set_ints(std::int32_t v) { return _mm512_set1_epi32(v); }
+  static I dot(I sums, I a, I b) {
+    sums = _mm512_add_epi32(sums, _mm512_madd_epi16(a, b));
+    asm("" : "+v"(sums));  // GCC would regroup the additions of a loop into a tree and run out of registers
+    return sums;
+  }
+  template <int Part>
+  static I nibbles(I v) {
+    const I low = Part == 0 ? v : _mm512_srli_epi16(v, 4 * Part);
+    return Part == 3 ? low : _mm512_and_si512(low, _mm512_set1_epi16(15));
+  }
+  template <int Part>
+  static I bytes(I v) {
+    return _mm512_srai_epi16(Part == 0 ? _mm512_slli_epi16(v, 8) : v, 8);
+  }
+  static I zero_pairs(const void* p) {
+    const I zeros = _mm512_cvtepi8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p)));
+    return _mm512_or_si512(_mm512_and_si512(zeros, _mm512_set1_epi32(0xffff)), _mm512_slli_epi32(zeros, 23));
+  }
+  static F to_floats(I v) { return _mm512_cvtepi32_ps(v); }
+  static F load_halves(const void* p) { return _mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p))); }
 };
 
 }  // namespace plimsoll::exec

@@ -75,6 +75,55 @@ struct Portable {
     r[2] = __builtin_shufflevector(high, high2, 0, 1, 4, 5);
     r[3] = __builtin_shufflevector(high, high2, 2, 3, 6, 7);
   }
+
+  // ---- integers (kernels_integer.h) ----
+  static constexpr int kIntegerRows = 4, kRegisters = 16, kSpareRegisters = 4;
+  using H = std::int16_t __attribute__((vector_size(16)));
+  static I load_ints(const void* p) {
+    I v;
+    std::memcpy(&v, p, sizeof v);
+    return v;
+  }
+  static I set_ints(std::int32_t v) { return I{v, v, v, v}; }
+  /// Adds to each 32-bit lane the products of its pairs of 16-bit numbers.
+  static I dot(I sums, I a, I b) { return sums + (a << 16 >> 16) * (b << 16 >> 16) + (a >> 16) * (b >> 16); }
+  /// Bits 4 Part to 4 Part + 3 of each 16-bit number, unsigned.
+  template <int Part>
+  static I nibbles(I v) {
+    return (v >> (4 * Part)) & 0x000f000f;
+  }
+  /// Byte Part of each 16-bit number, signed.
+  template <int Part>
+  static I bytes(I v) {
+    H halves;
+    std::memcpy(&halves, &v, sizeof v);
+    halves = (Part == 0 ? halves << 8 : halves) >> 8;
+    std::memcpy(&v, &halves, sizeof v);
+    return v;
+  }
+  /// Pairs (z, z << 7) of kWidth signed bytes.
+  static I zero_pairs(const void* p) {
+    std::int8_t z[kWidth];
+    std::memcpy(z, p, sizeof z);
+    I v;
+    for (int i = 0; i < kWidth; ++i) v[i] = (z[i] & 0xffff) | static_cast<std::int32_t>(std::uint32_t(z[i]) << 23U);
+    return v;
+  }
+  static F to_floats(I v) { return __builtin_convertvector(v, F); }
+  /// kWidth numbers of 16 bits as in IEEE 754: sign, five exponent bits with a bias of 15, ten fraction bits.
+  static F load_halves(const void* p) {
+    std::uint16_t bits[kWidth];
+    std::memcpy(bits, p, sizeof bits);
+    F v;
+    for (int i = 0; i < kWidth; ++i) {
+      const int exponent = bits[i] >> 10 & 31, fraction = bits[i] & 1023;
+      // Scales are finite and, but for zero, normal.
+      const I normal = set_ints((exponent + 112) << 23 | fraction << 13);
+      v[i] = exponent == 0 ? static_cast<float>(fraction) * 0x1p-24F : from_bits(normal)[0];
+      if ((bits[i] & 0x8000) != 0) v[i] = -v[i];
+    }
+    return v;
+  }
 };
 
 }  // namespace plimsoll::exec

@@ -48,11 +48,31 @@ using GraphExecOwner = Owner<cudaGraphExecDestroy, cudaGraphExec_t>;
                                 what, gib(free), gib(total)));
 }
 
-/// Device memory of a fixed size, aligned to 256 bytes. Throws DeviceError with the sizes if too little is free.
-class DeviceBuffer {
+/// Memory of a fixed size that Free releases. get() is null where the size is 0.
+template <auto Free>
+class Memory {
  public:
-  DeviceBuffer() = default;
-  DeviceBuffer(std::size_t bytes, const char* what) : bytes_(bytes) {
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] void* get() const { return memory_.get(); }
+  template <class T>
+  [[nodiscard]] T* as() const {
+    return static_cast<T*>(memory_.get());
+  }
+
+ protected:
+  explicit Memory(std::size_t bytes) : bytes_(bytes) {}
+  void own(void* pointer) { memory_.reset(pointer); }
+
+ private:
+  Owner<Free, void*> memory_;
+  std::size_t bytes_ = 0;
+};
+
+/// Device memory of a fixed size, aligned to 256 bytes. Throws DeviceError with the sizes if too little is free.
+class DeviceBuffer : public Memory<cudaFree> {
+ public:
+  DeviceBuffer() : Memory(0) {}
+  DeviceBuffer(std::size_t bytes, const char* what) : Memory(bytes) {
     if (bytes == 0) return;
     void* pointer = nullptr;
     const cudaError_t error = cudaMalloc(&pointer, bytes);
@@ -61,18 +81,8 @@ class DeviceBuffer {
       out_of_memory(bytes, what);
     }
     check(error, what);
-    memory_.reset(pointer);
+    own(pointer);
   }
-  [[nodiscard]] std::size_t bytes() const { return bytes_; }
-  [[nodiscard]] void* get() const { return memory_.get(); }
-  template <class T>
-  [[nodiscard]] T* as() const {
-    return static_cast<T*>(memory_.get());
-  }
-
- private:
-  Owner<cudaFree, void*> memory_;
-  std::size_t bytes_ = 0;
 };
 
 /// fill() and the copy return only when the transfer is complete and visible to every stream. cudaMemset and cudaMemcpy
@@ -89,25 +99,15 @@ inline void copy_in(const DeviceBuffer& buffer, const void* host, const char* wh
 }
 
 /// Pinned host memory, which the GPU accesses directly.
-class PinnedBuffer {
+class PinnedBuffer : public Memory<cudaFreeHost> {
  public:
-  PinnedBuffer() = default;
-  explicit PinnedBuffer(std::size_t bytes) : bytes_(bytes) {
+  PinnedBuffer() : Memory(0) {}
+  explicit PinnedBuffer(std::size_t bytes) : Memory(bytes) {
     if (bytes == 0) return;
     void* pointer = nullptr;
     check(cudaMallocHost(&pointer, bytes), "allocating pinned memory");
-    memory_.reset(pointer);
+    own(pointer);
   }
-  [[nodiscard]] std::size_t bytes() const { return bytes_; }
-  [[nodiscard]] void* get() const { return memory_.get(); }
-  template <class T>
-  [[nodiscard]] T* as() const {
-    return static_cast<T*>(memory_.get());
-  }
-
- private:
-  Owner<cudaFreeHost, void*> memory_;
-  std::size_t bytes_ = 0;
 };
 
 }  // namespace plimsoll::exec::cuda

@@ -102,6 +102,8 @@ void CudaBackend::check_config() const {
   const auto refuse = [&](const std::string& what) {
     throw InputError(fmt::format("{}: the CUDA executor {}", shape_.id, what));
   };
+  if (const std::string part = model::cpu_only_part(config_.architecture); !part.empty())
+    refuse(fmt::format("does not compute {}; the CPU executor does", part));
   if (shape_.hidden % 8 != 0 || shape_.hidden > kMaxNorm)
     refuse(fmt::format("needs a hidden size that is a multiple of 8 up to {}, found {}", kMaxNorm, shape_.hidden));
   if (shape_.head_dim % 8 != 0 || shape_.head_dim > 256)

@@ -35,6 +35,7 @@ class CudaBackend final : public Backend {
 
   void embed(const Linear& embedding, std::int64_t vocab_begin, const Linear* positions) override;
   void norm(const NormSpec& spec, bool add_delta) override;
+  void norm_delta(const NormSpec& spec) override;
   void final_norm(const NormSpec& spec, bool add_delta) override;
   void linear(const Linear& weight, Buffer x, Buffer y, std::int64_t rows, const LinearOptions& options) override;
   void rope_append(const RopeSpec& spec, std::int32_t layer) override;
@@ -81,6 +82,7 @@ class CudaBackend final : public Backend {
   void check_alive() const;
   [[nodiscard]] void* plane(std::int32_t layer, int value) const;
   [[nodiscard]] AttentionArguments attention(std::int32_t layer, std::int64_t window) const;
+  [[nodiscard]] NormArguments norm_of(const NormSpec& spec, bool add_delta) const;  // of every row
   [[nodiscard]] bool tensor_core_attention() const;
   void fill_rope_table(const model::Rope& rope);
   void check_config() const;

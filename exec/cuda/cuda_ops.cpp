@@ -37,7 +37,7 @@ void CudaBackend::embed(const Linear& embedding, std::int64_t vocab_begin, const
   if (a.rows > 0) cuda::embed(element_, a, step_, stream_.get());
 }
 
-void CudaBackend::norm(const NormSpec& spec, bool add_delta) {
+NormArguments CudaBackend::norm_of(const NormSpec& spec, bool add_delta) const {
   NormArguments a;
   a.weight = f32(spec.weight);
   a.bias = f32(spec.bias);
@@ -48,22 +48,23 @@ void CudaBackend::norm(const NormSpec& spec, bool add_delta) {
   a.normed = workspace_[Buffer::normed];
   a.rows = table_->rows;
   a.width = shape_.hidden;
+  return a;
+}
+
+void CudaBackend::norm(const NormSpec& spec, bool add_delta) {
+  const NormArguments a = norm_of(spec, add_delta);
   if (a.rows > 0) cuda::norm(element_, a, stream_.get());
 }
 
+void CudaBackend::norm_delta(const NormSpec&) {
+  PLIMSOLL_CHECK(false, "check_config() refuses models with norms after the sublayers");
+}
+
 void CudaBackend::final_norm(const NormSpec& spec, bool add_delta) {
-  NormArguments a;
-  a.weight = f32(spec.weight);
-  a.bias = f32(spec.bias);
-  a.epsilon = spec.epsilon;
-  a.kind = spec.kind;
-  a.residual = workspace_[Buffer::residual];
-  a.delta = add_delta ? workspace_[Buffer::delta] : nullptr;
-  a.normed = workspace_[Buffer::normed];
+  NormArguments a = norm_of(spec, add_delta);
   // Only sampled rows are needed from here on, so the LM head multiplies a dense matrix.
   a.gather = step_.sampled;
   a.rows = static_cast<std::int64_t>(table_->sampled.size());
-  a.width = shape_.hidden;
   if (a.rows > 0) cuda::norm(element_, a, stream_.get());
 }
 

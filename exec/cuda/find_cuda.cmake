@@ -2,8 +2,8 @@
 # Finds CUDA's compiler where there is one: in $CUDACXX, the PATH, /usr/local/cuda, or where ./plimsoll setup --cuda has put
 # it. Sets PLIMSOLL_WITH_CUDA to ON or OFF, and PLIMSOLL_CUDA_CODE to the flags that say what GPUs to compile for.
 set(PLIMSOLL_CUDA AUTO CACHE STRING "the CUDA executor: AUTO (where there is a compiler), ON or OFF")
-# sm_80: A100, 86: A10G, 89: L40S, 90: H100 and H200.
-set(PLIMSOLL_CUDA_ARCHITECTURES "80;86;89;90" CACHE STRING "GPUs to compile for, ascending")
+# sm_80: A100, and A10G and L40S, which run its code; 90: H100 and H200; later GPUs compile the intermediate code.
+set(PLIMSOLL_CUDA_ARCHITECTURES "80;90" CACHE STRING "GPUs to compile for, ascending")
 
 # One intermediate code for all sm_8x halves the time of compilation; the last one also stays for GPUs to come.
 function(plimsoll_cuda_code result)

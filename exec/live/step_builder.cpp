@@ -79,7 +79,9 @@ void StepBuilder::open(const OpenRequest& request) {
   s.serial = request.serial;
   s.origin = request;
   pool_.open(request.id,
-             sched::block_hashes(request.prefix_hashes, request.hash_block_tokens, request.input, block_tokens_));
+             sched::block_hashes(
+                 {.hashes = request.prefix_hashes, .block_tokens = request.hash_block_tokens, .tokens = request.input},
+                 block_tokens_));
 }
 
 // What it computed stays findable for others until its blocks are taken.

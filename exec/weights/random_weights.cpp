@@ -20,11 +20,6 @@ float draw(std::uint64_t key, std::uint64_t index) {
   return static_cast<float>(sum - 131070) * kScale;
 }
 
-bool is_norm(TensorKind kind) {
-  return kind == TensorKind::final_norm || kind == TensorKind::input_norm || kind == TensorKind::mlp_norm ||
-         kind == TensorKind::q_norm || kind == TensorKind::k_norm;
-}
-
 class RandomWeights final : public WeightSource {
  public:
   RandomWeights(const model::Architecture& architecture, std::uint64_t seed)
@@ -33,7 +28,7 @@ class RandomWeights final : public WeightSource {
   void read(const TensorRef& tensor, const TensorSlice& slice, float* out) const override {
     const std::int64_t width = shape_of(architecture_, tensor).columns;
     const std::uint64_t key = key_of(tensor);
-    const float centre = is_norm(tensor.kind) ? 1.0F : 0.0F;
+    const float centre = is_norm(tensor.kind) && !architecture_.norm_from_one ? 1.0F : 0.0F;
     for (std::int64_t r = 0; r < slice.rows; ++r) {
       const auto first = static_cast<std::uint64_t>((slice.row + r) * width + slice.column);
       for (std::int64_t c = 0; c < slice.columns; ++c)

@@ -16,6 +16,7 @@
 #include <optional>
 #include <utility>
 
+#include "exec/weights/integers.h"
 #include "model/error.h"
 #include "model/input_file.h"
 
@@ -36,14 +37,14 @@ constexpr std::array kTypes = {TypeName{"F64", 64, ElementType::f64},
                                TypeName{"F32", 32, ElementType::f32},
                                TypeName{"F16", 16, ElementType::f16},
                                TypeName{"BF16", 16, ElementType::bf16},
-                               TypeName{"I64", 64},
+                               TypeName{"I64", 64, ElementType::i64},
                                TypeName{"U64", 64},
                                TypeName{"C64", 64},
-                               TypeName{"I32", 32},
+                               TypeName{"I32", 32, ElementType::i32},
                                TypeName{"U32", 32},
                                TypeName{"I16", 16},
                                TypeName{"U16", 16},
-                               TypeName{"I8", 8},
+                               TypeName{"I8", 8, ElementType::i8},
                                TypeName{"U8", 8},
                                TypeName{"BOOL", 8},
                                TypeName{"F8_E4M3", 8},
@@ -171,15 +172,7 @@ SafetensorsFile::Tensors read_tensors(std::span<const std::byte> map, const std:
   return tensors;
 }
 
-// Sign, five exponent bits with a bias of 15, ten fraction bits. Avoids arithmetic on subnormal f32, which the CPU may
-// flush to zero.
-float from_f16(std::uint16_t bits) {
-  const std::uint32_t sign = (bits & 0x8000U) << 16U, rest = bits & 0x7fffU;
-  const float small = static_cast<float>(rest) * 0x1p-24F;
-  const std::uint32_t high = (rest << 13U) + (rest >= 0x7c00U ? 224U << 23U : 112U << 23U);
-  return std::bit_cast<float>(sign | (rest < 0x400U ? std::bit_cast<std::uint32_t>(small) : high));
-}
-float from_bf16(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16U); }
+float of_bf16(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16U); }
 float from_f64(double value) { return static_cast<float>(value); }
 
 template <class Stored, class Convert>
@@ -211,11 +204,14 @@ void read_elements(const FileTensor& tensor, std::int64_t first, std::int64_t co
   switch (tensor.type) {
     case ElementType::f32: std::memcpy(out, begin + first * 4, static_cast<std::size_t>(count) * 4); return;
     case ElementType::f16: convert<std::uint16_t>(begin + first * 2, count, out, from_f16); return;
-    case ElementType::bf16: convert<std::uint16_t>(begin + first * 2, count, out, from_bf16); return;
+    case ElementType::bf16: convert<std::uint16_t>(begin + first * 2, count, out, of_bf16); return;
     case ElementType::f64: convert<double>(begin + first * 8, count, out, from_f64); return;
+    case ElementType::i64:
+    case ElementType::i32:
+    case ElementType::i8:
     case ElementType::other: break;
   }
-  PLIMSOLL_CHECK(false, "only tensors of a readable type are read");
+  PLIMSOLL_CHECK(false, "only tensors of floats are read");
 }
 
 SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), map_(map_file(path)) {

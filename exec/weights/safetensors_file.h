@@ -15,8 +15,10 @@
 
 namespace plimsoll::exec {
 
-/// Types that weights can be read from. `other` is a type of known size that cannot be read.
-enum class ElementType : std::uint8_t { f64, f32, f16, bf16, other };
+/// Types that weights can be read from: floats by read_elements(), integers by PackedTensor. `other` is a type of known
+/// size that cannot be read.
+enum class ElementType : std::uint8_t { f64, f32, f16, bf16, i64, i32, i8, other };
+[[nodiscard]] constexpr bool is_float(ElementType type) { return type <= ElementType::bf16; }
 
 struct FileTensor {
   ElementType type = ElementType::other;
@@ -32,7 +34,7 @@ struct FileTensor {
 /// Throws InputError about a file as a whole.
 [[noreturn]] void fail_file(const std::string& path, const std::string& text);
 
-/// out[i] = element first + i of the tensor. Its type must be readable, and it must have that many elements.
+/// out[i] = element first + i of the tensor. Its type must be a float, and it must have that many elements.
 void read_elements(const FileTensor& tensor, std::int64_t first, std::int64_t count, float* out);
 
 class SafetensorsFile {

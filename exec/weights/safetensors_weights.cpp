@@ -3,11 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
+#include <memory>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <utility>
 
+#include "configs/hf_packing.h"
+#include "exec/weights/packed_tensor.h"
 #include "exec/weights/tensor_files.h"
 #include "exec/weights/tensor_names.h"
 #include "exec/weights/weights.h"
@@ -16,9 +21,10 @@
 namespace plimsoll::exec {
 namespace {
 
-// A tensor of the model and where a file stores it.
+// A tensor of the model and where a file stores it, as floats or as integers.
 struct Resolved {
   const FileTensor* tensor = nullptr;
+  std::shared_ptr<const PackedTensor> packed;
   TensorPlace place;
 };
 
@@ -53,12 +59,34 @@ class SafetensorsWeights final : public WeightSource {
     const Resolved& at = found->second;
     while (rows > 0) {
       // Read adjacent whole rows in one call.
-      const bool whole = columns == shape.columns;
+      const bool whole = columns == shape.columns || at.packed != nullptr;
       const std::int64_t run = whole ? std::min(rows, at.place.group - row % at.place.group) : 1;
-      read_elements(*at.tensor, at.place.file_row(row) * shape.columns + column, run * columns, out);
+      if (at.packed != nullptr)
+        at.packed->read(at.place.file_row(row), run, column, columns, out);
+      else
+        read_elements(*at.tensor, at.place.file_row(row) * shape.columns + column, run * columns, out);
       out += run * columns;
       row += run;
       rows -= run;
+    }
+  }
+
+  [[nodiscard]] std::optional<IntegerFormat> integers(const TensorRef& tensor) const override {
+    const auto found = tensors_.find(tensor);
+    if (found == tensors_.end() || found->second.packed == nullptr) return {};
+    return found->second.packed->format();
+  }
+
+  void read_integers(const TensorRef& tensor, const TensorSlice& slice, const IntegerRows& out) const override {
+    const Resolved& at = tensors_.at(tensor);
+    const std::int64_t groups = at.packed->format().groups(slice.columns), end = slice.row + slice.rows;
+    IntegerRows to = out;
+    for (std::int64_t row = slice.row, run = 0; row < end; row += run) {
+      run = std::min(end - row, at.place.group - row % at.place.group);
+      at.packed->read_integers(at.place.file_row(row), run, slice.column, slice.columns, to);
+      to.q += run * slice.columns;
+      to.scale += run * groups;
+      to.zero += run * groups;
     }
   }
 
@@ -86,12 +114,14 @@ class SafetensorsWeights final : public WeightSource {
     // Checkpoints may name the same tensor differently: the first of its names that the files contain is taken.
     const auto found = std::find_if(places.begin(), places.end(),
                                     [&](const TensorPlace& p) { return files_.find(p.name) != nullptr; });
+    if ((found == places.end() || files_.find(found->name)->type == ElementType::i8) && resolve_packed(tensor, places))
+      return;
     if (found == places.end()) {
       problem_ = fmt::format("tensor {} is missing ({})", quoted_name(places.front().name), describe(tensor));
       return;
     }
     const FileTensor& there = *files_.find(found->name);
-    if (there.type == ElementType::other)
+    if (!is_float(there.type))
       problem_ = fmt::format("tensor {} has dtype {}, expected F64, F32, F16 or BF16", quoted_name(found->name),
                              there.type_name);
     else if (there.shape != found->shape)
@@ -101,7 +131,35 @@ class SafetensorsWeights final : public WeightSource {
              differs_from_another(there, std::span(found + 1, places.end())))
       return;
     else
-      tensors_.emplace(tensor, Resolved{&there, std::move(*found)});
+      tensors_.emplace(tensor, Resolved{&there, nullptr, std::move(*found)});
+  }
+
+  // Looks for the tensor as integers. Returns whether it is there, even if it is malformed.
+  bool resolve_packed(const TensorRef& tensor, std::vector<TensorPlace>& places) {
+    constexpr std::string_view kWeight = ".weight";
+    for (TensorPlace& place : places) {
+      if (place.shape.size() != 2 || !place.name.ends_with(kWeight)) continue;
+      std::shared_ptr<const PackedTensor>& packed = packed_[place.name];
+      try {
+        if (packed == nullptr)
+          packed = PackedTensor::find(files_, place.name.substr(0, place.name.size() - kWeight.size()),
+                                      {place.shape[0], place.shape[1]}, packing());
+      } catch (const InputError& error) {
+        problem_ = error.text();
+        return true;
+      }
+      if (packed == nullptr) continue;
+      tensors_.emplace(tensor, Resolved{nullptr, packed, std::move(place)});
+      return true;
+    }
+    return false;
+  }
+
+  // Read when the first packed tensor is looked for: config.json may be missing beside files of floats.
+  const configs::PackedCheckpoint& packing() {
+    if (!packing_)
+      packing_ = configs::read_packing((std::filesystem::path(files_.path()).parent_path() / "config.json").string());
+    return *packing_;
   }
 
   // The file of a tied model may hold both embedding and head if they are equal: releases of transformers read
@@ -133,6 +191,8 @@ class SafetensorsWeights final : public WeightSource {
   TensorFiles files_;
   std::string beginning_;
   std::map<TensorRef, Resolved, InOrder> tensors_;
+  std::map<std::string, std::shared_ptr<const PackedTensor>> packed_;  // by name; null: not there
+  std::optional<configs::PackedCheckpoint> packing_;
   std::string problem_;  // the first problem found; empty if none
 };
 

@@ -23,6 +23,7 @@ struct Scheme {
   std::string_view beginning = {}, layers = {};
   std::string_view embedding = {}, positions = {}, final_norm = {};
   std::string_view input_norm = {}, mlp_norm = {};
+  std::string_view post_attention_norm = {}, post_mlp_norm = {};
   std::string_view q = {}, k = {}, v = {}, fused_qkv = {}, out = {};
   std::string_view gate = {}, up = {}, fused_gate_up = {}, down = {};
 };
@@ -81,7 +82,22 @@ constexpr Scheme kFalcon = {.beginning = "transformer.",
                             .up = "mlp.dense_h_to_4h",
                             .down = "mlp.dense_4h_to_h"};
 
+// In Gemma post_attention_layernorm follows the attention; in GLM-4 it precedes the MLP, as in Llama.
+Scheme with_norms_after(const model::LlmShape& shape) {
+  Scheme scheme = kLlama;
+  if (shape.family == "glm4") {
+    scheme.post_attention_norm = "post_self_attn_layernorm";
+    scheme.post_mlp_norm = "post_mlp_layernorm";
+  } else {  // Gemma; OLMo 2, which has no norms before the sublayers
+    scheme.post_attention_norm = "post_attention_layernorm";
+    scheme.mlp_norm = "pre_feedforward_layernorm";
+    scheme.post_mlp_norm = "post_feedforward_layernorm";
+  }
+  return scheme;
+}
+
 Scheme scheme_of(const model::LlmShape& shape) {
+  if (model::norms_per_layer(shape) == 4 || shape.family == "olmo2") return with_norms_after(shape);
   if (shape.family == "opt") return kOpt;
   if (shape.family == "gptj") return kGptj;
   if (shape.family != "falcon") return kLlama;
@@ -117,6 +133,8 @@ class Finder {
       case TensorKind::input_norm_bias: whole(names_.input_norm, ".bias"); break;
       case TensorKind::mlp_norm: whole(names_.mlp_norm, ".weight"); break;
       case TensorKind::mlp_norm_bias: whole(names_.mlp_norm, ".bias"); break;
+      case TensorKind::post_attention_norm: whole(names_.post_attention_norm, ".weight"); break;
+      case TensorKind::post_mlp_norm: whole(names_.post_mlp_norm, ".weight"); break;
       case TensorKind::q: qkv(names_.q, TensorPart::first, ".weight"); break;
       case TensorKind::k: qkv(names_.k, TensorPart::second, ".weight"); break;
       case TensorKind::v: qkv(names_.v, TensorPart::third, ".weight"); break;
@@ -252,8 +270,11 @@ class Walk {
 
   bool attention() {
     using enum TensorKind;
-    const bool two_norms = model::norms_per_layer(s_) >= 2;
-    return add(true, {input_norm, q, k, v, attention_out}) && (!two_norms || add(true, {mlp_norm})) &&
+    const std::int32_t norms = model::norms_per_layer(s_);
+    const bool before = !a_.norms_only_after, after = norms == 4 || a_.norms_only_after;
+    const bool two_norms = before && norms >= 2;
+    return add(true, {q, k, v, attention_out}) && (!before || add(true, {input_norm})) &&
+           (!two_norms || add(true, {mlp_norm})) && (!after || add(true, {post_attention_norm, post_mlp_norm})) &&
            add(a_.norm_bias, {input_norm_bias}) && (!two_norms || add(a_.norm_bias, {mlp_norm_bias})) &&
            add(s_.qkv_bias, {q_bias, k_bias, v_bias}) && add(s_.qk_norm, {q_norm, k_norm}) &&
            add(a_.attention_out_bias, {attention_out_bias});

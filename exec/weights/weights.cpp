@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "model/error.h"
+#include "model/tp_layout.h"
 
 namespace plimsoll::exec {
 
@@ -40,8 +41,23 @@ const char* name(TensorKind kind) {
     case TensorKind::expert_gate: return "expert_gate";
     case TensorKind::expert_up: return "expert_up";
     case TensorKind::expert_down: return "expert_down";
+    case TensorKind::post_attention_norm: return "post_attention_norm";
+    case TensorKind::post_mlp_norm: return "post_mlp_norm";
   }
   PLIMSOLL_CHECK(false, "a tensor kind has a name");
+}
+
+bool is_norm(TensorKind kind) {
+  switch (kind) {
+    case TensorKind::final_norm:
+    case TensorKind::input_norm:
+    case TensorKind::mlp_norm:
+    case TensorKind::q_norm:
+    case TensorKind::k_norm:
+    case TensorKind::post_attention_norm:
+    case TensorKind::post_mlp_norm: return true;
+    default: return false;
+  }
 }
 
 std::string describe(const TensorRef& tensor) {
@@ -49,6 +65,10 @@ std::string describe(const TensorRef& tensor) {
   if (tensor.layer >= 0) text += fmt::format("layer {} ", tensor.layer);
   if (tensor.expert >= 0) text += fmt::format("expert {} ", tensor.expert);
   return text + name(tensor.kind);
+}
+
+void WeightSource::read_integers(const TensorRef&, const TensorSlice&, const IntegerRows&) const {
+  PLIMSOLL_CHECK(false, "a source that states integers can read them");
 }
 
 TensorShape shape_of(const model::Architecture& architecture, const TensorRef& tensor) {
@@ -68,6 +88,8 @@ TensorShape shape_of(const model::Architecture& architecture, const TensorRef& t
     case TensorKind::input_norm_bias:
     case TensorKind::mlp_norm:
     case TensorKind::mlp_norm_bias:
+    case TensorKind::post_attention_norm:
+    case TensorKind::post_mlp_norm:
     case TensorKind::attention_out_bias:
     case TensorKind::down_bias: return {s.hidden, 1};
     case TensorKind::q: return {queries, s.hidden};
@@ -76,8 +98,8 @@ TensorShape shape_of(const model::Architecture& architecture, const TensorRef& t
     case TensorKind::q_bias: return {queries, 1};
     case TensorKind::k_bias:
     case TensorKind::v_bias: return {keys, 1};
-    case TensorKind::q_norm:
-    case TensorKind::k_norm: return {s.head_dim, 1};
+    case TensorKind::q_norm: return {model::has_wide_qk_norm(s) ? queries : s.head_dim, 1};
+    case TensorKind::k_norm: return {model::has_wide_qk_norm(s) ? keys : s.head_dim, 1};
     case TensorKind::attention_out: return {s.hidden, queries};
     case TensorKind::gate:
     case TensorKind::up: return {s.intermediate, s.hidden};

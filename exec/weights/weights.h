@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "exec/weights/integers.h"
 #include "model/architecture.h"
 
 namespace plimsoll::exec {
@@ -42,8 +44,16 @@ enum class TensorKind : std::uint8_t {
   router,  // [experts, hidden]
   expert_gate,
   expert_up,
-  expert_down  // as gate, up, down, of one expert
+  expert_down,  // as gate, up, down, of one expert
+  post_attention_norm,
+  post_mlp_norm  // [hidden], of what a sublayer returns
 };
+/// Returns whether a model has one such tensor per expert.
+[[nodiscard]] inline bool is_of_expert(TensorKind kind) {
+  return kind >= TensorKind::expert_gate && kind <= TensorKind::expert_down;
+}
+/// Returns whether it is the weight of a norm.
+[[nodiscard]] bool is_norm(TensorKind kind);
 [[nodiscard]] const char* name(TensorKind kind);
 
 struct TensorRef {
@@ -72,11 +82,17 @@ class WeightSource {
   virtual ~WeightSource() = default;
   /// out[r * columns + c] = tensor[row + r, column + c] in f32. Throws InputError, naming the tensor.
   virtual void read(const TensorRef& tensor, const TensorSlice& slice, float* out) const = 0;
+  /// Returns how the files hold the tensor's integers; nullopt if they hold floats. read() works in both cases.
+  [[nodiscard]] virtual std::optional<IntegerFormat> integers(const TensorRef&) const { return {}; }
+  /// Reads the integers of such a tensor. The slice begins and ends with a group, unless rows are groups; with
+  /// IntegerFormat::order it has all columns, in that order.
+  virtual void read_integers(const TensorRef& tensor, const TensorSlice& slice, const IntegerRows& out) const;
   /// Checks, before anything is loaded, that every tensor of the model exists with its shape. Throws InputError.
   virtual void check(const model::Architecture& architecture) const = 0;
 };
 
-/// Returns weights close to N(0, 0.02), a function of (seed, tensor, element index) only; norms are 1 + such a number.
+/// Returns weights close to N(0, 0.02), a function of (seed, tensor, element index) only; the factors of
+/// norms are 1 + such a number.
 [[nodiscard]] std::unique_ptr<WeightSource> random_weights(const model::Architecture& architecture, std::uint64_t seed);
 /// Opens a .safetensors file, a *.safetensors.index.json, or a folder that contains one of them; memory-mapped. Throws
 /// InputError, naming the tensor, if a file is truncated, mislabelled or hostile.

@@ -13,6 +13,7 @@
 #include "exec/live/prompt_runner.h"
 #include "exec/weights/open_model.h"
 #include "exec/weights/safetensors_file.h"
+#include "model/tp_layout.h"
 
 namespace plimsoll::exec {
 namespace {
@@ -76,6 +77,7 @@ class GoldenModel : public ::testing::TestWithParam<std::string> {
     return c;
   }
 
+  [[nodiscard]] bool divides() const { return !model::has_wide_qk_norm(model_.architecture.shape); }
   struct Computed {
     std::vector<std::vector<float>> logits;
     std::vector<std::vector<std::int32_t>> tokens;
@@ -148,6 +150,7 @@ TEST_P(GoldenModel, InF32EveryRouteComputesWhatTransformersDoes) {
   for (const Route& route : {Route{1, 0, 16}, Route{1, 1, 1}, Route{1, 5, 4096}, Route{2, 5, 16}, Route{4, 0, 1}}) {
     SCOPED_TRACE("tp " + std::to_string(route.tp) + ", chunk " + std::to_string(route.chunk) + ", block " +
                  std::to_string(route.block_tokens));
+    if (route.tp > 1 && !divides()) continue;
     const Computed computed = compute(route, model::DType::fp32);
     for (std::size_t i = 0; i < prompts_.size(); ++i) {
       expect_close_f32(i, computed.logits[i]);
@@ -159,6 +162,7 @@ TEST_P(GoldenModel, InF32EveryRouteComputesWhatTransformersDoes) {
 TEST_P(GoldenModel, InBf16LogitsAreWithinAPercent) {
   for (const std::int32_t tp : {1, 2}) {
     SCOPED_TRACE("tp " + std::to_string(tp));
+    if (tp > 1 && !divides()) continue;
     const Computed computed = compute({tp, 0, 16}, model::DType::bf16);
     for (std::size_t i = 0; i < prompts_.size(); ++i) {
       EXPECT_LE(relative_l2(computed.logits[i], expected_[i].logits), 1e-2) << prompts_[i].id;

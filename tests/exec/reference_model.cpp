@@ -34,7 +34,7 @@ class Reference {
     const MatrixXd normed = norm(x, TensorKind::final_norm, TensorKind::final_norm_bias);
     MatrixXd out = normed * matrix(s_.tie_embeddings ? TensorKind::token_embedding : TensorKind::lm_head).transpose();
     if (a_.lm_head_bias) out.rowwise() += vector(TensorKind::lm_head_bias);
-    return out;
+    return (out * a_.logit_scale).unaryExpr([this](double logit) { return capped(logit, a_.logit_cap); });
   }
 
  private:
@@ -45,12 +45,17 @@ class Reference {
     weights_.read(tensor, {0, shape.rows, 0, shape.columns}, values.data());
     return values.cast<double>();
   }
-  [[nodiscard]] RowVectorXd vector(TensorKind kind) const { return matrix(kind).col(0).transpose(); }
+  [[nodiscard]] RowVectorXd vector(TensorKind kind) const {
+    RowVectorXd values = matrix(kind).col(0).transpose();
+    if (a_.norm_from_one && is_norm(kind)) values.array() += 1;
+    return values;
+  }
+  static double capped(double x, double cap) { return cap > 0 ? cap * std::tanh(x / cap) : x; }
 
   [[nodiscard]] MatrixXd embed() const {
     const MatrixXd table = matrix(TensorKind::token_embedding);
     MatrixXd x(n_, s_.hidden);
-    for (Index i = 0; i < n_; ++i) x.row(i) = table.row(tokens_[static_cast<std::size_t>(i)]);
+    for (Index i = 0; i < n_; ++i) x.row(i) = table.row(tokens_[static_cast<std::size_t>(i)]) * a_.embedding_scale;
     if (s_.learned_positions) x += matrix(TensorKind::position_embedding).topRows(n_);
     return x;
   }
@@ -64,25 +69,45 @@ class Reference {
     if (a_.norm_bias) y.rowwise() += vector(bias);
     return y;
   }
+  // What a sublayer adds to the residual.
+  [[nodiscard]] MatrixXd addend(const MatrixXd& x, TensorKind norm_after) const {
+    if (model::norms_per_layer(s_) == 4 || a_.norms_only_after) return norm(x, norm_after, norm_after);
+    return x * a_.residual_scale;
+  }
 
   [[nodiscard]] MatrixXd layer(const MatrixXd& x) const {
-    const MatrixXd first = norm(x, TensorKind::input_norm, TensorKind::input_norm_bias);
-    const MatrixXd attended = attention(first);
+    const auto before = [&](const MatrixXd& input, TensorKind weight, TensorKind bias) {
+      return a_.norms_only_after ? input : norm(input, weight, bias);
+    };
+    const MatrixXd first = before(x, TensorKind::input_norm, TensorKind::input_norm_bias);
+    const MatrixXd attended = addend(attention(first), TensorKind::post_attention_norm);
     const bool own_norm = model::norms_per_layer(s_) >= 2;
     if (s_.parallel_attention) {
       const MatrixXd second = own_norm ? norm(x, TensorKind::mlp_norm, TensorKind::mlp_norm_bias) : first;
       return x + attended + mlp(second);
     }
     const MatrixXd middle = x + attended;
-    return middle + mlp(norm(middle, TensorKind::mlp_norm, TensorKind::mlp_norm_bias));
+    return middle +
+           addend(mlp(before(middle, TensorKind::mlp_norm, TensorKind::mlp_norm_bias)), TensorKind::post_mlp_norm);
   }
 
   // Returns the frequency of a rotated pair. llama3: long wavelengths are slowed by `factor`, short ones kept, and
   // those in between blended linearly in original_max_position / wavelength.
-  [[nodiscard]] double frequency(Index pair) const {
-    const model::Rope& r = a_.rope;
+  [[nodiscard]] double frequency(const model::Rope& r, Index pair) const {
     double f = std::pow(r.base, -2.0 * static_cast<double>(pair) / r.rotary_dim);
     if (r.scaling == model::RopeScaling::linear) f /= r.factor;
+    if (r.scaling == model::RopeScaling::yarn) {
+      // Pairs are kept up to the one that turns beta_fast times in the trained length, and stretched from the one that
+      // turns beta_slow times.
+      const auto pair_of = [&](double turns) {
+        return r.rotary_dim / 2.0 * std::log(r.original_max_position / (2 * std::numbers::pi * turns)) /
+               std::log(r.base);
+      };
+      const double keep = std::max(0.0, std::floor(pair_of(r.beta_fast)));
+      const double stretch = std::min(r.rotary_dim - 1.0, std::ceil(pair_of(r.beta_slow)));
+      const double part = std::clamp((static_cast<double>(pair) - keep) / (stretch - keep), 0.0, 1.0);
+      return f * (part / r.factor + 1 - part);
+    }
     if (r.scaling != model::RopeScaling::llama3) return f;
     const double ratio = r.original_max_position * f / (2 * std::numbers::pi);
     const double blend = std::clamp((ratio - r.low_freq_factor) / (r.high_freq_factor - r.low_freq_factor), 0.0, 1.0);
@@ -90,11 +115,14 @@ class Reference {
   }
 
   void rotate(Eigen::Ref<RowVectorXd> head, Index position) const {
-    const Index half = a_.rope.rotary_dim / 2;
+    model::Rope rope = a_.rope;
+    if (a_.window_rope && model::layer_kind(s_, layer_).windowed) rope = *a_.window_rope;
+    if (!a_.layers_unrotated.empty() && a_.layers_unrotated[static_cast<std::size_t>(layer_)] != 0) return;
+    const Index half = rope.rotary_dim / 2;
     for (Index pair = 0; pair < half; ++pair) {
-      const Index i = a_.rope.interleaved ? 2 * pair : pair, j = a_.rope.interleaved ? i + 1 : pair + half;
-      const double angle = static_cast<double>(position) * frequency(pair);
-      const double u = head(i), v = head(j);
+      const Index i = rope.interleaved ? 2 * pair : pair, j = rope.interleaved ? i + 1 : pair + half;
+      const double angle = static_cast<double>(position) * frequency(rope, pair);
+      const double u = rope.magnitude * head(i), v = rope.magnitude * head(j);
       head(i) = u * std::cos(angle) - v * std::sin(angle);
       head(j) = v * std::cos(angle) + u * std::sin(angle);
     }
@@ -104,10 +132,12 @@ class Reference {
   [[nodiscard]] MatrixXd heads(const MatrixXd& x, TensorKind weight, TensorKind bias, TensorKind head_norm) const {
     MatrixXd y = project(x, weight, bias);
     const Index d = s_.head_dim;
+    const bool wide = model::has_wide_qk_norm(s_);
+    if (wide) y = norm(y, head_norm, head_norm);
     for (Index i = 0; i < n_; ++i) {
       for (Index h = 0; h < y.cols() / d; ++h) {
         RowVectorXd head = y.row(i).segment(h * d, d);
-        if (s_.qk_norm) {
+        if (s_.qk_norm && !wide) {
           head /= std::sqrt(head.squaredNorm() / static_cast<double>(d) + a_.norm_epsilon);
           head = (head.array() * vector(head_norm).array()).matrix();
         }
@@ -129,14 +159,15 @@ class Reference {
     const MatrixXd q = heads(x, TensorKind::q, TensorKind::q_bias, TensorKind::q_norm);
     const MatrixXd k = heads(x, TensorKind::k, TensorKind::k_bias, TensorKind::k_norm);
     const MatrixXd v = project(x, TensorKind::v, TensorKind::v_bias);
+    const double scale = a_.attention_scale > 0 ? a_.attention_scale : 1 / std::sqrt(static_cast<double>(d));
     const Index window = model::layer_kind(s_, layer_).windowed ? s_.sliding_window : n_;
     MatrixXd out(n_, s_.heads * d);
     for (Index h = 0; h < s_.heads; ++h) {
       const MatrixXd keys = k.middleCols(h / group * d, d), values = v.middleCols(h / group * d, d);
       for (Index i = 0; i < n_; ++i) {
         const Index first = std::max<Index>(0, i + 1 - window), count = i + 1 - first;
-        VectorXd p =
-            keys.middleRows(first, count) * q.row(i).segment(h * d, d).transpose() / std::sqrt(static_cast<double>(d));
+        VectorXd p = keys.middleRows(first, count) * q.row(i).segment(h * d, d).transpose() * scale;
+        p = p.unaryExpr([this](double score) { return capped(score, a_.attention_cap); });
         p = (p.array() - p.maxCoeff()).exp().matrix();
         out.row(i).segment(h * d, d) = p.transpose() * values.middleRows(first, count) / p.sum();
       }

@@ -20,8 +20,10 @@ namespace plimsoll::exec {
 
 // Tiny architectures, one of every family that the executor runs, with ragged widths.
 
-/// llama, llama3, mistral, qwen2, qwen3, falcon_mqa, falcon_groups, gptj, opt, mixtral.
+/// A name of tiny_families().
 [[nodiscard]] model::Architecture tiny_model(const std::string& family);
 [[nodiscard]] std::vector<std::string> tiny_families();
+/// Returns those that the executor runs on GPUs.
+[[nodiscard]] std::vector<std::string> tiny_gpu_families();
 
 }  // namespace plimsoll::exec

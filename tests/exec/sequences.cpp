@@ -16,6 +16,19 @@ Tokens random_tokens(std::uint64_t seed, std::size_t count, std::int32_t vocab) 
   return tokens;
 }
 
+EngineConfig tiny_config(const model::Architecture& architecture, std::int32_t tp) {
+  EngineConfig config;
+  config.architecture = architecture;
+  config.tp = tp;
+  config.weight_dtype = config.kv_dtype = model::DType::fp32;
+  config.kv_blocks = 64;
+  config.sequences = 16;
+  config.step_rows = 64;
+  config.threads = 2;
+  config.poison = true;
+  return config;
+}
+
 Sequences::Sequences(Engine& engine) : engine_(engine), free_(static_cast<std::size_t>(engine.config().kv_blocks)) {
   std::iota(free_.begin(), free_.end(), 0);
   std::shuffle(free_.begin(), free_.end(), std::mt19937_64(7));

@@ -14,6 +14,9 @@ using Tokens = std::vector<std::int32_t>;
 /// Returns numbers in [0, vocab), determined by the seed.
 [[nodiscard]] Tokens random_tokens(std::uint64_t seed, std::size_t count, std::int32_t vocab);
 
+/// A small engine on two threads of the CPU, in fp32, with poisoned buffers.
+[[nodiscard]] EngineConfig tiny_config(const model::Architecture& architecture, std::int32_t tp = 1);
+
 /// Sequences of one engine. All of them run together in every forward; use several objects for separate batches.
 class Sequences {
  public:

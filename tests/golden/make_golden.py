@@ -88,6 +88,30 @@ def families(o):
     c["qwen3_moe"] = ("Qwen3Moe", llama_like(o, max(1, o.heads // 2), head_dim=o.head_dim or 24, num_experts=6,
                                              num_experts_per_tok=3, moe_intermediate_size=o.ffn // 4, norm_topk_prob=True,
                                              mlp_only_layers=[0], decoder_sparse_step=1), "bfloat16")
+    c["gemma2"] = ("Gemma2", llama_like(o, max(1, o.heads // 2), head_dim=o.head_dim or 24, sliding_window=8,
+                                        query_pre_attn_scalar=20, attn_logit_softcapping=2.0,
+                                        final_logit_softcapping=3.0, tie_word_embeddings=True), "bfloat16")
+    c["gemma3"] = ("Gemma3", llama_like(o, 1, head_dim=o.head_dim or 32, sliding_window=8, num_hidden_layers=o.layers + 1,
+                                        layer_types=["sliding_attention", "full_attention"] * o.layers,
+                                        query_pre_attn_scalar=20, tie_word_embeddings=True), "bfloat16")
+    c["gemma3"][1]["layer_types"] = c["gemma3"][1]["layer_types"][:o.layers + 1]
+    c["glm"] = ("Glm", llama_like(o, max(1, o.heads // 2), head_dim=o.head_dim or o.hidden // o.heads, pad_token_id=0,
+                                  attention_bias=True), "bfloat16")
+    c["glm4"] = ("Glm4", llama_like(o, max(1, o.heads // 2), head_dim=o.head_dim or o.hidden // o.heads, pad_token_id=0,
+                                    attention_bias=True), "bfloat16")
+    c["granite"] = ("Granite", llama_like(o, max(1, o.heads // 2), embedding_multiplier=6.0, residual_multiplier=0.3,
+                                          attention_multiplier=0.1, logits_scaling=3.0), "bfloat16")
+    c["smollm3"] = ("SmolLM3", llama_like(o, max(1, o.heads // 2), num_hidden_layers=o.layers + 1, pad_token_id=0,
+                                          no_rope_layer_interval=2), "bfloat16")
+    c["olmo2"] = ("Olmo2", llama_like(o, max(1, o.heads // 2), pad_token_id=0), "bfloat16")
+    c["llama_yarn"] = ("Llama", llama_like(
+        o, max(1, o.heads // 2), rope_parameters=rope("yarn", 10000.0, factor=4.0, original_max_position_embeddings=32)),
+                       "bfloat16")
+    pairs = o.hidden // o.heads // 2
+    c["phi3_longrope"] = ("Phi3", c["phi3"][1] | dict(
+        original_max_position_embeddings=64, rope_parameters=rope(
+            "longrope", short_factor=[1 + i / 8 for i in range(pairs)], long_factor=[4.0] * pairs,
+            original_max_position_embeddings=64)), "bfloat16")
     # Variants beyond the fixtures, made where --family names them.
     c["falcon_11b"] = ("Falcon", falcon(o, new_decoder_architecture=True, num_ln_in_parallel_attn=1,
                                         num_kv_heads=o.kv_heads or max(1, o.heads // 2)), "bfloat16")
@@ -157,7 +181,8 @@ def make(name, options):
     prefix, config, saved = families(options)[name]
     dtype = getattr(torch, options.dtype or saved)
     generator = torch.Generator().manual_seed(options.seed)
-    configuration = getattr(transformers, prefix + "Config")(**config)
+    kind = "TextConfig" if hasattr(transformers, prefix + "TextConfig") else "Config"  # of multimodal families
+    configuration = getattr(transformers, prefix + kind)(**config)
     configuration._attn_implementation = "eager"
     configuration._experts_implementation = "eager"  # the others want widths of whole vectors
     model = getattr(transformers, prefix + "ForCausalLM")(configuration).eval()

@@ -21,17 +21,12 @@ constexpr double kBf16Experts = 2e-2;
 
 EngineConfig config_of(const model::Architecture& architecture, model::DType dtype = model::DType::fp32,
                        std::int32_t tp = 1) {
-  EngineConfig config;
-  config.architecture = architecture;
+  EngineConfig config = tiny_config(architecture, tp);
   config.device = DeviceKind::cuda;
   config.communicator = CommunicatorKind::loopback;
-  config.tp = tp;
   config.weight_dtype = config.kv_dtype = dtype;
-  config.kv_blocks = 64;
-  config.sequences = 16;
   config.step_rows = 16;  // less than the tests use: the workspace grows
   config.graphs = false;
-  config.poison = true;
   return config;
 }
 
@@ -179,7 +174,7 @@ TEST(CudaEngine, says_how_much_memory_all_ranks_of_a_gpu_need_together) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Tiny, CudaFamily, testing::ValuesIn(tiny_families()),
+INSTANTIATE_TEST_SUITE_P(Tiny, CudaFamily, testing::ValuesIn(tiny_gpu_families()),
                          [](const auto& family) { return family.param; });
 
 }  // namespace

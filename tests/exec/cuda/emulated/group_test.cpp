@@ -21,17 +21,10 @@ using ::testing::HasSubstr;
 constexpr double kF32 = 1e-5;
 
 EngineOrder order_of(std::int32_t tp) {
-  EngineOrder order{.model = "llama", .weights = {}, .seed = 5, .digest = {}, .replicas = 1, .config = {}};
-  EngineConfig& config = order.config;
-  config.architecture = tiny_model("llama");
+  EngineConfig config = tiny_config(tiny_model("llama"), tp);
   config.device = DeviceKind::cuda;
-  config.tp = tp;
-  config.weight_dtype = config.kv_dtype = model::DType::fp32;
-  config.kv_blocks = 64;
-  config.sequences = 16;
   config.step_rows = 16;
-  config.poison = true;
-  return order;
+  return {.model = "llama", .weights = {}, .seed = 5, .digest = {}, .replicas = 1, .config = config};
 }
 
 OpenModel open_tiny(const EngineOrder& order) {

@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of 16-bit activations with weights of 4 or 8 bits, over a vector type V (simd_*.h) with integer operations.
+// A 32-bit lane belongs to one output column. It holds pairs of adjacent k, which one instruction multiplies and adds.
+//
+// A tile keeps its integer sums in registers for one block of k. Then they are scaled and added to f32 sums on the
+// stack. The f32 additions have the same order in every tile, so a row's bits do not depend on the other rows.
+#pragma once
+
+#include "exec/cpu/integer_kernels.h"
+#include "exec/cpu/kernels_gemm.h"
+
+namespace plimsoll::exec {
+
+// ---- activations ------------------------------------------------------------------------------------------------
+
+constexpr std::int64_t kMostBlock = 128;
+
+// Rounds one block of a row to 16 bits. Returns its scale and the sum of its integers.
+struct RoundedBlock {
+  float scale;
+  std::int32_t sum;
+};
+
+// Writes pairs of 16-bit integers as 32-bit words, moved about as floats. Numbers beyond `count` are zero.
+template <class V>
+RoundedBlock round_block(const float* x, std::int64_t count, std::int64_t block, float* words) {
+  float padded[kMostBlock];
+  if (count < block) {
+    for (std::int64_t i = 0; i < block; ++i) padded[i] = i < count ? x[i] : 0.0F;
+    x = padded;
+  }
+  typename V::F most = V::zero(), nan = V::zero();
+  for (std::int64_t i = 0; i < block; i += V::kWidth) {
+    const typename V::F v = V::load(x + i);
+    most = V::max(V::max(v, V::zero() - v), most);
+    nan = V::fma(v, V::zero(), nan);  // NaN if any number is NaN or infinite
+  }
+  constexpr float kLargest = 32767, kTiny = 1e-30F;
+  const float highest = V::highest(most);
+  const float inverse = highest > kTiny ? kLargest / highest : 0.0F;
+  // Adding 1.5 * 2^23 rounds to nearest even and leaves the integer in the lower bits of the float.
+  constexpr float kMagic = 12582912.0F;
+  float rounded[kMostBlock];
+  typename V::F sum = V::zero();
+  for (std::int64_t i = 0; i < block; i += V::kWidth) {
+    const typename V::F moved = V::fma(V::load(x + i), V::set(inverse), V::set(kMagic));
+    sum = sum + (moved - V::set(kMagic));
+    V::store(rounded + i, moved);
+  }
+  for (std::int64_t i = 0; i < block / 2; ++i) {
+    std::uint32_t low, high;
+    __builtin_memcpy(&low, rounded + 2 * i, sizeof low);
+    __builtin_memcpy(&high, rounded + 2 * i + 1, sizeof high);
+    const std::uint32_t word = (low & 0xffffU) | high << 16U;
+    __builtin_memcpy(words + i, &word, sizeof word);
+  }
+  const float scale = (highest > kTiny ? highest / kLargest : 0.0F) + V::sum(nan);
+  return {scale, static_cast<std::int32_t>(V::sum(sum))};  // below 2^22, so the float is exact
+}
+
+// The integer that a column's sums of a block start from, for the zero of the weights: see integer_tile().
+inline std::int32_t start_of(const IntegerLayout& layout, std::int32_t sum) {
+  if (!layout.zeros) return layout.bits == 4 ? -8 * sum : 0;
+  // As a pair for weights (zero, zero << 7): minus the sum has 23 bits, too many for one 16-bit factor.
+  const std::int32_t minus = -sum;
+  return static_cast<std::int32_t>(static_cast<std::uint32_t>(minus & 127) | static_cast<std::uint32_t>(minus >> 7)
+                                                                                 << 16U);
+}
+
+// A tile of packed rows is [blocks] of: scales [height], starts [height], pairs [block / 2][height].
+template <class V, int Rows>
+void pack_integer_rows(const IntegerRowsTask& t) {
+  const std::int64_t tiles = (t.rows + Rows - 1) / Rows, words = t.layout.block / 2;
+  float gathered[kMostBlock], pairs[Rows * kMostBlock / 2];
+  for (std::int64_t tile = t.tile_begin; tile < t.tile_end; ++tile) {
+    const std::int64_t first = t.rows * tile / tiles;
+    const int height = static_cast<int>(t.rows * (tile + 1) / tiles - first);
+    std::int32_t* to = t.packed + first * t.layout.row_words();
+    for (std::int64_t b = 0; b < t.layout.blocks; ++b, to += height * (2 + words)) {
+      const std::int64_t column = b * t.layout.block;
+      const std::int64_t count = t.k - column < t.layout.block ? t.k - column : t.layout.block;
+      for (int row = 0; row < height; ++row) {
+        const float* x = t.x + (first + row) * t.stride;
+        if (t.order != nullptr) {
+          for (std::int64_t i = 0; i < count; ++i) gathered[i] = x[t.order[column + i]];
+          x = gathered;
+        } else {
+          x += column;
+        }
+        const RoundedBlock rounded = round_block<V>(x, count, t.layout.block, pairs + row * words);
+        __builtin_memcpy(to + row, &rounded.scale, sizeof(float));
+        to[height + row] = start_of(t.layout, rounded.sum);
+      }
+      if (height == 1)
+        __builtin_memcpy(to + 2, pairs, static_cast<std::size_t>(words) * sizeof(float));
+      else
+        pack_tile<V>(pairs, words, height, words, reinterpret_cast<float*>(to + 2 * height));
+    }
+  }
+}
+
+// ---- weights ----------------------------------------------------------------------------------------------------
+
+// part<i>(vector): pairs of 16-bit weights for k = 2 i and 2 i + 1 of the vector's rows.
+template <class V>
+struct FourBits {
+  static constexpr int kParts = 4;
+  template <int Part>
+  static typename V::I part(typename V::I v) {
+    return V::template nibbles<Part>(v);
+  }
+};
+template <class V>
+struct EightBits {
+  static constexpr int kParts = 2;
+  template <int Part>
+  static typename V::I part(typename V::I v) {
+    return V::template bytes<Part>(v);
+  }
+};
+
+struct IntegerOutput {
+  float* y;
+  std::int64_t stride, columns;  // valid columns, from y on
+  const float* bias;
+  const float* factor;
+  bool add;
+};
+
+// Where a tile's weights begin. A tile processes Vecs vectors of columns: those of whole panels, or one half of a
+// panel.
+struct IntegerPanels {
+  const std::byte* at;       // first block
+  std::int64_t panel_bytes;  // from one panel to the next
+  int half;                  // of a tile of one vector
+  // What to prefetch: `ahead` bytes later in these panels, or, if that is 0, what the next panel needs: `fetch_step`
+  // bytes from `fetch` on in each step.
+  std::int64_t ahead = 0;
+  const std::byte* fetch = nullptr;
+  std::int64_t fetch_step = 0;
+};
+
+template <class V, class Bits, int Rows, int Vecs, int Part>
+[[gnu::always_inline]] inline void add_parts(typename V::I (&sums)[Rows][Vecs], const std::int32_t* x,
+                                             const std::byte* const (&w)[Vecs]) {
+  if constexpr (Part < Bits::kParts) {
+    typename V::I weights[Vecs];
+#pragma GCC unroll 8
+    for (int i = 0; i < Vecs; ++i) weights[i] = Bits::template part<Part>(V::load_ints(w[i]));
+#pragma GCC unroll 16
+    for (int row = 0; row < Rows; ++row) {
+      const typename V::I pair = V::set_ints(x[Part * Rows + row]);
+#pragma GCC unroll 8
+      for (int i = 0; i < Vecs; ++i) sums[row][i] = V::dot(sums[row][i], weights[i], pair);
+    }
+    add_parts<V, Bits, Rows, Vecs, Part + 1>(sums, x, w);
+  }
+}
+
+// Sets the integers that a block's sums start from. Without zeros of their own, all columns start from the same one.
+template <class V, int Rows, int Vecs>
+[[gnu::always_inline]] inline void start_sums(typename V::I (&sums)[Rows][Vecs], const std::int32_t* starts,
+                                              const std::byte* const (&zeros)[Vecs], bool own) {
+#pragma GCC unroll 16
+  for (int row = 0; row < Rows; ++row) {
+#pragma GCC unroll 8
+    for (int i = 0; i < Vecs; ++i) sums[row][i] = V::set_ints(starts[row]);
+  }
+  if (!own) return;
+#pragma GCC unroll 8
+  for (int i = 0; i < Vecs; ++i) {
+    const typename V::I pairs = V::zero_pairs(zeros[i]);
+#pragma GCC unroll 16
+    for (int row = 0; row < Rows; ++row) sums[row][i] = V::dot(V::set_ints(0), pairs, sums[row][i]);
+  }
+}
+
+// Prefetches for one step of a tile. Always inlined, as Panels::fetch().
+template <int Vecs>
+[[gnu::always_inline]] inline void fetch_step(IntegerPanels& panels, const std::byte* const (&w)[Vecs]) {
+  if (panels.ahead > 0) {
+#pragma GCC unroll 8
+    for (int i = 0; i < Vecs; ++i) __builtin_prefetch(w[i] + panels.ahead);
+  } else if (panels.fetch_step > 0) {
+    __builtin_prefetch(panels.fetch);
+    __builtin_prefetch(panels.fetch + 64);
+    panels.fetch += panels.fetch_step;
+  }
+}
+
+template <class V, class Bits, int Rows, int Vecs>
+void integer_tile(const IntegerLayout& layout, const std::int32_t* x, IntegerPanels panels, std::int64_t blocks,
+                  const IntegerOutput& out) {
+  constexpr int kWidth = V::kWidth, kPanel = 2 * kWidth, kVector = 4 * kWidth;
+  const std::int64_t header = (layout.zeros ? 4 : 2) * kPanel, half_bytes = kWidth * layout.block * layout.bits / 8;
+  const std::int64_t steps = half_bytes / kVector, block_bytes = header + 2 * half_bytes;
+  typename V::F sums[Rows][Vecs];
+#pragma GCC unroll 16
+  for (int row = 0; row < Rows; ++row) {
+#pragma GCC unroll 8
+    for (int i = 0; i < Vecs; ++i) {
+      const std::int64_t column = i * kWidth, left = out.columns - column;
+      typename V::F sum = out.add ? load_columns<V>(out.y + row * out.stride + column, left) : V::zero();
+      if (out.bias != nullptr) sum = sum + load_columns<V>(out.bias + column, left);
+      sums[row][i] = sum / V::load(out.factor + column);  // exact: a power of two
+    }
+  }
+  for (std::int64_t b = 0; b < blocks; ++b, panels.at += block_bytes, x += Rows * (2 + layout.block / 2)) {
+    typename V::I integers[Rows][Vecs];
+    const std::byte *w[Vecs], *scales[Vecs], *zeros[Vecs];
+#pragma GCC unroll 8
+    for (int i = 0; i < Vecs; ++i) {
+      const int half = Vecs == 1 ? panels.half : i % 2;
+      const std::byte* const block = panels.at + i / 2 * panels.panel_bytes;
+      scales[i] = block + half * 2 * kWidth;
+      zeros[i] = block + 2 * kPanel + half * kWidth;
+      w[i] = block + header + half * half_bytes;
+    }
+    start_sums<V, Rows, Vecs>(integers, x + Rows, zeros, layout.zeros);
+    const std::int32_t* pairs = x + 2 * Rows;
+    if (panels.ahead > 0) {
+#pragma GCC unroll 8
+      for (int i = 0; i < Vecs; ++i) __builtin_prefetch(scales[i] + panels.ahead);
+    }
+    for (std::int64_t step = 0; step < steps; ++step, pairs += Bits::kParts * Rows) {
+      fetch_step<Vecs>(panels, w);
+      add_parts<V, Bits, Rows, Vecs, 0>(integers, pairs, w);
+#pragma GCC unroll 8
+      for (int i = 0; i < Vecs; ++i) w[i] += kVector;
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < Vecs; ++i) {
+      const typename V::F scale = V::load_halves(scales[i]);
+#pragma GCC unroll 16
+      for (int row = 0; row < Rows; ++row) {
+        float of_row;
+        __builtin_memcpy(&of_row, x + row, sizeof of_row);
+        sums[row][i] = V::fma(V::to_floats(integers[row][i]), scale * V::set(of_row), sums[row][i]);
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int row = 0; row < Rows; ++row) {
+#pragma GCC unroll 8
+    for (int i = 0; i < Vecs; ++i) {
+      const std::int64_t column = i * kWidth;
+      store_columns<V>(out.y + row * out.stride + column, sums[row][i] * V::load(out.factor + column),
+                       out.columns - column);
+    }
+  }
+}
+
+// Returns how many vectors of columns a tile of this height processes: its sums, as many weights, and a few others
+// must fit into the registers. Beyond one panel, whole panels.
+template <class V>
+constexpr int vectors_for(int rows) {
+  for (const int vectors : {8, 6, 4, 2})
+    if (rows * vectors + vectors + V::kSpareRegisters <= V::kRegisters) return vectors;
+  return 1;
+}
+
+using IntegerTile = void (*)(const IntegerLayout&, const std::int32_t*, IntegerPanels, std::int64_t,
+                             const IntegerOutput&);
+
+// Tiles by height: `many` is as wide as fits, `one` processes a panel or, if the tile is too high, half of one.
+template <class V, class Bits, int Rows>
+struct IntegerTiles {
+  static constexpr int kMany = vectors_for<V>(Rows), kOne = kMany < 2 ? 1 : 2;
+  using Lower = IntegerTiles<V, Bits, Rows - 1>;
+  static IntegerTile many(int rows) { return rows == Rows ? integer_tile<V, Bits, Rows, kMany> : Lower::many(rows); }
+  static IntegerTile one(int rows) { return rows == Rows ? integer_tile<V, Bits, Rows, kOne> : Lower::one(rows); }
+  static int vectors(int rows) { return rows == Rows ? kMany : Lower::vectors(rows); }
+};
+template <class V, class Bits>
+struct IntegerTiles<V, Bits, 0> {
+  static IntegerTile many(int) { return nullptr; }
+  static IntegerTile one(int) { return nullptr; }
+  static int vectors(int) { return 1; }
+};
+
+// ---- products ---------------------------------------------------------------------------------------------------
+
+template <class V, class Bits>
+class IntegerGemm {
+  using Tiles = IntegerTiles<V, Bits, V::kIntegerRows>;
+  static constexpr int kPanel = 2 * V::kWidth;
+
+ public:
+  explicit IntegerGemm(const IntegerTask& task)
+      : t_(task), panel_bytes_(task.layout.panel_bytes(kPanel)), block_bytes_(task.layout.block_bytes(kPanel)) {}
+
+  void run() const {
+    const std::int64_t tiles = tile_count();
+    if (tiles == 1 && Tiles::vectors(static_cast<int>(t_.rows)) > 1) {
+      run_one_tile();
+      return;
+    }
+    // As in Gemm: packed rows stay in the second-level cache while all panels pass over them. A high tile passes over
+    // each panel twice.
+    constexpr std::int64_t kTilesAtOnce = 8, kColumnsAtOnce = 1024;
+    const std::int64_t blocks = kColumnsAtOnce / t_.layout.block;
+    for (std::int64_t first = 0; first < tiles; first += kTilesAtOnce) {
+      for (std::int64_t b = 0; b < t_.layout.blocks; b += blocks) {
+        for (std::int64_t panel = t_.panel_begin; panel < t_.panel_end; ++panel) {
+          run_tiles(panel, first, tiles - first < kTilesAtOnce ? tiles : first + kTilesAtOnce, {b, blocks});
+        }
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] std::int64_t tile_count() const { return (t_.rows + V::kIntegerRows - 1) / V::kIntegerRows; }
+  [[nodiscard]] std::int64_t first_row(std::int64_t tile) const { return t_.rows * tile / tile_count(); }
+
+  struct Blocks {
+    std::int64_t first, count;
+  };
+
+  // While tiles pass over one panel, they fetch the next: memory is read at an even rate.
+  void run_tiles(std::int64_t panel, std::int64_t first, std::int64_t last, Blocks blocks) const {
+    if (blocks.count > t_.layout.blocks - blocks.first) blocks.count = t_.layout.blocks - blocks.first;
+    const std::int64_t bytes = blocks.count * block_bytes_;
+    IntegerPanels panels = at(panel, blocks.first);
+    panels.fetch = panels.at + panel_bytes_;
+    for (std::int64_t tile = first; tile < last; ++tile) {
+      const int height = static_cast<int>(first_row(tile + 1) - first_row(tile));
+      const std::int64_t passes = Tiles::vectors(height) > 1 ? 1 : 2;
+      const std::int64_t steps = blocks.count * (t_.layout.block * t_.layout.bits / 32);
+      panels.fetch_step = (bytes / (last - first) + passes * steps - 1) / (passes * steps);
+      run_panel(panels, panel, tile, blocks);
+      panels.fetch += bytes / (last - first);
+    }
+  }
+
+  // With a single tile every weight is used once, so several panels are read in parallel.
+  void run_one_tile() const {
+    const int rows = static_cast<int>(t_.rows), panels = Tiles::vectors(rows) / 2;
+    std::int64_t panel = t_.panel_begin;
+    if (panels > 1) {
+      for (; panel + panels <= t_.panel_end; panel += panels)
+        Tiles::many(rows)(t_.layout, t_.x, ahead_of(panel), t_.layout.blocks, output(0, panel, true));
+    }
+    for (; panel < t_.panel_end; ++panel) run_panel(ahead_of(panel), panel, 0, {0, t_.layout.blocks});
+  }
+
+  void run_panel(IntegerPanels panels, std::int64_t panel, std::int64_t tile, Blocks blocks) const {
+    const std::int64_t row = first_row(tile);
+    const int height = static_cast<int>(first_row(tile + 1) - row);
+    const std::int32_t* x = t_.x + row * t_.layout.row_words() + blocks.first * height * (2 + t_.layout.block / 2);
+    const auto one = Tiles::one(height);
+    IntegerOutput out = output(row, panel, blocks.first == 0);
+    one(t_.layout, x, panels, blocks.count, out);
+    if (Tiles::vectors(height) > 1 || out.columns <= V::kWidth) return;
+    // A high tile has processed only the first half of the columns, and fetched half of the next panel.
+    panels.half = 1;
+    panels.fetch += panels.fetch_step * (blocks.count * (t_.layout.block * t_.layout.bits / 32));
+    out.y += V::kWidth;
+    out.columns -= V::kWidth;
+    out.factor += V::kWidth;
+    if (out.bias != nullptr) out.bias += V::kWidth;
+    one(t_.layout, x, panels, blocks.count, out);
+  }
+
+  [[nodiscard]] IntegerPanels at(std::int64_t panel, std::int64_t block) const {
+    return {.at = t_.weights + panel * panel_bytes_ + block * block_bytes_, .panel_bytes = panel_bytes_, .half = 0};
+  }
+  [[nodiscard]] IntegerPanels ahead_of(std::int64_t panel) const {
+    IntegerPanels panels = at(panel, 0);
+    panels.ahead = t_.ahead;
+    return panels;
+  }
+
+  [[nodiscard]] IntegerOutput output(std::int64_t row, std::int64_t panel, bool first) const {
+    const std::int64_t column = panel * kPanel;
+    return {.y = t_.y + row * t_.n + column,
+            .stride = t_.n,
+            .columns = t_.n - column,
+            .bias = first && t_.bias != nullptr ? t_.bias + column : nullptr,
+            .factor = t_.factor + column,
+            .add = t_.accumulate || !first};
+  }
+
+  const IntegerTask& t_;
+  std::int64_t panel_bytes_, block_bytes_;
+};
+
+template <class V>
+void integer_gemm(const IntegerTask& task) {
+  if (task.rows == 0) return;
+  if (task.layout.bits == 4)
+    IntegerGemm<V, FourBits<V>>(task).run();
+  else
+    IntegerGemm<V, EightBits<V>>(task).run();
+}
+
+// Panels that a product of this many rows reads in parallel.
+template <class V>
+std::int64_t integer_panels_at_once(std::int64_t rows) {
+  if (rows > V::kIntegerRows) return 1;
+  const int vectors = IntegerTiles<V, FourBits<V>, V::kIntegerRows>::vectors(static_cast<int>(rows));
+  return vectors < 2 ? 1 : vectors / 2;
+}
+
+template <class V>
+constexpr IntegerKernels integer_set(const char* name) {
+  IntegerKernels set;
+  set.name = name;
+  set.panel = 2 * V::kWidth;
+  set.rows = V::kIntegerRows;
+  set.pack_rows = pack_integer_rows<V, V::kIntegerRows>;
+  set.gemm = integer_gemm<V>;
+  set.panels_at_once = integer_panels_at_once<V>;
+  return set;
+}
+
+}  // namespace plimsoll::exec
