@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "load/lengths.h"
 #include "model/error.h"
 
 namespace plimsoll::load {
@@ -23,6 +24,18 @@ void require(bool good, std::string_view name, double value, std::string_view al
 }
 
 void check_rate(double rate) { require(rate > 0 && std::isfinite(rate), "rate", rate, "above 0 requests/s"); }
+
+// For cv > 1000 the shape 1/cv^2 is so small that all but a few gaps in a million underflow.
+void check_cv(double cv) { require(cv >= 0 && cv <= 1000, "cv", cv, "0 to 1000"); }
+
+void check_conversation(const Conversation& talk) {
+  check_lengths(talk.turns, "turns");
+  check_lengths(talk.added, "added");
+  check_lengths(talk.result, "tools: added");
+  check_pause(talk.think, "think");
+  check_pause(talk.tool, "tools: gap");
+  require(talk.tool_share >= 0 && talk.tool_share <= 1, "tools: share", talk.tool_share, "0 to 1");
+}
 
 void check_trace(const TraceReplay& load) {
   if (load.trace == nullptr || load.trace->records.empty()) throw InputError("load: the trace is empty");
@@ -47,8 +60,7 @@ void check_load(const LoadSpec& load) {
                  [](const Poisson& l) { check_rate(l.rate); },
                  [](const GammaArrivals& l) {
                    check_rate(l.rate);
-                   // For cv > 1000 the shape 1/cv^2 is so small that all but a few gaps in a million underflow.
-                   require(l.cv >= 0 && l.cv <= 1000, "cv", l.cv, "0 to 1000");
+                   check_cv(l.cv);
                  },
                  [](const ConstantRate& l) { check_rate(l.rate); },
                  [](const Burst& l) { require(l.count >= 1, "count", static_cast<double>(l.count), "1 or more"); },
@@ -56,6 +68,15 @@ void check_load(const LoadSpec& load) {
                  [&](const JumpStart& l) { clients(l.concurrency); },
                  [](const Script& l) {
                    if (l.requests.empty()) throw InputError("load: the script has no requests");
+                 },
+                 [&](const Sessions& l) {
+                   clients(l.concurrency);
+                   check_conversation(l.talk);
+                 },
+                 [](const SessionArrivals& l) {
+                   check_rate(l.rate);
+                   check_cv(l.cv);
+                   check_conversation(l.talk);
                  },
              },
              load);
@@ -72,16 +93,22 @@ double ArrivalClock::renewal(double gap_s) {
   return sum_s_ + carry_s_;
 }
 
+double ArrivalClock::gamma_time(std::uint64_t index, double rate, double cv) {
+  if (cv < kRegular) return static_cast<double>(index + 1) / rate * 1e9;
+  const double shape = 1.0 / (cv * cv);
+  return renewal(standard_gamma(stream_, index, shape) / (rate * shape)) * 1e9;
+}
+
 std::optional<double> ArrivalClock::time_of_next() {
   const std::uint64_t i = index_++;
   using Time = std::optional<double>;
   return std::visit(
       Overloaded{
           [&](const Poisson& l) -> Time { return renewal(standard_exponential(stream_.block(i)[0]) / l.rate) * 1e9; },
-          [&](const GammaArrivals& l) -> Time {
-            if (l.cv < kRegular) return static_cast<double>(i + 1) / l.rate * 1e9;
-            const double shape = 1.0 / (l.cv * l.cv);
-            return renewal(standard_gamma(stream_, i, shape) / (l.rate * shape)) * 1e9;
+          [&](const GammaArrivals& l) -> Time { return gamma_time(i, l.rate, l.cv); },
+          [&](const SessionArrivals& l) -> Time {
+            if (l.cv == 1) return renewal(standard_exponential(stream_.block(i)[0]) / l.rate) * 1e9;
+            return gamma_time(i, l.rate, l.cv);
           },
           // Computed, not summed: the i-th arrival is exact for every i.
           [&](const ConstantRate& l) -> Time { return static_cast<double>(i + 1) / l.rate * 1e9; },
@@ -97,6 +124,7 @@ std::optional<double> ArrivalClock::time_of_next() {
           [](const ClosedLoop&) -> Time { return std::nullopt; },
           [](const JumpStart&) -> Time { return std::nullopt; },
           [](const Script&) -> Time { return std::nullopt; },
+          [](const Sessions&) -> Time { return std::nullopt; },
       },
       load_);
 }

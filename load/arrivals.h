@@ -24,6 +24,7 @@ class ArrivalClock {
  private:
   [[nodiscard]] std::optional<double> time_of_next();
   double renewal(double gap_s);
+  double gamma_time(std::uint64_t index, double rate, double cv);
 
   LoadSpec load_;
   RandomStream stream_;

@@ -27,7 +27,14 @@ Nanos back_off(std::int32_t attempts) {
 std::int32_t users(const LoadSpec& load) {
   if (const auto* closed = std::get_if<ClosedLoop>(&load)) return closed->concurrency;
   if (const auto* jumpstart = std::get_if<JumpStart>(&load)) return jumpstart->concurrency;
+  if (const auto* sessions = std::get_if<Sessions>(&load)) return sessions->concurrency;
   return 0;
+}
+
+// Only then do the hashes of prompts matter.
+bool uses_prefixes(const Scenario& scenario) {
+  if (scenario.pools && uses_prefixes(*scenario.pools->prefill)) return true;
+  return scenario.kv.prefix_caching || sched::router_info(scenario.router).compares_prefixes;
 }
 }  // namespace
 
@@ -79,6 +86,10 @@ Clients::Clients(const Replication& replication, const FrontEnd& front_end)
   // Only in these cases can something happen to a request that its replica does not report. Otherwise nothing is kept
   // here per request, because millions may wait at once.
   keep_open_ = keep_rows_ || timeout_ > 0 || scenario_.limits.retries > 0 || scenario_.life;
+  if (has_turns(scenario_.workload.load)) {
+    sessions_.emplace(scenario_.workload, replication.index, uses_prefixes(scenario_));
+    keep_open_ = true;  // a request's session must be found again
+  }
   if (const auto* closed = std::get_if<ClosedLoop>(&scenario_.workload.load)) think_ = to_nanos(closed->think);
   if (scenario_.workload.duration.count() > 0) send_until_ = to_nanos(scenario_.workload.duration);
   draw_arrival();
@@ -89,14 +100,23 @@ Clients::Clients(const Replication& replication, const FrontEnd& front_end)
 
 // Users of a closed loop all send at the start, one after the other, without a list of them.
 void Clients::draw_arrival() {
+  if (sessions_ && !sessions_->may_begin()) {
+    next_arrival_.reset();
+    return;
+  }
   if (closed_) {
     next_arrival_ = !exhausted_ && unsent_users_-- > 0 ? std::optional<Nanos>(0) : std::nullopt;
     return;
   }
-  next_arrival_ = workload_.next_arrival();
+  // Of a trace's rows only the first turns arrive; the others follow answers.
+  do {
+    next_arrival_ = workload_.next_arrival();
+    ++arrivals_;
+  } while (next_arrival_ && sessions_ && !sessions_->begins_at(arrivals_ - 1));
   if (!next_arrival_) return;
   if (last_arrival_ >= 0) {
     const double gap = 1e-9 * static_cast<double>(*next_arrival_ - last_arrival_);
+    ++gaps_;
     gap_sum_ += gap;
     gap_square_sum_ += gap * gap;
   }
@@ -105,7 +125,8 @@ void Clients::draw_arrival() {
 
 // Computed from the arrivals actually drawn, because traces and bursts have no distribution.
 double Clients::gap_scv() const {
-  const auto gaps = static_cast<double>(sent_ - 1);
+  // Turns of sessions are sent too, but only the first ones arrive.
+  const double gaps = sessions_ ? gaps_ : static_cast<double>(sent_ - 1);
   if (gaps < 2 || gap_sum_ <= 0) return 0;
   const double mean = gap_sum_ / gaps;
   return std::max(0.0, gap_square_sum_ / gaps - mean * mean) / (mean * mean);
@@ -133,7 +154,8 @@ Nanos Clients::next_send() const {
 // times the arrival goes first.
 Clients::Send Clients::take_sending() {
   if (next_arrival_ && (sends_.empty() || *next_arrival_ <= sends_.front().time)) {
-    const Send arrival{.time = *next_arrival_, .order = 0, .client = 0, .fresh = true};
+    Send arrival{.time = *next_arrival_, .order = 0, .client = 0, .fresh = true};
+    if (sessions_) arrival.client = sessions_->begin(arrivals_ - 1, arrival.time);
     draw_arrival();
     return arrival;
   }
@@ -168,7 +190,7 @@ std::optional<Attempt> Clients::send_entered(Nanos now) {
 
 std::optional<Attempt> Clients::open_or_repeat(const Send& send) {
   if (!send.fresh) return repeat(send.client, send.time);
-  std::optional<Attempt> first = open_request(send.time);
+  std::optional<Attempt> first = open_request(send);
   if (!first) next_arrival_.reset();
   return first;
 }
@@ -183,9 +205,15 @@ void Clients::end_fresh_sends() {
   std::make_heap(sends_.begin(), sends_.end(), kLater);
 }
 
-// Draws the next logical request, sent at `time`. Returns nullopt if the workload is exhausted.
-std::optional<Attempt> Clients::open_request(Nanos time) {
-  const std::optional<RequestBody> body = workload_.next_body();
+std::optional<RequestBody> Clients::next_body(const Send& send) {
+  if (!sessions_) return workload_.next_body();
+  return workload_.count_turn() ? std::optional(sessions_->turn(send.client)) : std::nullopt;
+}
+
+// Draws the next logical request. Returns nullopt if the workload is exhausted.
+std::optional<Attempt> Clients::open_request(const Send& send) {
+  const Nanos time = send.time;
+  const std::optional<RequestBody> body = next_body(send);
   if (!exhausted_ && workload_.exhausted()) end_fresh_sends();
   if (!body) return {};
   sched::NewRequest request;
@@ -196,9 +224,14 @@ std::optional<Attempt> Clients::open_request(Nanos time) {
   request.sent = time;
   request.session = body->session;
   request.priority = body->priority;
-  if (scenario_.kv.prefix_caching || scenario_.router == sched::RouterKind::prefix)
-    request.prefix_hashes = body->prefix_hashes;
+  if (uses_prefixes(scenario_)) request.prefix_hashes = body->prefix_hashes;
   request.hash_block_tokens = body->hash_block_tokens;
+  request.content = body->content_tokens;
+  request.hashes_chain = body->hashes_chain;
+  if (sessions_) {
+    sessions_of_.resize(requests_.size());
+    sessions_of_[request.client] = send.client;
+  }
   if (keep_rows_) request.name = open_rows_[request.client].name;
   ++next_id_;
   ++open_;
@@ -223,14 +256,15 @@ ClientId Clients::keep(const RequestBody& body, Nanos time) {
                        .output = body.output_tokens,
                        .max_new = body.max_new_tokens,
                        .open = true};
-  const bool hashes =
-      (scenario_.kv.prefix_caching || scenario_.router == sched::RouterKind::prefix) && !body.prefix_hashes.empty();
+  const bool hashes = uses_prefixes(scenario_) && !body.prefix_hashes.empty();
   if (scenario_.limits.retries > 0 && (!prompts_.empty() || body.session != 0 || body.priority != 0 || hashes)) {
     if (client >= prompts_.size()) prompts_.resize(requests_.size());
     Prompt& prompt = prompts_[client];
     prompt.session = body.session;
     prompt.priority = body.priority;
     prompt.hash_block_tokens = body.hash_block_tokens;
+    prompt.content = body.content_tokens;
+    prompt.hashes_chain = body.hashes_chain;
     prompt.hashes.clear();
     if (hashes) prompt.hashes.assign(body.prefix_hashes.begin(), body.prefix_hashes.end());
   }
@@ -243,6 +277,7 @@ ClientId Clients::keep(const RequestBody& body, Nanos time) {
     row.input = body.input_tokens;
     row.output = body.output_tokens;
     row.priority = body.priority;
+    if (sessions_) row.session = body.session;
   }
   return client;
 }
@@ -261,6 +296,8 @@ Attempt Clients::repeat(ClientId client, Nanos sent) {
     request.priority = prompt.priority;
     request.prefix_hashes = prompt.hashes;
     request.hash_block_tokens = prompt.hash_block_tokens;
+    request.content = prompt.content;
+    request.hashes_chain = prompt.hashes_chain;
   }
   if (keep_rows_) request.name = open_rows_[client].name;
   return attempt(request, sent);
@@ -359,10 +396,12 @@ bool Clients::ended(const sched::FinishedAttempt& ended, Nanos now) {
   result.queue_s = ended.queue_s;
   result.preempt_s = ended.preempt_s;
   result.service = ended.service;
-  // Ids count from 0, so the first `concurrency` requests are those that all users send at once.
-  const auto* const loop = std::get_if<ClosedLoop>(&scenario_.workload.load);
+  result.stages = ended.stages;
+  // Ids count from 0, so the first ones are those that all users send at once.
   const std::uint32_t id = keep_open_ ? requests_[ended.client].id : ended.client;
-  result.first_wave = loop != nullptr && id < static_cast<std::uint64_t>(loop->concurrency);
+  const LoadSpec& load = scenario_.workload.load;
+  const bool waves = closed_ && !std::holds_alternative<JumpStart>(load);
+  result.first_wave = waves && id < static_cast<std::uint64_t>(users(load));
   // Requests of the warm-up count for the load, not for the mean wait.
   queue_ += result.sent >= warmup_ ? ended.queue_s : 0;
   out_.add(result);
@@ -403,13 +442,33 @@ void Clients::close(const sched::FinishedAttempt& ended, Nanos now) {
     row.first_token = ended.first_token;
     row.generated = ended.generated;
     row.end = now;
+    if (ended.stages != nullptr) row.stages = *ended.stages;
     rows_.push_back(std::move(row));
   }
   // A closed-loop user sends again after its think time, with an extra pause if the service refused.
-  if (closed_) push_send(now + think_ + (ended.outcome == sched::Outcome::rejected ? back_off(1) : 0), 0, true);
+  if (sessions_)
+    next_turn(ended, now);
+  else if (closed_)
+    push_send(now + think_ + (ended.outcome == sched::Outcome::rejected ? back_off(1) : 0), 0, true);
   if (!keep_open_) return;
   requests_[ended.client].open = false;
   free_.push_back(ended.client);
+}
+
+// A session whose turn failed ends. Its user begins the next one, after an extra pause if the service refused.
+void Clients::next_turn(const sched::FinishedAttempt& ended, Nanos now) {
+  const SessionSlot slot = sessions_of_[ended.client];
+  if (ended.outcome == sched::Outcome::completed) {
+    if (const std::optional<Nanos> next = sessions_->answered(slot, now)) {
+      push_send(*next, slot, true);
+      return;
+    }
+  } else {
+    sessions_->end(slot);
+  }
+  if (!closed_ || !sessions_->may_begin()) return;
+  const Nanos begins = now + (ended.outcome == sched::Outcome::rejected ? back_off(1) : 0);
+  push_send(begins, sessions_->begin(0, begins), true);
 }
 
 // Rows are written when requests end; files list them in the order in which they were sent.

@@ -11,6 +11,7 @@
 
 #include "load/scenario.h"
 #include "load/senders.h"
+#include "load/sessions.h"
 #include "load/workload.h"
 #include "sched/metrics_collector.h"
 #include "sched/replica.h"
@@ -72,13 +73,14 @@ class Clients final : public Senders {
   };
   struct Prompt {  // the rest of the request, needed for retries
     std::uint64_t session = 0;
-    std::int32_t hash_block_tokens = 0, priority = 0;
+    std::int32_t hash_block_tokens = 0, priority = 0, content = 0;
+    bool hashes_chain = false;
     std::vector<std::uint64_t> hashes;
   };
   struct Send {
     Nanos time;
     std::uint64_t order;
-    ClientId client;
+    ClientId client;  // of a fresh one: the session's slot
     bool fresh;
   };  // fresh: a new request, not a retry
   struct Entered {
@@ -97,7 +99,9 @@ class Clients final : public Senders {
   [[nodiscard]] Send take_sending();
   [[nodiscard]] std::optional<Attempt> send_entered(Nanos now);
   [[nodiscard]] std::optional<Attempt> open_or_repeat(const Send& send);
-  [[nodiscard]] std::optional<Attempt> open_request(Nanos time);
+  [[nodiscard]] std::optional<Attempt> open_request(const Send& send);
+  [[nodiscard]] std::optional<RequestBody> next_body(const Send& send);
+  void next_turn(const sched::FinishedAttempt& ended, Nanos now);
   [[nodiscard]] Attempt repeat(ClientId client, Nanos sent);
   [[nodiscard]] Attempt attempt(const sched::NewRequest& request, Nanos sent);
   void draw_arrival();
@@ -109,6 +113,9 @@ class Clients final : public Senders {
 
   const Scenario& scenario_;
   Workload workload_;
+  std::optional<SessionBook> sessions_;   // of a load whose requests are turns
+  std::vector<SessionSlot> sessions_of_;  // by client; empty without sessions
+  std::uint64_t arrivals_ = 0;            // drawn so far
   sched::MetricsCollector& out_;
   bool closed_ = false, keep_rows_ = false, exhausted_ = false;
   // Set if requests may be retried, may fail while a replica still runs them, or have rows. Otherwise the replica's
@@ -130,7 +137,7 @@ class Clients final : public Senders {
   std::uint32_t next_id_ = 0;
   std::uint64_t next_serial_ = 0, next_order_ = 0;
   std::int64_t open_ = 0, finished_ = 0, planned_ = 0, sent_ = 0;
-  double in_system_ = 0, queue_ = 0, gap_sum_ = 0, gap_square_sum_ = 0;
+  double in_system_ = 0, queue_ = 0, gap_sum_ = 0, gap_square_sum_ = 0, gaps_ = 0;
   Nanos last_end_ = 0, last_sent_ = 0, last_arrival_ = -1;
   std::vector<sched::RequestRow> rows_;
 };

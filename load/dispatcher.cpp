@@ -8,21 +8,36 @@
 #include <utility>
 
 #include "model/error.h"
+#include "sched/prefix_cache.h"
+#include "sched/steady_state.h"
 
 namespace plimsoll::load {
 
 namespace {
 constexpr std::uint64_t kRouterStream = 0x726f75746572;  // separates the router's random numbers from the workload's
-}
+// Dynamo's --router-queue-threshold: so many times the tokens of a step may wait at a replica.
+constexpr std::int64_t kStepsAhead = 4;
 
-Dispatcher::Dispatcher(const Replication& replication, const FrontEnd& front_end, UpdateKv update_kv, Senders* senders)
+// Returns from how many prompt tokens without a first token on a router that tracks them sends a replica nothing.
+std::int64_t holds_from(const Scenario& scenario) {
+  const std::int64_t step = sched::resolve_limits(scenario.policy).step_tokens;
+  const bool holds = sched::router_info(scenario.router).tracks_prefill && step < sched::kForever / kStepsAhead;
+  return holds ? kStepsAhead * step : sched::kForever;
+}
+}  // namespace
+
+Dispatcher::Dispatcher(const Replication& replication, const FrontEnd& front_end, Probes probes, Senders* senders)
     : run_(replication),
-      update_kv_(std::move(update_kv)),
+      probes_(std::move(probes)),
       clients_(senders == nullptr ? std::optional<Clients>(std::in_place, replication, front_end) : std::nullopt),
       senders_(senders == nullptr ? *clients_ : *senders),
-      router_(
-          sched::make_router(run_.scenario.router, (run_.scenario.workload.seed ^ kRouterStream) + replication.index)),
-      loads_(static_cast<std::size_t>(run_.scenario.replicas)) {
+      router_(sched::make_router(run_.scenario.router,
+                                 (run_.scenario.workload.seed ^ kRouterStream) + replication.index,
+                                 run_.scenario.router_options)),
+      info_(sched::router_info(run_.scenario.router)),
+      reports_every_(sched::reports_every(run_.scenario.router, run_.scenario.router_options)),
+      loads_(static_cast<std::size_t>(run_.scenario.replicas)),
+      hold_from_(holds_from(run_.scenario)) {
   const Scenario& scenario = run_.scenario;
   if (!scenario.life) return;
   life_.emplace(scenario, replication.index);
@@ -41,8 +56,7 @@ std::optional<FleetLife::Event> Dispatcher::change(Nanos now) {
   if (!event) return {};
   sched::ReplicaLoad& load = loads_[event->slot];
   load.healthy = event->change == FleetLife::Change::serves;
-  if (event->change != FleetLife::Change::drains)
-    load = {.healthy = load.healthy, .outstanding = 0, .outstanding_tokens = 0, .kv_blocks_in_use = 0};
+  if (event->change != FleetLife::Change::drains) load = sched::ReplicaLoad{.healthy = load.healthy};
   router_->changed(event->slot, loads_);
   if (event->change == FleetLife::Change::dies) senders_.lose(static_cast<std::int32_t>(event->slot), now);
   return event;
@@ -53,12 +67,54 @@ bool Dispatcher::serves() const {
          std::any_of(loads_.begin(), loads_.end(), [](const sched::ReplicaLoad& load) { return load.healthy; });
 }
 
+RoutedAttempt Dispatcher::routed(const Attempt& attempt, Nanos now) {
+  RoutedAttempt routed{attempt};
+  routed.replica = route(routed.request, now);
+  return routed;
+}
+
+void Dispatcher::refuse(const Attempt& attempt, Nanos now) {
+  senders_.dispatched(attempt.client, -1, std::nullopt, now);
+  senders_.refuse(attempt.client, now);
+}
+
+// Whether every replica in service still has to compute so many prompts that the router keeps requests to itself.
+bool Dispatcher::holds_back(Nanos now) {
+  if (hold_from_ == sched::kForever || loads_.size() < 2) return false;
+  probes_.loads(now, loads_);
+  return std::all_of(loads_.begin(), loads_.end(), [this](const sched::ReplicaLoad& load) {
+    return !load.healthy || load.prefill_tokens > hold_from_;
+  });
+}
+
+void Dispatcher::hold(const Attempt& attempt) {
+  const sched::NewRequest& request = attempt.request;
+  held_.push_back({attempt, {request.prefix_hashes.begin(), request.prefix_hashes.end()}, std::string(request.name)});
+}
+
+// The longest held one goes first, whatever has arrived meanwhile.
+std::optional<RoutedAttempt> Dispatcher::send_held(Nanos now) {
+  while (!held_.empty() && (!serves() || !holds_back(now))) {
+    sending_ = std::move(held_.front());
+    held_.pop_front();
+    sending_.attempt.request.prefix_hashes = sending_.hashes;
+    sending_.attempt.request.name = sending_.name;
+    if (serves()) return routed(sending_.attempt, now);
+    refuse(sending_.attempt, now);
+  }
+  return {};
+}
+
 std::optional<RoutedAttempt> Dispatcher::next(Nanos now) {
+  if (std::optional<RoutedAttempt> first = send_held(now)) return first;
   while (const std::optional<Attempt> attempt = senders_.send(now)) {
     if (life_) life_->arrived();
-    if (serves()) return RoutedAttempt{*attempt, route(attempt->request, now)};
-    senders_.dispatched(attempt->client, -1, std::nullopt, now);
-    senders_.refuse(attempt->client, now);
+    if (!serves())
+      refuse(*attempt, now);
+    else if (!held_.empty() || holds_back(now))
+      hold(*attempt);
+    else
+      return routed(*attempt, now);
   }
   return {};
 }
@@ -74,15 +130,55 @@ void Dispatcher::count(std::size_t replica, Nanos now, std::int64_t requests, st
   if (life_) life_->note(replica, now, requests);
 }
 
-std::size_t Dispatcher::route(const sched::NewRequest& request, Nanos now) {
-  const std::int64_t tokens = std::int64_t{request.input} + request.max_new;
-  std::size_t replica = 0;
-  if (loads_.size() > 1) {
-    if (run_.scenario.router == sched::RouterKind::least_kv) update_kv_(now, loads_);
-    replica = router_->route(
-        {.session = request.session, .tokens = tokens, .prefix_hashes = request.prefix_hashes, .now = now}, loads_);
+// A report shows the state after everything of its time. Between two events only the steps in flight go on, so the last
+// report before this event suffices.
+void Dispatcher::look(Nanos now) {
+  if (reports_every_ == 0 || info_.own_reports || loads_.size() < 2 || now == 0) return;
+  const Nanos due = (now - 1) / reports_every_ * reports_every_;
+  if (due <= reported_) return;
+  reported_ = due;
+  probes_.loads(due, loads_);
+  router_->reported(loads_);
+}
+
+// Tokens of the prompt that each replica has in its cache. The last token is always computed.
+void Dispatcher::find_cached(const sched::NewRequest& request) {
+  const std::vector<std::uint64_t> blocks = sched::block_hashes({.hashes = request.prefix_hashes,
+                                                                 .block_tokens = request.hash_block_tokens,
+                                                                 .tokens = request.input,
+                                                                 .chain = request.hashes_chain},
+                                                                run_.scenario.kv.block_tokens);
+  cached_.assign(loads_.size(), 0);
+  for (std::size_t i = 0; i < loads_.size(); ++i)
+    if (loads_[i].healthy) cached_[i] = probes_.cached(i, blocks, request.input - 1);
+}
+
+std::size_t Dispatcher::ask_router(sched::NewRequest& request, Nanos now) {
+  const bool reports = info_.sees_kv || info_.sees_queues;
+  if (info_.tracks_prefill || (reports && (reports_every_ == 0 || info_.own_reports))) {
+    probes_.loads(now, loads_);
+    router_->reported(loads_);
   }
-  count(replica, now, 1, tokens);
+  if (info_.sees_cache) find_cached(request);
+  // The hashes may go on into the answer, which no router knows.
+  auto known = request.prefix_hashes;
+  if (request.content > request.input)
+    known = known.first(std::min<std::size_t>(known.size(), request.input / request.hash_block_tokens));
+  const std::size_t replica = router_->route({.session = request.session,
+                                              .tokens = std::int64_t{request.input} + request.max_new,
+                                              .prefix_hashes = known,
+                                              .now = now,
+                                              .prompt = request.input,
+                                              .block_tokens = run_.scenario.kv.block_tokens,
+                                              .cached = cached_},
+                                             loads_);
+  if (info_.tracks_prefill) request.tracked_prefill = request.input - (cached_.empty() ? 0 : cached_[replica]);
+  return replica;
+}
+
+std::size_t Dispatcher::route(sched::NewRequest& request, Nanos now) {
+  const std::size_t replica = loads_.size() > 1 ? ask_router(request, now) : 0;
+  count(replica, now, 1, std::int64_t{request.input} + request.max_new);
   return replica;
 }
 
@@ -123,6 +219,12 @@ void Dispatcher::report(const sched::Replica& replica, const sched::Integrals* b
   sched::Integrals sums = replica.integrals();
   if (before != nullptr) sums = sums - *before;
   const double pool = static_cast<double>(replica.kv().total()) * replica.kv().block_tokens();
+  // The columns of batches and KV describe the pool that decodes.
+  if (replica.role() != sched::Role::whole) {
+    const bool prefill = replica.role() == sched::Role::prefill;
+    out.add_pool_replica(replica.role(), sums.busy_s, replica.staged_peak(), prefill ? replica.preemptions() : 0);
+    if (prefill) return;
+  }
   out.add_replica(sums, replica.peak_used_tokens(), pool, replica.preemptions());
 }
 
@@ -138,6 +240,14 @@ sched::OfferedLoad Dispatcher::offered() const {
   if (const auto* closed = std::get_if<ClosedLoop>(&load)) {
     out.kind = Kind::closed;
     out.clients = closed->concurrency;
+  } else if (const auto* sessions = std::get_if<Sessions>(&load)) {
+    constexpr double kSessionsNeeded = 3;
+    out.kind = Kind::closed;
+    out.clients = sessions->concurrency;
+    out.rounds = std::max(out.rounds, kSessionsNeeded * std::round(length_mean(sessions->talk.turns)));
+  } else if (std::holds_alternative<SessionArrivals>(load)) {
+    out.kind = Kind::open;
+    out.gap_scv = clients_->gap_scv();
   } else if (const auto rate = stationary_rate(load)) {
     out.kind = Kind::open;
     out.rate = *rate;

@@ -6,9 +6,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "load/clients.h"
@@ -26,14 +29,19 @@ struct RoutedAttempt : Attempt {
   std::size_t replica = 0;
 };
 
-/// Updates kv_blocks_in_use of all replicas. Called before each decision of a router that compares KV use.
-using UpdateKv = std::function<void(Nanos now, std::vector<sched::ReplicaLoad>& loads)>;
+/// What a router may ask of the replicas.
+struct Probes {
+  /// Updates the figures that replicas report, and those of tracked requests, as they are at `now`.
+  std::function<void(Nanos now, std::vector<sched::ReplicaLoad>& loads)> loads = {};
+  /// Returns how many tokens of a prompt with these blocks, at most `limit`, are in the cache of a replica.
+  std::function<sched::Tok(std::size_t replica, std::span<const std::uint64_t> blocks, sched::Tok limit)> cached = {};
+};
 
 class Dispatcher {
  public:
   /// Sends the requests of the scenario's workload, or those of `senders` if not null; `senders` must outlive the
   /// dispatcher.
-  Dispatcher(const Replication& replication, const FrontEnd& front_end, UpdateKv update_kv, Senders* senders = nullptr);
+  Dispatcher(const Replication& replication, const FrontEnd& front_end, Probes probes, Senders* senders = nullptr);
 
   /// Returns the next time at which a client sends or gives up, or a replica comes or goes; kNever if there is none.
   [[nodiscard]] Nanos next_event() const;
@@ -42,8 +50,11 @@ class Dispatcher {
   /// Returns the next change of the fleet by `now`, of which the router already knows. A replica that begins to serve
   /// is new and empty. If a replica dies, its requests have failed.
   [[nodiscard]] std::optional<FleetLife::Event> change(Nanos now);
-  /// Returns when next() has an attempt; kNever if every client waits for an answer or has finished.
-  [[nodiscard]] Nanos next_arrival() const { return senders_.next_send(); }
+  /// Returns when next() may have an attempt; kNever if every client waits for an answer or has finished. Attempts that
+  /// the router holds back may be sent at any event.
+  [[nodiscard]] Nanos next_arrival() const { return held_.empty() ? senders_.next_send() : 0; }
+  /// Lets the replicas report if a report was due before `now`. Call before the events of `now`, at every event.
+  void look(Nanos now);
   /// Returns the next attempt that reaches the fleet by `now`, in order of sending. It counts as outstanding at its
   /// replica; a call of delivered() must follow. While no replica serves, attempts fail here. The request's spans and
   /// name are valid until the next call.
@@ -71,16 +82,34 @@ class Dispatcher {
  private:
   [[nodiscard]] sched::OfferedLoad offered() const;
   [[nodiscard]] bool serves() const;
-  [[nodiscard]] std::size_t route(const sched::NewRequest& request, Nanos now);
+  struct Held {  // an attempt that waits in the router, with what its request refers to
+    Attempt attempt;
+    std::vector<std::uint64_t> hashes;
+    std::string name;
+  };
+  [[nodiscard]] bool holds_back(Nanos now);
+  void hold(const Attempt& attempt);
+  [[nodiscard]] std::optional<RoutedAttempt> send_held(Nanos now);
+  [[nodiscard]] RoutedAttempt routed(const Attempt& attempt, Nanos now);
+  void refuse(const Attempt& attempt, Nanos now);
+  [[nodiscard]] std::size_t route(sched::NewRequest& request, Nanos now);
+  [[nodiscard]] std::size_t ask_router(sched::NewRequest& request, Nanos now);
+  void find_cached(const sched::NewRequest& request);
   void count(std::size_t replica, Nanos now, std::int64_t requests, std::int64_t tokens);
 
   const Replication run_;
-  UpdateKv update_kv_;
+  Probes probes_;
   std::optional<Clients> clients_;  // the clients of the workload; none: other senders
   Senders& senders_;
   std::unique_ptr<sched::Router> router_;
+  const sched::RouterInfo& info_;  // of the router
+  Nanos reports_every_ = 0, reported_ = 0;
   std::vector<sched::ReplicaLoad> loads_;
-  std::optional<FleetLife> life_;  // none: all replicas serve throughout the run
+  std::vector<sched::Tok> cached_;  // tokens of the prompt in the cache of each replica
+  std::int64_t hold_from_ = 0;      // prompt tokens without a first token above which a replica gets no request
+  std::deque<Held> held_;           // in order of sending
+  Held sending_;                    // the last one that left held_
+  std::optional<FleetLife> life_;   // none: all replicas serve throughout the run
 };
 
 }  // namespace plimsoll::load

@@ -75,4 +75,51 @@ std::int32_t LengthSampler::draw(std::uint64_t index) const {
   return static_cast<std::int32_t>(std::clamp(draw_real(stream_.block(index)), low_, high_));
 }
 
+void check_pause(const Pause& pause, std::string_view what) {
+  const auto require = [&](bool good, std::string_view name, double value, std::string_view allowed) {
+    if (!good) throw InputError(fmt::format("{}: {} is {}, allowed is {}", what, name, value, allowed));
+  };
+  require(pause.mean >= 0 && std::isfinite(pause.mean), "mean", pause.mean, "0 s or more");
+  require(pause.cv >= 0 && std::isfinite(pause.cv), "cv", pause.cv, "0 or more");
+  require(pause.min >= 0 && std::isfinite(pause.min), "min", pause.min, "0 s or more");
+  require(pause.max == 0 || pause.max >= pause.min, "max", pause.max, "0 s (no limit) or min and more");
+}
+
+Nanos draw_pause(const Pause& pause, const RandomBlock& bits) {
+  constexpr double kMost = 3e9;  // seconds, about a century, as long as any run
+  double seconds = pause.mean;
+  switch (pause.family) {
+    case PauseFamily::fixed: break;
+    case PauseFamily::uniform: seconds = pause.min + (pause.max - pause.min) * uniform01(bits[0]); break;
+    case PauseFamily::exponential: seconds = pause.mean * standard_exponential(bits[0]); break;
+    case PauseFamily::lognormal: {
+      const double variance = std::log1p(pause.cv * pause.cv);
+      seconds = pause.mean * std::exp(std::sqrt(variance) * standard_normal(bits[0], bits[1]) - variance / 2);
+      break;
+    }
+  }
+  return std::llround(1e9 * std::clamp(seconds, pause.min, pause.max > 0 ? std::min(pause.max, kMost) : kMost));
+}
+
+double pause_mean(const Pause& pause) {
+  return pause.family == PauseFamily::uniform ? (pause.min + pause.max) / 2 : pause.mean;
+}
+
+std::int32_t draw_priority(std::span<const PriorityClass> classes, std::uint64_t bits) {
+  double sum = 0;
+  for (const PriorityClass& c : classes) sum += c.share;
+  double left = uniform01(bits) * sum;
+  for (const PriorityClass& c : classes) {
+    if (left < c.share) return c.priority;
+    left -= c.share;
+  }
+  return classes.back().priority;  // by rounding
+}
+
+std::uint64_t id_of_tile(std::uint64_t id, std::uint64_t tile) {
+  if (tile == 0) return id;
+  const std::uint64_t mixed = RandomStream(id, tile, Purpose::prefix_group).block(0)[0];
+  return mixed == 0 ? 1 : mixed;  // 0 means no session
+}
+
 }  // namespace plimsoll::load

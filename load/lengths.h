@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draws the lengths of requests by index. Internal to load/.
+// Draws the lengths, pauses and priorities of requests by index. Internal to load/.
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string_view>
 
 #include "load/random.h"
 #include "load/workload.h"
@@ -29,5 +31,17 @@ class LengthSampler {
   double mu_ = 0, sigma_ = 0;  // of the logarithm of the length
   double log_failure_ = 0;     // ln(1 - p) of the geometric distribution, p = 1/mean
 };
+
+/// Throws InputError if the numbers do not describe a pause; `what` is "think" or "tools".
+void check_pause(const Pause& pause, std::string_view what);
+/// Returns the pause in nanoseconds for these random bits.
+[[nodiscard]] Nanos draw_pause(const Pause& pause, const RandomBlock& bits);
+/// Returns the mean in seconds, before clamping to `min` and `max`.
+[[nodiscard]] double pause_mean(const Pause& pause);
+/// Returns the priority of one of the classes, which must not be empty, for these random bits.
+[[nodiscard]] std::int32_t draw_priority(std::span<const PriorityClass> classes, std::uint64_t bits);
+/// Maps ids of a trace's repetition to ids of its own, so that a prompt of one tile does not hit the cached blocks of
+/// another.
+[[nodiscard]] std::uint64_t id_of_tile(std::uint64_t id, std::uint64_t tile);
 
 }  // namespace plimsoll::load

@@ -17,6 +17,8 @@ constexpr std::array<LoadKind, std::variant_size_v<LoadSpec>> kKinds = {{
     {"trace", LoadClass::open, LoadQuantity::rate_scale},
     {"jumpstart", LoadClass::closed, LoadQuantity::clients},
     {"script", LoadClass::script, LoadQuantity::none},
+    {"sessions", LoadClass::closed, LoadQuantity::clients},
+    {"session_arrivals", LoadClass::open, LoadQuantity::sessions_per_s},
 }};
 
 double value_of(const ClosedLoop& l) { return l.concurrency; }
@@ -27,6 +29,8 @@ double value_of(const Burst& l) { return static_cast<double>(l.count); }
 double value_of(const TraceReplay& l) { return l.rate_scale; }
 double value_of(const JumpStart& l) { return l.concurrency; }
 double value_of(const Script&) { return 0; }
+double value_of(const Sessions& l) { return l.concurrency; }
+double value_of(const SessionArrivals& l) { return l.rate; }
 
 }  // namespace
 
@@ -76,6 +80,23 @@ double gap_scv(const LoadSpec& load) {
 }
 
 bool is_closed_loop(const LoadSpec& load) { return kind_of(load).load_class == LoadClass::closed; }
+
+Conversation* conversation_of(LoadSpec& load) {
+  if (auto* const closed = std::get_if<Sessions>(&load)) return &closed->talk;
+  auto* const open = std::get_if<SessionArrivals>(&load);
+  return open != nullptr ? &open->talk : nullptr;
+}
+
+const Conversation* conversation_of(const LoadSpec& load) {
+  if (const auto* const closed = std::get_if<Sessions>(&load)) return &closed->talk;
+  const auto* const open = std::get_if<SessionArrivals>(&load);
+  return open != nullptr ? &open->talk : nullptr;
+}
+
+bool has_turns(const LoadSpec& load) {
+  const auto* const replay = std::get_if<TraceReplay>(&load);
+  return conversation_of(load) != nullptr || (replay != nullptr && replay->after_answers);
+}
 
 bool uses_own_rows(const WorkloadSpec& spec) {
   const auto* replay = std::get_if<TraceReplay>(&spec.load);

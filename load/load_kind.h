@@ -19,7 +19,7 @@ enum class LoadClass : std::uint8_t {
 };
 
 /// The unit of a load's value: what load_value() returns and what the column load_value holds.
-enum class LoadQuantity : std::uint8_t { clients, requests_per_s, requests, rate_scale, none };
+enum class LoadQuantity : std::uint8_t { clients, requests_per_s, requests, rate_scale, none, sessions_per_s };
 /// Returns whether the quantity has only whole values.
 [[nodiscard]] constexpr bool is_whole(LoadQuantity q) {
   return q == LoadQuantity::clients || q == LoadQuantity::requests;

@@ -22,7 +22,11 @@ enum class Purpose : std::uint64_t {
   prefix_group = 5,
   failure = 6,
   drift = 7,
-  priority = 8
+  priority = 8,
+  turns = 9,
+  added_length = 10,
+  result_length = 11,
+  pause = 12
 };
 
 using RandomBlock = std::array<std::uint64_t, 4>;

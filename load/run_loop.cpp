@@ -3,35 +3,54 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <utility>
 
 #include "model/error.h"
 
 namespace plimsoll::load {
 
+namespace {
+[[noreturn]] void no_pools() {
+  PLIMSOLL_CHECK(false, "this runner serves one pool");
+  std::abort();
+}
+}  // namespace
+
 RunLoop::RunLoop(const Replication& replication, Runner& runner, Senders* senders)
     : replication_(replication),
       runner_(runner),
-      dispatcher_(
-          replication, runner.front_end(),
-          [this](Nanos now, std::vector<sched::ReplicaLoad>& loads) {
-            runner_.settle(now);
-            for (std::size_t i = 0; i < loads.size(); ++i) loads[i].kv_blocks_in_use = runner_.kv_blocks_in_use(i);
-          },
-          senders),
-      undecided_(static_cast<std::size_t>(replication.scenario.replicas), false),
+      dispatcher_(replication, runner.front_end(),
+                  {.loads =
+                       [this](Nanos now, std::vector<sched::ReplicaLoad>& loads) {
+                         // Only the KV use changes inside a leap.
+                         if (sched::router_info(replication_.scenario.router).sees_kv) runner_.settle(now);
+                         for (std::size_t i = 0; i < loads.size(); ++i) runner_.describe(i, loads[i]);
+                       },
+                   .cached = [this](std::size_t slot, std::span<const std::uint64_t> blocks,
+                                    sched::Tok limit) { return runner_.cached_tokens(slot, blocks, limit); }},
+                  senders),
+      undecided_(replication.scenario.slots(), false),
       warmup_(std::llround(replication.scenario.warmup.count() * 1e9)),
-      warm_(warmup_ == 0) {}
+      warm_(warmup_ == 0) {
+  if (replication.scenario.pools)
+    chains_.emplace(replication_, runner, [this](std::size_t slot) { must_decide(slot); });
+}
 
-Nanos RunLoop::next_event() const { return std::min(dispatcher_.next_event(), runner_.next_event()); }
+Nanos RunLoop::next_event() const {
+  const Nanos next = std::min(dispatcher_.next_event(), runner_.next_event());
+  return chains_ ? std::min(next, chains_->next_event()) : next;
+}
 
 bool RunLoop::run() {
   runner_.start();
   Nanos now = 0;
   for (Nanos next = next_event(); next != sched::kNever || runner_.in_flight(); next = next_event()) {
     // Simulated runs jump to the next event; runs in real time sleep until it, or until a step of the device ends.
-    now = runner_.wait(next);
+    now = now_ = runner_.wait(next);
     if (now > kMaxRun)
       throw InputError("the run lasts more than 100 years of simulated time; lower the times or the requests");
+    dispatcher_.look(now);
     // The stop check is inside this loop, because the loop may run for ever if requests take no time.
     do {
       if (runner_.looks_up(now) && !dispatcher_.may_go_on()) {
@@ -43,6 +62,7 @@ bool RunLoop::run() {
     // A decision may refuse the last request, so the end is checked here. Waiting for the next event would end a run
     // with leaps at another time than one without.
     if (!measured_ && dispatcher_.done()) measure(now);
+    if (measured_ && chains_) chains_->end_life();
   }
   if (!measured_) measure(now);
   return true;
@@ -53,6 +73,10 @@ bool RunLoop::run() {
 bool RunLoop::happens(Nanos now) {
   bool any = runner_.complete(now, *this);
   reached(now);
+  if (chains_ && chains_->next_event() <= now) {
+    any = chains_->advance(now) || any;
+    end_failed();
+  }
   if (replication_.scenario.life) any = changes(now) || any;
   if (dispatcher_.next_time_out() <= now) any = time_outs(now) || any;
   if (dispatcher_.next_arrival() <= now) any = arrivals(now) || any;
@@ -65,6 +89,7 @@ bool RunLoop::changes(Nanos now) {
   if (dispatcher_.done()) return any;  // no request is left to serve
   while (const std::optional<FleetLife::Event> event = dispatcher_.change(now)) {
     any = true;
+    if (chains_ && event->change == FleetLife::Change::dies) chains_->lose(event->slot, now);
     if (event->change != FleetLife::Change::drains)
       runner_.replace(event->slot, event->change == FleetLife::Change::serves, now);
   }
@@ -76,6 +101,14 @@ bool RunLoop::time_outs(Nanos now) {
   while (const std::optional<TimedOut> out = dispatcher_.time_out(now)) {
     any = true;
     const auto slot = static_cast<std::size_t>(out->replica);
+    if (chains_) {
+      if (replication_.scenario.limits.cancel_on_timeout)
+        chains_->cancel(out->id, out->serial, now);
+      else
+        chains_->abandon(out->id, out->serial);
+      collect(slot);
+      continue;
+    }
     if (!replication_.scenario.limits.cancel_on_timeout) {
       runner_.abandon(slot, out->id, out->serial);
       continue;
@@ -92,6 +125,12 @@ bool RunLoop::arrivals(Nanos now) {
   while (const std::optional<RoutedAttempt> attempt = dispatcher_.next(now)) {
     any = true;
     const std::size_t slot = attempt->replica;
+    if (chains_) {
+      dispatcher_.delivered(*attempt, chains_->arrive(slot, attempt->request, now), now);
+      collect(slot);
+      end_failed();
+      continue;
+    }
     dispatcher_.delivered(*attempt, runner_.arrive(slot, attempt->request, now), now);
     collect(slot);
     if (!runner_.busy(slot)) must_decide(slot);
@@ -107,21 +146,39 @@ void RunLoop::must_decide(std::size_t slot) {
 }
 
 void RunLoop::decide(Nanos now) {
-  // In the order of the slots, so that the order of the events of one instant does not matter.
-  std::sort(must_decide_.begin(), must_decide_.end());
-  for (const std::size_t slot : must_decide_) {
-    undecided_[slot] = false;
-    runner_.decide(slot, now);
-    collect(slot);
+  // A decision for a decode pool may hand prompts to prefill replicas, which then decide as well.
+  while (!must_decide_.empty()) {
+    // In the order of the slots, so that the order of the events of one instant does not matter.
+    std::sort(must_decide_.begin(), must_decide_.end());
+    deciding_.swap(must_decide_);
+    for (const std::size_t slot : deciding_) {
+      undecided_[slot] = false;
+      runner_.decide(slot, now);
+      if (chains_) chains_->decided(slot, now);
+      collect(slot);
+    }
+    deciding_.clear();
   }
-  must_decide_.clear();
 }
 
 void RunLoop::collect(std::size_t slot) {
   std::vector<sched::FinishedAttempt>& ended = runner_.ended(slot);
+  if (chains_) {
+    chains_->collect(slot, ended, now_);
+    end_failed();
+  }
   if (ended.empty()) return;
   runner_.left(slot, ended);
   dispatcher_.collect(slot, ended);
+}
+
+// Requests of two pools that no decode replica ends.
+void RunLoop::end_failed() {
+  if (chains_->failed().empty()) return;
+  for (auto& [slot, ended] : std::exchange(chains_->failed(), {})) {
+    std::vector<sched::FinishedAttempt> one{ended};
+    dispatcher_.collect(slot, one);
+  }
 }
 
 // A step that ends exactly at the end of the warm-up is measured, whether or not it is part of a leap.
@@ -146,11 +203,15 @@ void RunLoop::stop(Nanos now) {
 // must not enter the means.
 void RunLoop::measure(Nanos now) {
   measured_ = true;
+  measured_at_ = now;
   runner_.settle(now);
   runner_.measure(replication_.out);
 }
 
-void RunLoop::report() { dispatcher_.end_run(); }
+void RunLoop::report() {
+  if (const auto use = chains_ ? chains_->use(measured_at_) : std::nullopt) replication_.out.add_prefill_fleet(*use);
+  dispatcher_.end_run();
+}
 
 void RunLoop::take(sched::RunResult& result) {
   const bool first = replication_.index == 0;
@@ -158,9 +219,15 @@ void RunLoop::take(sched::RunResult& result) {
   runner_.take(result, first);
 }
 
-// ---- ReplicaRunner ----------------------------------------------------------------------------------------
+// ---- Runner ----------------------------------------------------------------------------------------------------
 
-std::int64_t ReplicaRunner::kv_blocks_in_use(std::size_t slot) { return replica(slot).kv().in_use(); }
+const sched::Replica& Runner::scheduler(std::size_t /*slot*/) const { no_pools(); }
+std::vector<sched::Load>& Runner::loads(std::size_t /*slot*/) { no_pools(); }
+void Runner::land(std::size_t /*slot*/, const sched::Landing& /*landing*/, Nanos /*now*/) { no_pools(); }
+void Runner::release(std::size_t /*slot*/, sched::ReqId /*id*/, std::uint64_t /*serial*/, Nanos /*now*/) { no_pools(); }
+Nanos Runner::step_end(std::size_t /*slot*/) const { no_pools(); }
+
+// ---- ReplicaRunner ----------------------------------------------------------------------------------------
 
 void ReplicaRunner::end_warmup() {
   for (sched::Replica* const replica : replicas()) {

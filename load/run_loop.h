@@ -3,9 +3,9 @@
 // provides the clock and executes the steps. sim::SimRun and exec::LiveRun have replicas of their own (ReplicaRunner);
 // endpoints::EndpointRun sends its requests to a server.
 //
-// Order at equal times: ends of steps, replicas that come and go, time-outs, arrivals by serial, decisions. A policy's
-// timer counts as a reason to decide. If an event causes others at the same time, the loop repeats this order; replicas
-// decide when no other event is left.
+// Order at equal times: ends of steps, KV transfers, replicas that come and go, time-outs, arrivals by serial,
+// decisions. A policy's timer counts as a reason to decide. If an event causes others at the same time, the loop
+// repeats this order; replicas decide when no other event is left.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "load/dispatcher.h"
+#include "load/request_chains.h"
 #include "load/scenario.h"
 #include "sched/metrics_collector.h"
 #include "sched/replica.h"
@@ -54,8 +55,13 @@ class Runner {
   // ---- the server in a slot --------------------------------------------------------------------------------
   /// Returns the requests that left the slot since the caller last cleared the list.
   [[nodiscard]] virtual std::vector<sched::FinishedAttempt>& ended(std::size_t slot) = 0;
-  /// Returns the number for the router; 0 if it is not known.
-  [[nodiscard]] virtual std::int64_t kv_blocks_in_use(std::size_t slot) = 0;
+  /// Fills in what the server in the slot reports of itself to a router; what it does not know stays.
+  virtual void describe(std::size_t /*slot*/, sched::ReplicaLoad& /*load*/) {}
+  /// Returns how many tokens of a prompt with these blocks, at most `limit`, are in the server's prefix cache.
+  [[nodiscard]] virtual sched::Tok cached_tokens(std::size_t /*slot*/, std::span<const std::uint64_t> /*blocks*/,
+                                                 sched::Tok /*limit*/) {
+    return 0;
+  }
   /// Returns whether a step is in flight in the slot.
   [[nodiscard]] virtual bool busy(std::size_t slot) const = 0;
   /// Delivers a request. Returns its handle; nullopt if the front door refused it.
@@ -72,6 +78,22 @@ class Runner {
   /// Makes the replica fail. Its step in flight is lost; its measurements are kept. If `restarts` is true, a new, empty
   /// replica takes the slot.
   virtual void replace(std::size_t slot, bool restarts, Nanos now) = 0;
+
+  // ---- pools for prefill and decode (request_chains.h). Only for runners of such scenarios. ----------------
+  /// Returns the scheduler in the slot.
+  [[nodiscard]] virtual const sched::Replica& scheduler(std::size_t slot) const;
+  /// Returns the requests whose blocks were taken for KV to come, since the caller last cleared the list.
+  [[nodiscard]] virtual std::vector<sched::Load>& loads(std::size_t slot);
+  /// Reports that the KV of a request is here, or that it is lost; at the end of a step in flight.
+  virtual void land(std::size_t slot, const sched::Landing& landing, Nanos now);
+  /// Frees the blocks of a request that has ended; at the end of a step in flight.
+  virtual void release(std::size_t slot, sched::ReqId id, std::uint64_t serial, Nanos now);
+  /// Returns whether the request has ended and keeps its blocks.
+  [[nodiscard]] bool is_held(std::size_t slot, sched::ReqId id, std::uint64_t serial) const {
+    return scheduler(slot).is_held(id, serial);
+  }
+  /// Returns when the step in flight ends.
+  [[nodiscard]] virtual Nanos step_end(std::size_t slot) const;
 
   // ---- the run ----------------------------------------------------------------------------------------------
   /// Returns the delays of an attempt before it is delivered.
@@ -95,7 +117,11 @@ class ReplicaRunner : public Runner {
   [[nodiscard]] virtual std::span<sched::Replica* const> replicas() const = 0;
 
   [[nodiscard]] std::vector<sched::FinishedAttempt>& ended(std::size_t slot) final { return replica(slot).ended(); }
-  [[nodiscard]] std::int64_t kv_blocks_in_use(std::size_t slot) final;
+  void describe(std::size_t slot, sched::ReplicaLoad& load) final { replica(slot).describe(load); }
+  [[nodiscard]] sched::Tok cached_tokens(std::size_t slot, std::span<const std::uint64_t> blocks,
+                                         sched::Tok limit) final {
+    return replica(slot).kv().cached_tokens(blocks, limit);
+  }
   void end_warmup() final;
   void measure(sched::MetricsCollector& out) final;
   void take(sched::RunResult& result, bool logs) override;
@@ -133,6 +159,7 @@ class RunLoop {
 
  private:
   [[nodiscard]] Nanos next_event() const;
+  void end_failed();
   bool happens(Nanos now);
   bool changes(Nanos now);
   bool time_outs(Nanos now);
@@ -145,9 +172,11 @@ class RunLoop {
   const Replication replication_;
   Runner& runner_;
   Dispatcher dispatcher_;
+  std::optional<RequestChains> chains_;   // of a scenario with two pools
   std::vector<bool> undecided_;           // true for replicas that must decide
   std::vector<std::size_t> must_decide_;  // the same replicas as a list
-  Nanos warmup_ = 0;
+  std::vector<std::size_t> deciding_;
+  Nanos warmup_ = 0, now_ = 0, measured_at_ = 0;
   bool warm_ = false, measured_ = false;
 };
 

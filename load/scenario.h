@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "load/fleet_life.h"
+#include "load/pools.h"
 #include "load/workload.h"
 #include "model/accelerator.h"
 #include "model/engine_profile.h"
@@ -41,6 +42,7 @@ struct Scenario {
   std::int32_t tp = 1, pp = 1;
   std::int32_t replicas = 1;  // with `life`: the most that may run at once
   sched::RouterKind router = sched::RouterKind::round_robin;
+  sched::RouterOptions router_options = {};
   sched::PolicyConfig policy;
   sched::KvConfig kv;  // per replica
   WorkloadSpec workload;
@@ -52,6 +54,11 @@ struct Scenario {
   model::TimeUncertainty uncertainty = {};  // uncertainty of predicted times, from which the band is computed
   bool stepwise = false;                    // run every step as an event of its own, without leaps
   std::optional<LifeConfig> life = {};      // replicas that come and go; none: a fixed fleet
+  std::shared_ptr<const Pools> pools = {};  // a prefill pool in front of these replicas, which then decode; null: none
+  /// Returns the number of replicas of all pools: those of this one, then those of the prefill pool.
+  [[nodiscard]] std::size_t slots() const {
+    return static_cast<std::size_t>(replicas + (pools ? pools->prefill->replicas : 0));
+  }
 };
 
 }  // namespace plimsoll::load

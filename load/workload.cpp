@@ -31,6 +31,11 @@ const IndependentLengths& marginals(const LengthSpec& lengths) {
 
 void check(const WorkloadSpec& spec) {
   check_load(spec.load);
+  const auto* const replay = std::get_if<TraceReplay>(&spec.load);
+  if (replay != nullptr && replay->after_answers && !uses_own_rows(spec))
+    throw InputError("turns follow answers only in a replay with the trace's own lengths");
+  if (replay != nullptr && !replay->after_answers && replay->trace->needs_answers)
+    throw InputError("the trace has turns without a time of their own: they can only follow answers");
   if (spec.requests < 0)
     throw InputError(fmt::format("requests is {}, allowed is 0 (no limit) or more", spec.requests));
   if (!(spec.duration.count() >= 0)) throw InputError("duration must be 0 s (no limit) or more");
@@ -40,6 +45,8 @@ void check(const WorkloadSpec& spec) {
   if (const auto* both = std::get_if<IndependentLengths>(&spec.lengths)) {
     check_lengths(both->input, "input");
     check_lengths(both->output, "output");
+  } else if (conversation_of(spec.load) != nullptr) {
+    throw InputError("sessions state the lengths of their own prompts and answers");
   } else if (!uses_own_rows(spec)) {
     const auto& pairs = std::get<TracePairs>(spec.lengths);
     if (pairs.trace == nullptr || pairs.trace->records.empty()) throw InputError("lengths: the trace is empty");
@@ -58,13 +65,6 @@ std::int64_t own_limit(const LoadSpec& load) {
   return kUnlimited;
 }
 
-// Ids differ between tiles, so that a prompt of one tile does not hit the cached blocks of another.
-std::uint64_t of_tile(std::uint64_t id, std::uint64_t tile) {
-  if (tile == 0) return id;
-  const std::uint64_t mixed = RandomStream(id, tile, Purpose::prefix_group).block(0)[0];
-  return mixed == 0 ? 1 : mixed;  // 0 means no session
-}
-
 // The JumpStart protocol and scripts fix their own number of requests.
 bool fixes_requests(const LoadSpec& load) {
   return std::holds_alternative<JumpStart>(load) || std::holds_alternative<Script>(load);
@@ -79,7 +79,6 @@ struct Workload::State {
   [[nodiscard]] RequestBody sampled(std::uint64_t i) const;
   [[nodiscard]] RequestBody own_row(std::uint64_t i);
   void add_prefix(std::uint64_t i, RequestBody& body);
-  [[nodiscard]] std::int32_t draw_priority(std::uint64_t i) const;
   void let_drift(std::uint64_t i, RequestBody& body) const;
   [[nodiscard]] std::int64_t arrivals_within_duration(const TraceReplay& replay) const;
 
@@ -149,13 +148,13 @@ RequestBody Workload::State::own_row(std::uint64_t i) {
   RequestBody body;
   body.input_tokens = row.input_tokens;
   body.output_tokens = body.max_new_tokens = row.output_tokens;
-  body.session = row.session == 0 ? 0 : of_tile(row.session, tile);
+  body.session = row.session == 0 ? 0 : id_of_tile(row.session, tile);
   body.priority = trace.priority_of(index);
   if (const std::span<const std::uint64_t> hashes = trace.hashes_of(index); !hashes.empty()) {
     body.prefix_hashes = hashes;
     if (tile > 0) {
       prefix_hashes.clear();
-      for (const std::uint64_t hash : body.prefix_hashes) prefix_hashes.push_back(of_tile(hash, tile));
+      for (const std::uint64_t hash : body.prefix_hashes) prefix_hashes.push_back(id_of_tile(hash, tile));
       body.prefix_hashes = prefix_hashes;
     }
     body.hash_block_tokens = trace.hash_block_tokens;
@@ -173,17 +172,6 @@ void Workload::State::add_prefix(std::uint64_t i, RequestBody& body) {
     prefix_hashes.push_back(group << 32U | static_cast<std::uint32_t>(block));
   body.prefix_hashes = prefix_hashes;
   body.hash_block_tokens = kPrefixBlock;
-}
-
-std::int32_t Workload::State::draw_priority(std::uint64_t i) const {
-  double sum = 0;
-  for (const PriorityClass& c : spec.priorities) sum += c.share;
-  double left = uniform01(priority_stream.block(i)[0]) * sum;
-  for (const PriorityClass& c : spec.priorities) {
-    if (left < c.share) return c.priority;
-    left -= c.share;
-  }
-  return spec.priorities.back().priority;  // by rounding
 }
 
 // Requests 2k and 2k + 1 use the same draw with opposite signs. If their number is odd, the last one does not drift.
@@ -264,8 +252,14 @@ std::optional<RequestBody> Workload::next_body() {
   RequestBody body = s.own_rows ? s.own_row(i) : s.sampled(drawn);
   if (s.drift.cv > 0) s.let_drift(i, body);
   if (s.spec.prefix.groups > 0) s.add_prefix(drawn, body);
-  if (!s.spec.priorities.empty()) body.priority = s.draw_priority(i);
+  if (!s.spec.priorities.empty()) body.priority = draw_priority(s.spec.priorities, s.priority_stream.block(i)[0]);
   return body;
+}
+
+bool Workload::count_turn() {
+  if (exhausted()) return false;
+  ++state_->bodies;
+  return true;
 }
 
 bool Workload::exhausted() const { return state_->bodies >= state_->limit; }
@@ -273,6 +267,12 @@ bool Workload::exhausted() const { return state_->bodies >= state_->limit; }
 // Only for progress and for memory that is taken in advance; 0 where nothing is known before the run.
 std::int64_t Workload::planned_requests() const {
   const State& s = *state_;
+  if (const Conversation* const talk = conversation_of(s.spec.load)) {
+    const auto* const turns = std::get_if<FixedLength>(&talk->turns);
+    if (s.spec.duration.count() > 0 || talk->longest > 0) return 0;
+    if (turns == nullptr || talk->count == 0) return s.limit == kUnlimited ? 0 : s.limit;
+    return std::min(s.limit, talk->count * turns->tokens);
+  }
   if (s.limit == kUnlimited) return 0;
   if (s.spec.duration.count() == 0 || fixes_requests(s.spec.load)) return s.limit;
   if (std::holds_alternative<Burst>(s.spec.load)) return s.limit;

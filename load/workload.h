@@ -17,6 +17,22 @@
 
 namespace plimsoll::load {
 
+// ---- lengths: how long requests are -----------------------------------------------------------------------
+struct FixedLength {
+  std::int32_t tokens = 1;
+  bool operator==(const FixedLength&) const = default;
+};
+enum class LengthFamily : std::uint8_t { uniform, lognormal, geometric };
+/// Drawn lengths are rounded to whole tokens and clamped to [min, max]; max 0: no upper limit. Uniform uses only min
+/// and max.
+struct LengthDistribution {
+  LengthFamily family = LengthFamily::lognormal;
+  double mean = 0, cv = 1;
+  std::int32_t min = 1, max = 0;
+  bool operator==(const LengthDistribution&) const = default;
+};
+using LengthMarginal = std::variant<FixedLength, LengthDistribution>;
+
 // ---- load: when requests are sent -------------------------------------------------------------------------
 struct ClosedLoop {
   std::int32_t concurrency = 1;
@@ -47,6 +63,9 @@ struct TraceReplay {
   std::shared_ptr<const traces::Trace> trace;
   double rate_scale = 1;
   std::int32_t tiles = 1;
+  /// A further turn of a session follows its answer: after the pause that its row states, else at its own time, but not
+  /// before the answer. False: every row is sent at its own time.
+  bool after_answers = false;
   bool operator==(const TraceReplay&) const = default;
 };
 /// The number of requests of a whole replay, and the time from one tile's start to the next one's, at rate scale 1.
@@ -72,16 +91,48 @@ struct Script {
   Nanos step = 1'000'000;
   bool operator==(const Script&) const = default;
 };
-using LoadSpec = std::variant<ClosedLoop, Poisson, GammaArrivals, ConstantRate, Burst, TraceReplay, JumpStart, Script>;
+
+/// A time in seconds, fixed or drawn. Drawn times are clamped to [min, max]; max 0: no upper limit.
+enum class PauseFamily : std::uint8_t { fixed, uniform, lognormal, exponential };
+struct Pause {
+  PauseFamily family = PauseFamily::fixed;
+  double mean = 0, cv = 1, min = 0, max = 0;  // uniform uses only min and max
+  bool operator==(const Pause&) const = default;
+};
+/// What conversations are like. A prompt contains the whole history: the next one is the last prompt, its answer and
+/// new tokens. The first prompt's and the answers' lengths are those of WorkloadSpec::lengths.
+struct Conversation {
+  LengthMarginal turns = FixedLength{}, added = FixedLength{};
+  Pause think;                            // from an answer to the user's next turn
+  double tool_share = 0;                  // of the further turns: they return the result of a tool
+  Pause tool;                             // such a turn follows the answer after this time
+  LengthMarginal result = FixedLength{};  // its new tokens
+  std::int64_t longest = 0;               // a session ends before a turn of more tokens, answer included; 0: no limit
+  std::int64_t count = 0;                 // no session begins after this many; 0: no limit
+  bool operator==(const Conversation&) const = default;
+};
+/// A closed population: each user begins a new session when the last one has ended.
+struct Sessions {
+  Conversation talk;
+  std::int32_t concurrency = 1;
+  bool operator==(const Sessions&) const = default;
+};
+/// An open population: sessions arrive, with gaps of a gamma distribution (cv 1: Poisson; 0: equal gaps).
+struct SessionArrivals {
+  Conversation talk;
+  double rate = 0, cv = 1;  // sessions per second
+  bool operator==(const SessionArrivals&) const = default;
+};
+using LoadSpec = std::variant<ClosedLoop, Poisson, GammaArrivals, ConstantRate, Burst, TraceReplay, JumpStart, Script,
+                              Sessions, SessionArrivals>;
 
 /// Parses a script. Throws InputError with the byte column in `text`, from 1, in where().column (without file and line)
 /// and in the message.
 [[nodiscard]] std::vector<ScriptRequest> parse_script(std::string_view text);
 
-/// The load's name in studies and in the column load_kind: closed_loop, poisson, gamma, constant, burst, trace,
-/// jumpstart, script.
+/// The load's name in studies and in the column load_kind (load/load_kind.cpp).
 [[nodiscard]] std::string_view load_kind(const LoadSpec& load);
-/// The number that a sweep varies: concurrency, rate (requests/s), count or rate_scale; 0 for a script.
+/// The number that a sweep varies: concurrency, rate (requests/s or sessions/s), count or rate_scale; 0 for a script.
 [[nodiscard]] double load_value(const LoadSpec& load);
 /// Requests/s of an open loop with a constant rate; nullopt for other loads.
 [[nodiscard]] std::optional<double> stationary_rate(const LoadSpec& load);
@@ -89,22 +140,13 @@ using LoadSpec = std::variant<ClosedLoop, Poisson, GammaArrivals, ConstantRate, 
 [[nodiscard]] double gap_scv(const LoadSpec& load);
 /// Returns whether clients wait for an answer before they send again.
 [[nodiscard]] bool is_closed_loop(const LoadSpec& load);
+/// Returns the conversations of a load of generated sessions; null for other loads.
+[[nodiscard]] const Conversation* conversation_of(const LoadSpec& load);
+[[nodiscard]] Conversation* conversation_of(LoadSpec& load);
+/// Returns whether requests are the turns of sessions, each sent after the answer to the one before.
+[[nodiscard]] bool has_turns(const LoadSpec& load);
 
-// ---- lengths: how long requests are -----------------------------------------------------------------------
-struct FixedLength {
-  std::int32_t tokens = 1;
-  bool operator==(const FixedLength&) const = default;
-};
-enum class LengthFamily : std::uint8_t { uniform, lognormal, geometric };
-/// Drawn lengths are rounded to whole tokens and clamped to [min, max]; max 0: no upper limit. Uniform uses only min
-/// and max.
-struct LengthDistribution {
-  LengthFamily family = LengthFamily::lognormal;
-  double mean = 0, cv = 1;
-  std::int32_t min = 1, max = 0;
-  bool operator==(const LengthDistribution&) const = default;
-};
-using LengthMarginal = std::variant<FixedLength, LengthDistribution>;
+// ---- lengths of prompts and answers together --------------------------------------------------------------
 /// Prompts and outputs drawn independently of each other.
 struct IndependentLengths {
   LengthMarginal input = FixedLength{}, output = FixedLength{};
@@ -138,9 +180,9 @@ struct WorkloadSpec {
   LoadSpec load = ClosedLoop{};
   LengthSpec lengths = IndependentLengths{};
   PrefixSpec prefix{};
-  std::vector<PriorityClass> priorities;  // drawn for each request; empty: those of the replayed rows, else 0
-  std::int64_t requests = 0;              // stop after this many; 0: no limit (duration or the load ends it)
-  Seconds duration{0};                    // no request is sent after this; 0: no limit
+  std::vector<PriorityClass> priorities = {};  // drawn for each request; empty: those of the replayed rows, else 0
+  std::int64_t requests = 0;                   // stop after this many; 0: no limit (duration or the load ends it)
+  Seconds duration{0};                         // no request is sent after this; 0: no limit
   std::uint64_t seed = 1;
 };
 
@@ -157,13 +199,20 @@ struct OutputDrift {
 [[nodiscard]] double length_mean(const LengthMarginal& lengths);
 /// Returns the coefficient of variation of drawn lengths, before clamping to `min` and `max`.
 [[nodiscard]] double length_cv(const LengthMarginal& lengths);
+/// Returns the mean prompt of all turns, and of their new tokens beyond the history, if no session is cut short.
+struct MeanPrompt {
+  double tokens = 0, added = 0;
+};
+[[nodiscard]] MeanPrompt mean_prompt(const Conversation& talk, const IndependentLengths& lengths);
 
 /// One request's content. `output_tokens` is the true length, which no policy sees; `max_new_tokens` is the user's cap.
 struct RequestBody {
   std::int32_t input_tokens = 0, output_tokens = 0, max_new_tokens = 0;
   std::uint64_t session = 0;
-  std::span<const std::uint64_t> prefix_hashes;  // valid until the next call of next_body()
+  std::span<const std::uint64_t> prefix_hashes;  // valid until the next body is drawn
   std::int32_t hash_block_tokens = 0;
+  std::int32_t content_tokens = 0;  // tokens of prompt and answer that the hashes describe; 0: those of the prompt
+  bool hashes_chain = false;        // each hash stands for all content up to the end of its block
   std::int32_t priority = 0;
   std::string_view name;  // name of a script's request; empty otherwise
 };
@@ -190,6 +239,8 @@ class Workload {
   /// Returns the number of requests that this workload will send, if known in advance (JumpStart: 3 x concurrency);
   /// else 0.
   [[nodiscard]] std::int64_t planned_requests() const;
+  /// Counts a request whose content comes from sessions (sessions.h). Returns false once `requests` have been drawn.
+  [[nodiscard]] bool count_turn();
 
  private:
   struct State;

@@ -54,7 +54,8 @@ struct KvOp {
     free_all,       // preemption by recompute: all blocks are freed, computed becomes 0, output is kept; `tokens`, if
                     // not 0, is how many this same decision had made it cover
     swap_out,
-    swap_in
+    swap_in,
+    load  // on demand, until the request covers `tokens` tokens, whose KV a prefill replica sends (Replica::loads)
   };
   Kind kind = Kind::grow;
   ReqId id = kNoRequest;
@@ -77,6 +78,8 @@ struct Decision {
   std::vector<KvOp> kv;
   std::vector<ReqId> preempted;  // by recompute or swap-out, in order of preemption
   std::vector<ReqId> swapped_in;
+  /// Requests whose prompt and first token came from a prefill replica: from this step on they are in the decode group.
+  std::vector<ReqId> joined;
   std::vector<Reject> rejects;  // waiting or running requests that end now
   Nanos wake_at = kNever;       // decide again at this time even if nothing happens
   /// How many further identical steps the policy would take if nothing arrives, finishes or is cancelled; in each one,
@@ -101,6 +104,7 @@ struct Decision {
     kv.clear();
     preempted.clear();
     swapped_in.clear();
+    joined.clear();
     rejects.clear();
     wake_at = kNever;
     repeat = 0;

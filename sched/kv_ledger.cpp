@@ -100,6 +100,12 @@ void KvLedger::take_early(Blk blocks) {
   cache_->take(blocks);
 }
 
+Tok KvLedger::cached_tokens(std::span<const std::uint64_t> blocks, Tok limit) const {
+  if (!cache_) return 0;
+  const auto most = static_cast<std::size_t>(std::max<Tok>(limit, 0) / config_.block_tokens);
+  return static_cast<Tok>(cache_->known(blocks.first(std::min(most, blocks.size())))) * config_.block_tokens;
+}
+
 void KvLedger::grow(ReqId id, std::int64_t tokens) {
   const Blk missing = need(id, tokens);
   if (missing == 0) return;

@@ -66,6 +66,8 @@ class KvLedger {
   [[nodiscard]] std::int64_t group_steps(Blk available) const;
   /// Looks up the request's first tokens (at most `limit`, in whole blocks) in the prefix cache; empty without caching.
   [[nodiscard]] PrefixHit prefix_hit(ReqId id, Tok limit) const;
+  /// Returns how many tokens of a prompt with these blocks, at most `limit`, are in the prefix cache.
+  [[nodiscard]] Tok cached_tokens(std::span<const std::uint64_t> blocks, Tok limit) const;
   /// Returns the hashes of the request's whole prompt blocks, as far as they are known. Empty unless prompts stay in
   /// slots. Each depends on all blocks before it: prompts begin alike as far as their hashes are equal.
   [[nodiscard]] std::span<const std::uint64_t> prompt_hashes(ReqId id) const {

@@ -54,9 +54,16 @@ void KvPreview::find_published() {
     const PrefixCache::Holder* holder = kv_.cache()->holders_.find(id);
     if (holder == nullptr) continue;
     const std::size_t blocks = std::min(static_cast<std::size_t>(end / kv_.block_tokens()), holder->hashes.size());
-    for (std::size_t i = holder->published; i < blocks; ++i) found_.insert(holder->hashes[i]);
+    if (holder->published < blocks) found_.push_back({holder->published, std::span(holder->hashes).first(blocks)});
   }
   published_.clear();
+}
+
+// A hash stands for all blocks before it, so it can only be at the same place of another prompt.
+bool KvPreview::is_published(std::size_t block, std::uint64_t hash) const {
+  return std::any_of(found_.begin(), found_.end(), [&](const Published& p) {
+    return p.from <= block && block < p.hashes.size() && p.hashes[block] == hash;
+  });
 }
 
 // Visits the parts of runs that hold the request's first blocks, at most `most` of them. Returns how many blocks were
@@ -82,7 +89,7 @@ std::size_t KvPreview::for_hit(ReqId id, std::size_t most, Visit visit) {
     }
     blocks += static_cast<std::size_t>(there);
     if (there > 0) continue;
-    if (!found_.contains(holder->hashes[blocks])) break;
+    if (!is_published(blocks, holder->hashes[blocks])) break;
     ++blocks;
   }
   return blocks;

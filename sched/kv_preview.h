@@ -5,8 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -48,8 +48,15 @@ class KvPreview {
     Blk begin = 0, end = 0;
   };
 
+  /// Blocks of a request that this step publishes.
+  struct Published {
+    std::size_t from = 0;                   // the first one
+    std::span<const std::uint64_t> hashes;  // of all its blocks up to the last one
+  };
+
   void play();
   void find_published();
+  [[nodiscard]] bool is_published(std::size_t block, std::uint64_t hash) const;
   template <class Visit>
   std::size_t for_hit(ReqId id, std::size_t most, Visit visit);
   [[nodiscard]] Changed changed(std::int32_t run) const;
@@ -64,7 +71,7 @@ class KvPreview {
   Blk passed_ = 0;  // blocks of that run that the walk has taken
   std::unordered_map<std::int32_t, Changed> changed_;
   std::vector<std::pair<ReqId, std::int64_t>> published_;  // not yet added to found_
-  std::unordered_set<std::uint64_t> found_;                // hashes of blocks published in this step
+  std::vector<Published> found_;                           // content that this step publishes
 };
 
 }  // namespace plimsoll::sched

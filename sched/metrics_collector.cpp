@@ -145,6 +145,10 @@ void MetricsCollector::add_completed(const RequestResult& result) {
   service_ += result.service;
   queue_s_ += result.queue_s;
   preempt_s_ += result.preempt_s;
+  if (result.stages != nullptr) {
+    if (!pools_) pools_.emplace();
+    pools_->add(*result.stages, stage_times(*result.stages, result.sent, result.first_token, result.end));
+  }
   if (per_request_slo_ && meets_slo(record)) ++slo_met_;
 }
 
@@ -189,14 +193,27 @@ void MetricsCollector::add_replica(const Integrals& integrals, double peak_used_
   preemptions_ += preemptions;
 }
 
-void MetricsCollector::add_fleet(const FleetUsage& usage) {
-  FleetUsage sum = fleet_.value_or(FleetUsage{});
+void MetricsCollector::add_pool_replica(Role role, double busy_s, Blk staged_peak, std::int64_t preemptions) {
+  if (!pools_) pools_.emplace();
+  pools_->add_replica(role, busy_s, staged_peak);
+  preemptions_ += preemptions;
+}
+
+namespace {
+void add_use(FleetUsage& sum, const FleetUsage& usage) {
   sum.replica_s += usage.replica_s;
   sum.instance_s += usage.instance_s;
   sum.starts += usage.starts;
   sum.failures += usage.failures;
-  fleet_ = sum;
 }
+}  // namespace
+
+void MetricsCollector::add_fleet(const FleetUsage& usage) {
+  if (!fleet_) fleet_.emplace();
+  add_use(*fleet_, usage);
+}
+
+void MetricsCollector::add_prefill_fleet(const FleetUsage& usage) { add_use(prefill_fleet_, usage); }
 
 void MetricsCollector::end_run(const RunWindow& window, const OfferedLoad& load) {
   runs_.push_back({records_.size(), window.start_s, window.end_s, load, shed_, unfit_});
@@ -398,13 +415,16 @@ void MetricsCollector::fill_kv(PointMetrics& point) const {
 void MetricsCollector::fill_fleet(PointMetrics& point) const {
   if (!fleet_ || runs_.empty()) return;
   const auto runs = static_cast<double>(runs_.size());
-  point.replica_s = fleet_->replica_s / runs;
-  point.instance_s = fleet_->instance_s / runs;
-  point.replica_starts = static_cast<double>(fleet_->starts) / runs;
-  point.replica_failures = static_cast<double>(fleet_->failures) / runs;
+  FleetUsage all = *fleet_;
+  add_use(all, prefill_fleet_);
+  point.replica_s = all.replica_s / runs;
+  point.instance_s = all.instance_s / runs;
+  point.replica_starts = static_cast<double>(all.starts) / runs;
+  point.replica_failures = static_cast<double>(all.failures) / runs;
 }
 
 void MetricsCollector::fill_time_parts(PointMetrics& point) const {
+  if (pools_) point.pools = pools_->metrics(point.duration_s);
   if (completed_ == 0) return;
   const double share = 1 / static_cast<double>(completed_);
   point.time_weights_s = service_.weights * share;
@@ -415,9 +435,10 @@ void MetricsCollector::fill_time_parts(PointMetrics& point) const {
   point.time_queue_s = queue_s_ * share;
   point.time_preempt_s = preempt_s_ * share;
   // What is left of the latency belongs to none of the causes.
-  point.time_other_s =
-      *point.latency.mean - (point.time_weights_s + point.time_kv_s + point.time_compute_s + point.time_allreduce_s +
-                             point.time_host_s + point.time_queue_s + point.time_preempt_s);
+  point.time_other_s = *point.latency.mean -
+                       (point.time_weights_s + point.time_kv_s + point.time_compute_s + point.time_allreduce_s +
+                        point.time_host_s + point.time_queue_s + point.time_preempt_s) -
+                       (point.pools ? point.pools->time_transfer : 0);
 }
 
 // Replications are independent, so their means give an honest interval even if values within a run are correlated. Only

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sched/log_histogram.h"
+#include "sched/pool_metrics.h"
 #include "sched/replica.h"
 #include "sched/steady_state.h"
 
@@ -41,7 +42,8 @@ struct RequestResult {
   bool unfit = false;                 // rejected for its length, whatever the load
   double queue_s = 0, preempt_s = 0;  // queue_s includes the time before the last attempt
   model::TimeParts service = {};
-  bool first_wave = false;  // the first request of a closed-loop user; all users send it at once
+  const Stages* stages = nullptr;  // with two pools; read by add() only
+  bool first_wave = false;         // the first request of a closed-loop user; all users send it at once
 };
 
 /// The measured columns of a point (docs/metrics.md has units and definitions); absent values are blank.
@@ -83,6 +85,7 @@ struct PointMetrics {
   };
   // Closed loops: the requests that all users send at the start, and the later ones. Blank unless there are both.
   std::optional<double> ttft_first_wave_mean, ttft_steady_mean, ttft_steady_p99, latency_steady_mean;
+  std::optional<PoolMetrics> pools;  // with separate pools for prefill and decode
   Band latency_mean_band, ttft_mean_band, tpot_mean_band, latency_per_token_p90_band, output_tokens_per_s_band;
   bool operator==(const PointMetrics&) const = default;
 };
@@ -120,10 +123,14 @@ class MetricsCollector {
   /// Adds the integrals of one replica over one run's window. `pool_tokens` is the capacity of its KV pool. Every run
   /// must have the same pools.
   void add_replica(const Integrals& integrals, double peak_used_tokens, double pool_tokens, std::int64_t preemptions);
+  /// Adds a replica of a prefill or decode pool, busy for that many seconds of the run's window.
+  void add_pool_replica(Role role, double busy_s, Blk staged_peak, std::int64_t preemptions);
   /// Closes one replication. `load` is the load that the run offered.
   void end_run(const RunWindow& window, const OfferedLoad& load);
   /// Adds the usage of a run with replicas that come and go; call before its end_run().
   void add_fleet(const FleetUsage& usage);
+  /// The same for the prefill pool of such a run.
+  void add_prefill_fleet(const FleetUsage& usage);
   /// Computes the metrics of all runs added so far.
   [[nodiscard]] PointMetrics metrics() const;
 
@@ -172,6 +179,8 @@ class MetricsCollector {
   std::vector<Run> runs_;
   LogHistogram itl_;
   std::optional<FleetUsage> fleet_;
+  FleetUsage prefill_fleet_;
+  std::optional<PoolSums> pools_;
   Integrals sums_;
   double peak_fraction_ = 0, pool_tokens_ = 0;  // sums over the pools of all replicas of all runs
   double one_pool_tokens_ = 0;                  // the pool of one replica

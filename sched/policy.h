@@ -39,6 +39,9 @@ class Policy {
   virtual void on_arrival(ReqId id, const View& view, Nanos now) = 0;
   /// The client is gone: forget the request, whatever its state. The Replica frees its blocks after this call.
   virtual void on_cancel(ReqId id, const View& view, Nanos now) = 0;
+  /// The KV of a request (RequestTable::remote()) has come from a prefill replica, or is lost. The table says how much
+  /// of it is computed.
+  virtual void on_transfer_done(ReqId /*id*/, const View& /*view*/, Nanos /*now*/) {}
   /// Called when the Replica has updated the table (counters, decode group). The blocks of finished requests are freed
   /// after this call (at the end of the batch with returns_at_batch_end). A request whose prefill has completed is in
   /// the decode group.

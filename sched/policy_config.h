@@ -22,9 +22,13 @@ enum class Order : std::uint8_t { fcfs, priority };
 /// From when the delay of dynamic batching counts.
 enum class DelayOrigin : std::uint8_t { worker_free, oldest_arrival };
 
+/// What a replica computes: everything, or with pools for prefill and decode one of the two (docs/pools.md).
+enum class Role : std::uint8_t { whole, prefill, decode };
+
 struct PolicyConfig {
   PolicyKind policy = PolicyKind::vllm_v1;
   PolicyVariant variant = PolicyVariant::standard;
+  Role role = Role::whole;
   // Batch limits.
   std::optional<std::int64_t> max_running;           // sequences that run at once
   std::optional<std::int64_t> step_token_budget;     // tokens in one step
@@ -58,6 +62,8 @@ struct PolicyConfig {
   CapacityPolicy capacity_policy = CapacityPolicy::guaranteed_no_evict;
   std::optional<double> conservativeness;  // sglang
   std::optional<bool> prefix_caching;
+  // sglang, role decode: tokens kept free for each request that runs or is on its way (num_reserved_decode_tokens)
+  std::optional<std::int64_t> reserved_decode_tokens;
   // llama_cpp: a slot is chosen for its prompt if this part of the new prompt is the same; 0: never
   std::optional<double> slot_prompt_similarity;
   // Front door.

@@ -79,6 +79,15 @@ enum class BudgetKey : std::uint8_t {
 /// Servers for which `deploy` writes settings. A policy's first server is the product whose scheduler it reproduces.
 enum class Server : std::uint8_t { lmi, tgi, vllm_v0, vllm, trtllm, sglang, llama_cpp };
 
+/// How a product works with separate pools for prefill and decode (docs/pools.md).
+struct HandOver {
+  bool supported = false;
+  bool pushes = false;             // the decode side takes its blocks first, then the prefill begins
+  bool prefill_emits = false;      // the first output token comes from the prefill side
+  bool decode_prefills = true;     // the decode side can compute prompts itself
+  bool needs_multiple_tp = false;  // the decode side's TP degree is a multiple of the prefill side's
+};
+
 /// How LMI (DJL Serving) selects the policy.
 struct LmiSettings {
   std::string_view rolling_batch = "disable";  // option.rolling_batch
@@ -99,6 +108,7 @@ struct PolicyInfo {
   std::optional<double> served_ratio = {};  // the product's default, if the policy has this setting
   std::span<const Server> servers = {};     // empty: no product runs it
   LmiSettings lmi = {};
+  HandOver hand_over = {};
 };
 
 /// Returns the policy's row of the table.
@@ -139,6 +149,7 @@ void derive_settings(PolicyConfig& config);
 [[nodiscard]] std::unique_ptr<Policy> make_vllm_v1(const PolicyConfig& config);
 [[nodiscard]] std::unique_ptr<Policy> make_sarathi(const PolicyConfig& config);
 [[nodiscard]] std::unique_ptr<Policy> make_trtllm(const PolicyConfig& config);
+/// Makes SGLang's scheduler; that of its decode servers for Role::decode.
 [[nodiscard]] std::unique_ptr<Policy> make_sglang(const PolicyConfig& config);
 [[nodiscard]] std::unique_ptr<Policy> make_llama_cpp(const PolicyConfig& config);
 

@@ -10,21 +10,27 @@
 
 namespace plimsoll::sched {
 
-// Each hash mixes in all trace hashes that the KV block covers, and its position inside the trace's block. So each KV
-// block has its own hash.
-std::vector<std::uint64_t> block_hashes(std::span<const std::uint64_t> prefix_hashes, Tok hash_block_tokens, Tok input,
-                                        Tok block_tokens) {
+// Each hash mixes in all of the sender's hashes that the KV block covers, and its position inside the last of them. So
+// each KV block has its own hash.
+std::vector<std::uint64_t> block_hashes(const KnownContent& content, Tok block_tokens) {
   std::vector<std::uint64_t> hashes;
-  if (hash_block_tokens <= 0) return hashes;
-  const auto known = static_cast<std::int64_t>(prefix_hashes.size()) * hash_block_tokens;
+  if (content.block_tokens <= 0) return hashes;
+  const auto known = static_cast<std::int64_t>(content.hashes.size()) * content.block_tokens;
   // Only whole blocks can be shared: a part of one is computed again.
-  const std::int64_t blocks = std::min<std::int64_t>(input, known) / block_tokens;
+  const std::int64_t blocks = std::min<std::int64_t>(content.tokens, known) / block_tokens;
+  if (content.chain && content.block_tokens == block_tokens) {
+    hashes.assign(content.hashes.begin(), content.hashes.begin() + static_cast<std::ptrdiff_t>(blocks));
+    return hashes;
+  }
   hashes.reserve(static_cast<std::size_t>(blocks));
-  const auto size = static_cast<std::uint64_t>(hash_block_tokens);
+  const auto size = static_cast<std::uint64_t>(content.block_tokens);
   std::uint64_t path = 0, mixed = 0, last = static_cast<std::uint64_t>(block_tokens) - 1;
   for (std::int64_t i = 0; i < blocks; ++i, last += static_cast<std::uint64_t>(block_tokens)) {
     const std::uint64_t block = last / size, within = last % size;
-    for (; mixed <= block; ++mixed) path = mix(path ^ prefix_hashes[mixed]);
+    if (content.chain)
+      path = content.hashes[block];
+    else
+      for (; mixed <= block; ++mixed) path = mix(path ^ content.hashes[mixed]);
     path = mix(path ^ (within + 1) * 0x9e3779b97f4a7c15ULL);
     hashes.push_back(path);
   }
@@ -42,15 +48,15 @@ void PrefixCache::open(ReqId id, std::span<const std::uint64_t> prompt_hashes) {
 }
 
 // Finds the run that begins with the block at `from`, and how many of its blocks belong to the sequence.
-PrefixCache::Match PrefixCache::match(const Holder& holder, std::size_t from, std::size_t end) const {
-  const std::int32_t run = by_hash_.find(holder.hashes[from]);
+PrefixCache::Match PrefixCache::match(std::span<const std::uint64_t> hashes, std::size_t from, std::size_t end) const {
+  const std::int32_t run = by_hash_.find(hashes[from]);
   if (run < 0) return {};
   const Run& r = runs_[at(run)];
   const std::size_t most = std::min(static_cast<std::size_t>(r.count), end - from);
   const auto first = r.hashes.begin();
   // A hash covers all blocks before it, so equal hashes mean equal beginnings, and a run is compared as a whole.
   const auto differ = std::mismatch(first, first + static_cast<std::ptrdiff_t>(most),
-                                    holder.hashes.begin() + static_cast<std::ptrdiff_t>(from));
+                                    hashes.begin() + static_cast<std::ptrdiff_t>(from));
   return {run, static_cast<std::size_t>(differ.first - first)};
 }
 
@@ -69,6 +75,16 @@ PrefixHit PrefixCache::hit(ReqId id, Tok limit) const {
   }
   hit.tokens = static_cast<Tok>(blocks) * block_tokens_;
   return hit;
+}
+
+std::size_t PrefixCache::known(std::span<const std::uint64_t> blocks) const {
+  std::size_t known = 0;
+  while (known < blocks.size()) {
+    const Match found = match(blocks, known, blocks.size());
+    if (found.run < 0) break;
+    known += found.blocks;
+  }
+  return known;
 }
 
 std::int32_t PrefixCache::new_run() {

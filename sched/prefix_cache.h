@@ -27,11 +27,16 @@ namespace plimsoll::sched {
 
 struct PrefixHit;
 
-/// Computes the hashes of the whole KV blocks of a prompt of `input` tokens from a trace's hashes, each of which covers
-/// `hash_block_tokens` tokens. Each result depends on all blocks before it: equal hashes mean equal beginnings. Empty
-/// if the trace has no hashes.
-[[nodiscard]] std::vector<std::uint64_t> block_hashes(std::span<const std::uint64_t> prefix_hashes,
-                                                      Tok hash_block_tokens, Tok input, Tok block_tokens);
+/// The content of a sequence, as far as it is known, in blocks of the sender's size.
+struct KnownContent {
+  std::span<const std::uint64_t> hashes;
+  Tok block_tokens = 0;  // tokens covered by one hash
+  Tok tokens = 0;        // tokens that the hashes describe
+  bool chain = false;    // each hash stands for all content up to the end of its block; false: for its block alone
+};
+/// Computes the hashes of the whole KV blocks of a content. Each result depends on all blocks before it: equal hashes
+/// mean equal beginnings. Empty if nothing is known.
+[[nodiscard]] std::vector<std::uint64_t> block_hashes(const KnownContent& content, Tok block_tokens);
 
 class PrefixCache {
  public:
@@ -42,6 +47,8 @@ class PrefixCache {
   void open(ReqId id, std::span<const std::uint64_t> prompt_hashes);
   /// See KvLedger::prefix_hit.
   [[nodiscard]] PrefixHit hit(ReqId id, Tok limit) const;
+  /// Returns how many of the blocks, from the first on, are cached.
+  [[nodiscard]] std::size_t known(std::span<const std::uint64_t> blocks) const;
   /// Takes blocks from the head of the queue; their content is lost.
   void take(Blk blocks);
   /// Shares the cached blocks of the first `tokens` tokens. Returns how many of them were idle until now.
@@ -83,7 +90,10 @@ class PrefixCache {
     std::size_t blocks = 0;  // matching blocks from the beginning of the run
   };
 
-  [[nodiscard]] Match match(const Holder& holder, std::size_t from, std::size_t end) const;
+  [[nodiscard]] Match match(std::span<const std::uint64_t> hashes, std::size_t from, std::size_t end) const;
+  [[nodiscard]] Match match(const Holder& holder, std::size_t from, std::size_t end) const {
+    return match(holder.hashes, from, end);
+  }
   template <class Visit>
   void for_parts(const Piece& piece, Visit visit) const;
   void publish_copy(Holder& holder, const Match& other);

@@ -47,7 +47,8 @@ std::optional<ReqId> Replica::arrive(const NewRequest& request, Nanos now) {
                       .prompt = request.input,
                       .max_new = request.max_new,
                       .arrival = now};
-  const RareFields rare{.reserve_tokens = reserve_tokens(config_, request), .priority = request.priority};
+  const RareFields rare{
+      .reserve_tokens = reserve_tokens(config_, request), .priority = request.priority, .remote = request.remote};
   if (const std::optional<Reject> refusal = front_door(entry, rare.reserve_tokens)) {
     refuse(request, *refusal, now);
     return {};
@@ -57,10 +58,13 @@ std::optional<ReqId> Replica::arrive(const NewRequest& request, Nanos now) {
   // The epoch continues when a handle is reused, so that heap entries of its previous owner stay recognisable as stale.
   Live live{.sent = request.sent, .client = request.client, .output = request.output};
   live.epoch = live_[id].epoch;
+  live.seeded = request.seeded;
+  live.hold = request.hold;
   ++live.epoch;
   live_[id] = live;
   log_.name(id, request.serial, request.name);
   open_prefix(id, request);
+  if (request.tracked_prefill >= 0) track(id, request);
   if (traits_.decides_ahead)
     unseen_.push_back(id);
   else
@@ -91,8 +95,34 @@ void Replica::refuse(const NewRequest& request, const Reject& refusal, Nanos now
 void Replica::open_prefix(ReqId id, const NewRequest& request) {
   std::vector<std::uint64_t> hashes;
   if (kv_.prefix_caching())
-    hashes = block_hashes(request.prefix_hashes, request.hash_block_tokens, request.input, kv_.block_tokens());
+    hashes = block_hashes({.hashes = request.prefix_hashes,
+                           .block_tokens = request.hash_block_tokens,
+                           .tokens = request.content > 0 ? request.content : request.input,
+                           .chain = request.hashes_chain},
+                          kv_.block_tokens());
+  live_[id].known = request.content > request.input;
   kv_.open(id, hashes);
+}
+
+void Replica::track(ReqId id, const NewRequest& request) {
+  if (id >= tracked_.size()) tracked_.resize(id + 1, -1);
+  tracked_[id] = request.tracked_prefill;
+  tracked_prefill_ += request.tracked_prefill;
+  tracked_blocks_ += kv_.blocks_for(request.input);
+}
+
+// The request has its first token, or it has ended.
+void Replica::forget_prefill(ReqId id) {
+  if (id < tracked_.size() && tracked_[id] > 0) tracked_prefill_ -= std::exchange(tracked_[id], 0);
+}
+
+void Replica::describe(ReplicaLoad& load) const {
+  load.kv_blocks_in_use = kv_.in_use();
+  load.kv_used = kv_.total() > 0 ? static_cast<double>(kv_.in_use()) / static_cast<double>(kv_.total()) : 0;
+  load.waiting = policy_->queued() + std::ssize(unseen_);
+  load.running = table_.size() - load.waiting;
+  load.prefill_tokens = tracked_prefill_;
+  load.prompt_blocks = tracked_blocks_;
 }
 
 bool Replica::is_live(ReqId id, std::uint64_t serial) const {
@@ -107,6 +137,7 @@ void Replica::cancel(ReqId id, Outcome outcome, Nanos now) {
     return;
   }
   std::erase(unseen_, id);
+  std::erase_if(landings_, [id](const auto& landed) { return landed.first.id == id; });
   policy_->on_cancel(id, View{table_, kv_}, now);
   if (in_decided_step(id))
     gone_.push_back(id);
@@ -119,7 +150,7 @@ bool Replica::decide(Nanos now) {
     ask_policy(now);
     return decision_.has_step();
   }
-  const bool arrivals = !unseen_.empty() && decision_.arrival_breaks;
+  const bool arrivals = (!unseen_.empty() && decision_.arrival_breaks) || !landings_.empty();
   show_arrivals(now);
   if (!std::exchange(ahead_, false) && plan_left_ == 0) {
     idle_until_ = now;
@@ -169,6 +200,8 @@ void Replica::apply(const Decision& decision, Nanos now) {
       occupancy_.restore(table_.computed(op.id));
       start_service(op.id, now);
       if (live_[op.id].was_decoding) join(op.id);
+    } else if (op.kind == KvOp::Kind::load) {
+      apply_load(op, now);
     } else if (op.kind == KvOp::Kind::grow && table_.decoding(op.id)) {
       const Blk blocks = kv_.need(op.id, op.tokens);
       kv_.take_early(blocks);
@@ -178,6 +211,10 @@ void Replica::apply(const Decision& decision, Nanos now) {
     }
   }
   if (traits_.decides_ahead && !decodes) take_decodes();
+  for (const ReqId id : decision.joined) {
+    start_service(id, now);
+    join(id);
+  }
   for (const Forward& forward : decision.forwards())
     for (const Segment& segment : forward.prefill)
       if (table_[segment.id].state == State::waiting && !is_lost(segment)) start_service(segment.id, now);
@@ -270,14 +307,22 @@ void Replica::end_request(ReqId id, Outcome outcome, Nanos now) {
     stop_service(id, now);
   else if (scheduled)
     service(live).preempt_s += 1e-9 * static_cast<double>(now - service(live).stopped);
-  if (kv_.held(id) > 0) forget_kv(id);
+  if (table_.remote(id) > 0) unstage(id);
+  const bool holds = live.hold != 0 && outcome == Outcome::completed;
+  if (kv_.held(id) > 0 && !holds) forget_kv(id);
   // Its published blocks stay findable. Its other blocks were private, and the request does not return.
+  if (live.known && kv_.held(id) > 0) kv_.publish(id, table_.computed(id));
   const Blk early = live.ahead && kv_.prefix_caching() ? kv_.need(id, table_.computed(id) + 1) : 0;
-  kv_.release(id, table_.computed(id), false, early);
-  kv_.close(id);
+  if (!holds) {
+    kv_.release(id, table_.computed(id), false, early);
+    kv_.close(id);
+  }
   const Request& request = table_[id];
+  forget_prefill(id);
+  if (id < tracked_.size() && std::exchange(tracked_[id], -1) >= 0) tracked_blocks_ -= kv_.blocks_for(request.prompt);
   FinishedAttempt record{.serial = request.serial,
                          .client = live.client,
+                         .id = id,
                          .outcome = outcome,
                          .input = request.prompt,
                          .output = live.output,
@@ -302,7 +347,8 @@ void Replica::end_request(ReqId id, Outcome outcome, Nanos now) {
   ended_.push_back(record);
   live.live = false;
   ++live.epoch;
-  table_.remove(id);
+  live.held = holds ? 1 : 0;
+  if (!holds) table_.remove(id);
 }
 
 void Replica::join(ReqId id) {

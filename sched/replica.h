@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/forward_cost.h"
@@ -28,6 +29,7 @@
 #include "sched/log_histogram.h"
 #include "sched/policy.h"
 #include "sched/request_table.h"
+#include "sched/router.h"
 
 namespace plimsoll::sched {
 
@@ -43,14 +45,48 @@ struct NewRequest {
   std::int32_t priority = 0;
   std::span<const std::uint64_t> prefix_hashes;
   Tok hash_block_tokens = 0;  // tokens covered by one hash
+  Tok content = 0;            // tokens of the sequence that the hashes describe; 0: those of the prompt
+  bool hashes_chain = false;  // each hash stands for all content up to the end of its block
+  Tok tracked_prefill = -1;   // prompt tokens that count as prefill in describe(), until the first token; -1: none do
   std::string_view name;      // for the log; empty: r<serial>
   std::uint32_t client = 0;   // the sender's own handle, returned in FinishedAttempt
+  // With pools for prefill and decode (docs/pools.md):
+  Tok remote = 0;       // tokens of the prompt whose KV a prefill replica sends; 0: none
+  bool seeded = false;  // with `remote`: the first output token comes with the KV
+  bool hold = false;    // the blocks stay after the end, until release_held()
+};
+
+/// How a request of two pools went through its stages. Times in nanoseconds since the start of the run; -1: never.
+struct Stages {
+  std::int32_t prefill_replica = -1;  // -1: the decode replica computed the prompt
+  bool pushed = false;                // the decode replica had taken the blocks before the prefill began
+  Nanos prefill_arrived = -1, prefill_start = -1, prefill_end = -1;
+  Nanos transfer_start = -1, transfer_end = -1;
+  Nanos decode_start = -1;  // first step on the decode replica
+  Tok transferred = 0;      // tokens whose KV was sent
+  [[nodiscard]] bool local() const { return prefill_replica < 0; }
+};
+
+/// A request whose blocks have just been taken for KV that comes from a prefill replica.
+struct Load {
+  ReqId id = kNoRequest;
+  std::uint32_t client = 0;  // as in NewRequest
+  Tok cached = 0;            // first tokens that the replica has already
+  Nanos at = 0;
+};
+
+/// The end of such a wait: the KV is here, or it is lost.
+struct Landing {
+  ReqId id = kNoRequest;
+  std::uint64_t serial = 0;
+  bool arrived = true;
 };
 
 /// One request (attempt) that left the replica. Times in nanoseconds since the start of the run; -1: never happened.
 struct FinishedAttempt {
   std::uint64_t serial = 0;
   std::uint32_t client = 0;  // as in NewRequest
+  ReqId id = kNoRequest;     // its handle, which may be in use again
   Outcome outcome = Outcome::completed;
   std::uint16_t http = 0;  // HTTP status of a rejection
   const char* code = "";
@@ -61,6 +97,7 @@ struct FinishedAttempt {
   // The parts of its latency, seconds: before the first step, while preempted, and in steps by cause.
   double queue_s = 0, preempt_s = 0;
   model::TimeParts service;
+  const Stages* stages = nullptr;  // with two pools; valid until the next request arrives
 };
 
 /// The scheduler of one engine instance, with its requests and KV blocks, without a clock or a device.
@@ -89,6 +126,19 @@ class Replica {
   /// Marks a request whose client gave up while the engine keeps working: it will end as timed_out.
   void abandon(ReqId id);
 
+  /// Reports that the KV of a request with NewRequest::remote is here, or that it is lost and the request starts from
+  /// what the cache has. Call between steps. A policy that decides ahead sees it at the next decide().
+  void land(const Landing& landing, Nanos now);
+  /// Returns the requests whose blocks were taken for KV to come, since the caller last cleared this list.
+  [[nodiscard]] std::vector<Load>& loads() { return loads_; }
+  /// Returns whether the request has ended and still holds its blocks (NewRequest::hold).
+  [[nodiscard]] bool is_held(ReqId id, std::uint64_t serial) const;
+  /// Frees the blocks of such a request. Call between steps.
+  void release_held(ReqId id);
+  /// Returns the blocks of requests whose KV is on its way: now, and at most so far.
+  [[nodiscard]] Blk staged() const { return staged_; }
+  [[nodiscard]] Blk staged_peak() const { return staged_peak_; }
+
   /// Asks the policy. Returns true if there is a step to run; otherwise call again at the next event or at wake_at().
   bool decide(Nanos now);
   [[nodiscard]] const Decision& decision() const { return decision_; }
@@ -100,11 +150,14 @@ class Replica {
 
   /// Requests that ended since the caller last cleared this list.
   [[nodiscard]] std::vector<FinishedAttempt>& ended() { return ended_; }
+  /// Fills in what the replica reports to a router (sched/router.h).
+  void describe(ReplicaLoad& load) const;
   [[nodiscard]] const RequestTable& requests() const { return table_; }
   [[nodiscard]] RequestTable& requests() { return table_; }
   [[nodiscard]] const KvLedger& kv() const { return kv_; }
   [[nodiscard]] const Policy& policy() const { return *policy_; }
   [[nodiscard]] const Traits& traits() const { return traits_; }
+  [[nodiscard]] Role role() const { return config_.role; }
   [[nodiscard]] const Integrals& integrals() const { return occupancy_.integrals(); }
   [[nodiscard]] double peak_used_tokens() const { return occupancy_.peak_used(); }
   [[nodiscard]] std::int64_t preemptions() const { return preemptions_; }
@@ -134,6 +187,8 @@ class Replica {
   [[nodiscard]] Service& service(Live& live);
   [[nodiscard]] Service& service(ReqId id);
   void open_prefix(ReqId id, const NewRequest& request);
+  void track(ReqId id, const NewRequest& request);
+  void forget_prefill(ReqId id);
   void apply(const Decision& decision, Nanos now);
   void preempt(const KvOp& op, Nanos now);
   void start_service(ReqId id, Nanos now);
@@ -145,6 +200,10 @@ class Replica {
   void push_finish(ReqId id);
   [[nodiscard]] std::int64_t steps_to_finish();
   void apply_grow(const KvOp& op);
+  void apply_load(const KvOp& op, Nanos now);
+  void take_landed(ReqId id, bool arrived, Nanos now);
+  void seed(ReqId id, Nanos now);
+  void unstage(ReqId id);
   void forget_kv(ReqId id);
   [[nodiscard]] bool is_lost(const Segment& segment) const;
   [[nodiscard]] bool wastes_free_blocks() const;
@@ -182,14 +241,20 @@ class Replica {
   std::vector<ReqId> fresh_;      // joined since the last group step: their first gap differs from the rest
   std::vector<ReqId> finished_, held_rows_;
   std::vector<FinishedAttempt> ended_;
+  std::vector<Tok> tracked_;  // by id: prompt tokens that count as prefill; empty unless requests are tracked
+  std::int64_t tracked_prefill_ = 0, tracked_blocks_ = 0;  // of all tracked requests
   Blk covered_ = 0;  // blocks that decodes of the decision have taken before it ends
   // With Traits::decides_ahead:
-  bool ahead_ = false;          // decision_ is already applied and belongs to the next step
-  std::int64_t plan_left_ = 0;  // steps of the decided plan that have not ended yet
-  std::vector<ReqId> unseen_;   // arrivals that the policy has not seen
-  std::vector<ReqId> gone_;     // cancelled rows of the decided step; they leave when it ends
-  DecodeLoad wasted_;           // rows of the decided step whose requests have already ended
-  Nanos idle_until_ = kNever;   // when the engine started after being idle; kNever: not waiting for its second step
+  bool ahead_ = false;                               // decision_ is already applied and belongs to the next step
+  std::int64_t plan_left_ = 0;                       // steps of the decided plan that have not ended yet
+  std::vector<ReqId> unseen_;                        // arrivals that the policy has not seen
+  std::vector<std::pair<Landing, Nanos>> landings_;  // with their times; the policy has not seen them
+  std::vector<ReqId> gone_;                          // cancelled rows of the decided step; they leave when it ends
+  DecodeLoad wasted_;                                // rows of the decided step whose requests have already ended
+  Nanos idle_until_ = kNever;  // when the engine started after being idle; kNever: not waiting for its second step
+  // With pools for prefill and decode:
+  std::vector<Load> loads_;
+  Blk staged_ = 0, staged_peak_ = 0;
   DecisionLog log_;
   PolicyConfig config_;
 };

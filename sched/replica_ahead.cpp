@@ -30,6 +30,10 @@ void Replica::show_arrivals(Nanos until) {
   for (; seen < unseen_.size() && table_[unseen_[seen]].arrival <= until; ++seen)
     policy_->on_arrival(unseen_[seen], View{table_, kv_}, table_[unseen_[seen]].arrival);
   unseen_.erase(unseen_.begin(), unseen_.begin() + static_cast<std::ptrdiff_t>(seen));
+  std::size_t landed = 0;
+  for (; landed < landings_.size() && landings_[landed].second <= until; ++landed)
+    take_landed(landings_[landed].first.id, landings_[landed].first.arrived, landings_[landed].second);
+  landings_.erase(landings_.begin(), landings_.begin() + static_cast<std::ptrdiff_t>(landed));
 }
 
 // A request at its cap is known to end, but keeps its place and its blocks until its last token is computed.

@@ -12,9 +12,13 @@ struct Replica::Live {
   std::uint32_t client = 0;
   Tok output = 0;
   std::int32_t service = -1;     // in services_; -1: it has only waited
-  std::uint32_t epoch : 27 = 0;  // distinguishes stale heap entries from live ones
+  std::uint32_t epoch : 23 = 0;  // distinguishes stale heap entries from live ones
   std::uint32_t live : 1 = 1, abandoned : 1 = 0, fresh : 1 = 0, was_decoding : 1 = 0;
-  std::uint32_t ahead : 1 = 0;  // still a row of the step decided ahead, although the request has ended
+  std::uint32_t known : 1 = 0;   // its prompt hashes go on into the answer, which later requests may find
+  std::uint32_t ahead : 1 = 0;   // still a row of the step decided ahead, although the request has ended
+  std::uint32_t seeded : 1 = 0;  // its first token comes with its KV
+  // Its blocks stay after its end; it has ended and holds them.
+  std::uint32_t hold : 1 = 0, held : 1 = 0;
 };
 
 /// Data of a request that has had blocks or a step.

@@ -142,10 +142,12 @@ void Replica::complete_prefills(const Forward& forward, const StepsTime& time) {
 void Replica::emit(ReqId id, const StepsTime& time) {
   Live& live = live_[id];
   Service& served = service(live);
-  if (served.first_token < 0)
+  if (served.first_token < 0) {
     served.first_token = time.end_stamp;
-  else if (!traits_.returns_at_batch_end)
+    forget_prefill(id);
+  } else if (!traits_.returns_at_batch_end) {
     itl_.add(time.end - served.emitted, 1);
+  }
   served.emitted = time.end;
   served.prefilled = steps_;
   table_.emit(id);

@@ -26,6 +26,7 @@ ReqId RequestTable::add(const Request& request, const RareFields& rare) {
   };
   keep(reserves_, rare.reserve_tokens);
   keep(priorities_, rare.priority);
+  keep(remotes_, rare.remote);
   ++live_;
   return id;
 }

@@ -34,6 +34,7 @@ struct Request {
 struct RareFields {
   Tok reserve_tokens = 0;     // prompt + output for policies that reserve by the true output (orca pow2 and oracle)
   std::int32_t priority = 0;  // a lower value is served sooner
+  Tok remote = 0;             // tokens whose KV a prefill replica sends; 0: none
 };
 
 /// All requests of a replica by their handles, and the decode group. Handles are small numbers that are reused.
@@ -51,6 +52,8 @@ class RequestTable {
   [[nodiscard]] bool decoding(ReqId id) const { return slots_[id].request.decoding; }
   [[nodiscard]] Tok reserve_tokens(ReqId id) const { return id < reserves_.size() ? reserves_[id] : 0; }
   [[nodiscard]] std::int32_t priority(ReqId id) const { return id < priorities_.size() ? priorities_[id] : 0; }
+  /// Returns the tokens whose KV is still to come from a prefill replica; 0: none.
+  [[nodiscard]] Tok remote(ReqId id) const { return id < remotes_.size() ? remotes_[id] : 0; }
   [[nodiscard]] std::int64_t group_size() const { return group_size_; }
   /// Running requests whose last token, by their cap, is already computed but not known yet (Traits::decides_ahead).
   /// They are not in the group.
@@ -67,6 +70,10 @@ class RequestTable {
   /// Adds `tokens` computed tokens; the request must not be in the group.
   void prefill(ReqId id, Tok tokens) { slots_[id].computed += static_cast<std::uint32_t>(tokens); }
   void set_computed(ReqId id, Tok tokens) { slots_[id].computed = static_cast<std::uint32_t>(tokens); }
+  /// Records that no KV is to come any more.
+  void end_remote(ReqId id) {
+    if (id < remotes_.size()) remotes_[id] = 0;
+  }
   void set_capped(std::int64_t requests) { capped_ = requests; }
   /// Adds one output token to a request outside the group.
   void emit(ReqId id) { ++slots_[id].generated; }
@@ -118,6 +125,7 @@ class RequestTable {
   ReqId free_ = kNoRequest;               // the slot to use next; its serial is the one after it
   std::vector<Tok> reserves_;             // by ReqId; empty where no policy asks
   std::vector<std::int32_t> priorities_;  // by ReqId; empty where all are 0
+  std::vector<Tok> remotes_;              // by ReqId; empty without prefill replicas
   std::vector<Growth> growths_;           // by ReqId; empty without a window
   std::int64_t live_ = 0, capped_ = 0;
   std::int64_t clock_ = 0, group_size_ = 0, group_computed_ = 0;

@@ -9,15 +9,75 @@
 
 #include "model/error.h"
 #include "sched/router_prefix.h"
+#include "sched/router_products.h"
 #include "sched/tournament.h"
 
 namespace plimsoll::sched {
 
 namespace {
 
-constexpr std::array<std::string_view, 8> kNames{"round_robin", "random", "least_outstanding", "power_of_two",
-                                                 "session",     "prefix", "least_kv",          "least_tokens"};
 using Loads = std::span<const ReplicaLoad>;
+using Keys = std::span<const std::string_view>;
+
+constexpr Nanos kMillisecond = 1'000'000;
+constexpr std::array<std::string_view, 1> kSessionKeys{"cap"}, kStaleKeys{"stale"}, kAwareKeys{"threshold"};
+constexpr std::array<std::string_view, 2> kDynamoKeys{"overlap", "temperature"}, kDpKeys{"stale", "clients"};
+constexpr std::array<std::string_view, 8> kScoredKeys{"prefix",     "queue", "kv",           "active",
+                                                      "no_hit_lru", "stale", "match_blocks", "known_blocks"};
+
+// Rows in the order of RouterKind. Sources and defaults: docs/routers.md.
+constexpr std::array<RouterInfo, 13> kRouters{{
+    {.name = "round_robin", .description = "one replica after the other"},
+    {.name = "random", .description = "a random replica", .draws = true},
+    {.name = "least_outstanding", .description = "the fewest requests sent and not answered"},
+    {.name = "power_of_two", .description = "the less loaded of two random replicas"},
+    {.name = "session",
+     .description = "a session stays on the replica that its hash chooses",
+     .options = Keys(kSessionKeys),
+     .follows_content = true},
+    {.name = "prefix",
+     .description = "SGLang's cache-aware rule: the longest known prefix, unless loads are far apart",
+     .compares_prefixes = true,
+     .follows_content = true},
+    {.name = "least_kv",
+     .description = "the least KV blocks in use, as reported",
+     .options = Keys(kStaleKeys),
+     .sees_kv = true,
+     .own_reports = true,
+     .report_every = 50 * kMillisecond},
+    {.name = "least_tokens", .description = "the fewest tokens of requests sent and not answered"},
+    {.name = "scored",
+     .description = "llm-d and the Gateway API's endpoint picker: weighted scores of prefix, queue and KV use",
+     .options = Keys(kScoredKeys),
+     .compares_prefixes = true,
+     .follows_content = true,
+     .sees_kv = true,
+     .sees_queues = true,
+     .report_every = 50 * kMillisecond},
+    {.name = "dynamo",
+     .description = "Dynamo's KV router: prompt tokens still to compute, and blocks of the requests it has sent",
+     .options = Keys(kDynamoKeys),
+     .compares_prefixes = true,
+     .follows_content = true,
+     .sees_cache = true,
+     .tracks_prefill = true},
+    {.name = "kv_aware",
+     .description = "vLLM production stack, kvaware: the longest cached prefix if it is nearly the whole prompt, "
+                    "else the session's replica",
+     .options = Keys(kAwareKeys),
+     .compares_prefixes = true,
+     .follows_content = true,
+     .sees_cache = true},
+    {.name = "prefix_trie",
+     .description = "vLLM production stack, prefixaware: a random one of the replicas sent the longest prefix",
+     .compares_prefixes = true,
+     .follows_content = true},
+    {.name = "vllm_dp",
+     .description = "vLLM's balancer of data-parallel engines: 4 x waiting + running, as reported",
+     .options = Keys(kDpKeys),
+     .sees_queues = true,
+     .report_every = 100 * kMillisecond},
+}};
 
 // The slow path, for callers that never report changes.
 std::size_t healthy_count(Loads loads) {
@@ -207,9 +267,20 @@ class LeastKv final : public Router {
 
 }  // namespace
 
-std::string_view name(RouterKind kind) { return kNames[static_cast<std::size_t>(kind)]; }
+const RouterInfo& router_info(RouterKind kind) { return kRouters[static_cast<std::size_t>(kind)]; }
 
-std::span<const std::string_view> router_names() { return kNames; }
+std::span<const std::string_view> router_names() {
+  static constexpr auto kNames = [] {
+    std::array<std::string_view, kRouters.size()> names;
+    std::transform(kRouters.begin(), kRouters.end(), names.begin(), [](const RouterInfo& r) { return r.name; });
+    return names;
+  }();
+  return kNames;
+}
+
+Nanos reports_every(RouterKind kind, const RouterOptions& options) {
+  return options.report_every.value_or(router_info(kind).report_every);
+}
 
 std::unique_ptr<Router> make_router(RouterKind kind, std::uint64_t seed, const RouterOptions& options) {
   switch (kind) {
@@ -219,8 +290,13 @@ std::unique_ptr<Router> make_router(RouterKind kind, std::uint64_t seed, const R
     case RouterKind::power_of_two: return std::make_unique<PowerOfTwo>(seed);
     case RouterKind::session: return std::make_unique<Session>(options.session_cap);
     case RouterKind::prefix: return make_prefix_router(options);
-    case RouterKind::least_kv: return std::make_unique<LeastKv>(options.report_every);
+    case RouterKind::least_kv: return std::make_unique<LeastKv>(reports_every(kind, options));
     case RouterKind::least_tokens: return std::make_unique<Least<Tokens>>();
+    case RouterKind::scored: return make_scored_router(seed, options);
+    case RouterKind::dynamo: return make_dynamo_router(seed, options);
+    case RouterKind::kv_aware: return make_kv_aware_router(options);
+    case RouterKind::prefix_trie: return make_prefix_trie_router(seed);
+    case RouterKind::vllm_dp: return make_vllm_dp_router(options);
   }
   PLIMSOLL_CHECK(false, "every kind of router is listed");
 }

@@ -15,7 +15,7 @@
 
 namespace plimsoll::sched {
 
-/// The routing rules (docs/policies.md). The names are in router.cpp, in this order.
+/// The routing rules (docs/routers.md). Their rows are in router.cpp, in this order.
 enum class RouterKind : std::uint8_t {
   round_robin,
   random,
@@ -24,17 +24,46 @@ enum class RouterKind : std::uint8_t {
   session,
   prefix,
   least_kv,
-  least_tokens
+  least_tokens,
+  scored,
+  dynamo,
+  kv_aware,
+  prefix_trie,
+  vllm_dp
 };
-[[nodiscard]] std::string_view name(RouterKind kind);
+
+/// What a routing rule looks at. Code outside sched/router* asks this table and never tests a kind.
+struct RouterInfo {
+  std::string_view name = {};
+  std::string_view description = {};               // for `list routers`
+  std::span<const std::string_view> options = {};  // keys that a study may state beside the policy
+  bool compares_prefixes = false;                  // prompts must state their blocks
+  bool follows_content = false;                    // requests of one content stay together: more replicas may be slower
+  bool draws = false;                              // from its own random numbers alone, without looking at loads
+  bool sees_kv = false;                            // the KV use of the replicas, as they report it
+  bool sees_queues = false;                        // their waiting and running requests, as they report them
+  bool sees_cache = false;                         // which blocks each replica holds (KV events)
+  bool tracks_prefill = false;                     // the prompts that it has sent and that have no first token yet
+  bool own_reports = false;                        // looks at the present itself when what it has seen is too old
+  Nanos report_every = 0;                          // age that reports may reach by default
+};
+[[nodiscard]] const RouterInfo& router_info(RouterKind kind);
+[[nodiscard]] inline std::string_view name(RouterKind kind) { return router_info(kind).name; }
 [[nodiscard]] std::span<const std::string_view> router_names();
 
 /// What a router may know of a replica when it decides.
 struct ReplicaLoad {
   bool healthy = true;
+  // Counted by the router itself, so never stale.
   std::int64_t outstanding = 0;         // requests
   std::int64_t outstanding_tokens = 0;  // sum of input + cap over them
+  // Of requests that the router has sent and tracks (RouterInfo::tracks_prefill).
+  std::int64_t prefill_tokens = 0;  // prompt tokens beyond the cache of those without a first token
+  std::int64_t prompt_blocks = 0;   // KV blocks of all their prompts
+  // Reported by the replica, as of its last report.
   std::int64_t kv_blocks_in_use = 0;
+  std::int64_t waiting = 0, running = 0;
+  double kv_used = 0;  // part of the pool in use
 };
 
 struct RouteQuery {
@@ -42,6 +71,10 @@ struct RouteQuery {
   std::int64_t tokens = 0;    // input + cap
   std::span<const std::uint64_t> prefix_hashes = {};
   Nanos now = 0;
+  std::int64_t prompt = 0;         // input tokens
+  std::int64_t block_tokens = 16;  // of the replicas' KV pools
+  /// Tokens of the prompt in the cache of each replica; empty unless the router sees caches.
+  std::span<const Tok> cached = {};
 };
 
 /// Chooses a replica for each request. Deterministic: random ones draw from a seeded stream. A router may keep state;
@@ -54,13 +87,26 @@ class Router {
   /// Reports that one of the loads has changed. If the caller reports every change, routers need not scan all replicas
   /// for each request. If it reports none, routers still work, but more slowly.
   virtual void changed(std::size_t /*index*/, std::span<const ReplicaLoad> /*loads*/) {}
+  /// Reports that the replicas' own figures are new.
+  virtual void reported(std::span<const ReplicaLoad> /*loads*/) {}
 };
 
 struct RouterOptions {
   /// session: if its replica has more requests outstanding, a request goes to the next of its ranking; none: never.
-  std::optional<std::int64_t> session_cap;
-  /// least_kv: replicas report their KV use this often (BLIS: 50 ms); decisions in between use the old figures.
-  Nanos report_every = 50'000'000;
+  std::optional<std::int64_t> session_cap = {};
+  /// Replicas report this often; decisions in between use the old figures. None: RouterInfo::report_every; 0: each
+  /// decision sees the present.
+  std::optional<Nanos> report_every = {};
+  // scored: weights of the scores, each in [0, 1].
+  double prefix = 2, queue = 1, kv = 1, active = 0, no_hit_lru = 0;
+  std::size_t match_blocks = 256;    // scored: only so many leading blocks of a prompt are compared
+  std::size_t known_blocks = 31250;  // scored: remembered per replica; the least recently used is forgotten first
+  // dynamo
+  double overlap = 1, temperature = 0;
+  // kv_aware: so many tokens of a prompt may be missing in the cache that is followed.
+  std::int64_t threshold = 2000;
+  // vllm_dp: front ends that share the counts; a pick counts for all of them.
+  std::int64_t clients = 1;
   // prefix: the SGLang router's command-line defaults; its tree of 2^24 characters is about 2^18 blocks of 16 tokens.
   double match_threshold = 0.5;  // longest match / prompt above which the match decides
   std::int64_t imbalance_requests = 32;
@@ -68,7 +114,10 @@ struct RouterOptions {
   std::size_t tree_blocks = std::size_t{1} << 18;  // per replica; the least recently used block is forgotten first
 };
 
-/// `seed` feeds the routers that draw (random, power_of_two): one stream, independent of the workload's.
+/// Returns how old the replicas' reports may become; 0: each decision sees the present.
+[[nodiscard]] Nanos reports_every(RouterKind kind, const RouterOptions& options);
+
+/// `seed` feeds the routers that draw: one stream, independent of the workload's.
 [[nodiscard]] std::unique_ptr<Router> make_router(RouterKind kind, std::uint64_t seed,
                                                   const RouterOptions& options = {});
 

@@ -89,15 +89,19 @@ void PrefixForest::insert(std::size_t replica, std::span<const std::uint64_t> bl
   while (tree.size > capacity_) forget_oldest(tree);
 }
 
+// A tree that knows a block knows all blocks before it, as their ends are forgotten first. So the longest known part is
+// found by bisection.
 std::size_t PrefixForest::find(std::span<const std::uint64_t> blocks) {
   paths_.clear();
   std::uint64_t path = 0;
-  for (const std::uint64_t block : blocks) {
-    path = extend(path, block);
-    if (first_.find(path) < 0) break;
-    paths_.push_back(path);
+  for (const std::uint64_t block : blocks) paths_.push_back(path = extend(path, block));
+  std::size_t low = 0, high = paths_.size();
+  while (low < high) {
+    const std::size_t middle = (low + high + 1) / 2;
+    first_.find(paths_[middle - 1]) >= 0 ? low = middle : high = middle - 1;
   }
-  return paths_.size();
+  paths_.resize(low);
+  return low;
 }
 
 bool PrefixForest::knows(std::size_t replica, std::size_t blocks) const {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <stop_token>
 #include <string>
@@ -25,6 +26,8 @@ struct RequestRow {
   std::uint16_t http = 0;
   const char* code = "";
   std::int32_t preemptions = 0, priority = 0;
+  std::uint64_t session = 0;          // of a load whose requests are turns; 0: none
+  std::optional<Stages> stages = {};  // with two pools, if a decode replica ended it
 };
 
 /// A step for the timeline. `steps` > 1 means a leap.

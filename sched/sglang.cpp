@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "sched/rows.h"
+#include "sched/sglang_decode.h"
 
 namespace plimsoll::sched {
 
@@ -21,7 +22,10 @@ std::int64_t remaining_cap(ReqId id, const View& view) {
 }
 }  // namespace
 
-std::unique_ptr<Policy> make_sglang(const PolicyConfig& config) { return std::make_unique<SgLang>(config); }
+std::unique_ptr<Policy> make_sglang(const PolicyConfig& config) {
+  if (config.role == Role::decode) return std::make_unique<SgLangDecode>(config);
+  return std::make_unique<SgLang>(config);
+}
 
 SgLang::SgLang(const PolicyConfig& config)
     : max_running_(resolve_limits(config).max_running),
@@ -29,6 +33,7 @@ SgLang::SgLang(const PolicyConfig& config)
       prefill_tokens_(resolve_limits(config).prefill_tokens),
       max_len_(config.max_len()),
       drops_late_(config.version == kDropsLate),
+      prefills_only_(config.role == Role::prefill),
       init_ratio_(std::min(kInitRatio * config.conservativeness.value_or(1), 1.0)),
       min_ratio_(std::min(init_ratio_ * kMinShare, 1.0)),
       decay_((init_ratio_ - min_ratio_) / kDecaySteps),
@@ -94,6 +99,7 @@ double SgLang::ratio() const {
 void SgLang::decide(Nanos now, const View& view, Decision& out) {
   Forward& forward = out.add_forward();
   last_decoded_ = false;
+  if (prefills_only_) full_ = false;  // transfers free memory at any time
   was_empty_ = rows() == 0;
   schedule_prefill(view, out, forward);
   if (forward.prefill.empty()) {

@@ -66,7 +66,7 @@ class SgLang final : public Policy {
 
   std::int64_t max_running_, chunk_tokens_, prefill_tokens_;
   Tok max_len_;
-  bool drops_late_;
+  bool drops_late_, prefills_only_;
   double init_ratio_, min_ratio_, decay_;
   double base_ratio_;  // the ratio as it was decode_steps_ ago
   std::int64_t decode_steps_ = 0;

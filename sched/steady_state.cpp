@@ -101,7 +101,7 @@ struct Evidence {
   double left = 0, half_drained_s = 0;  // requests not yet served when the last one is sent; time until half of them
                                         // are
   double variance = 0, backlog_end = 0, meant = 0;  // meant: what the window should have been offered
-  double rate = 0, gap_scv = 0, settles_s = 0, clients = 0, warmup_s = 0;
+  double rate = 0, gap_scv = 0, settles_s = 0, clients = 0, rounds = kRoundsNeeded, warmup_s = 0;
   bool open = false, closed = false, replay = false;
 
   [[nodiscard]] static double served(const JudgedRun& run) { return run.each * static_cast<double>(run.served.size()); }
@@ -117,6 +117,7 @@ struct Evidence {
     unfit += static_cast<double>(run.unfit);
     length_s += std::max(0.0, length);
     clients = static_cast<double>(run.load.clients);
+    rounds = run.load.rounds;
     settles_s = run.load.settles_s;
     gap_scv = std::max(gap_scv, run.load.gap_scv);
     warmup_s = run.start_s;
@@ -266,9 +267,9 @@ class Judgement {
     const double rounds = quotient(e_.requests, e_.runs * e_.clients);
     const double rate = quotient(e_.requests, e_.length_s);
     // All clients send at the start; only after some rounds have their requests spread over time.
-    if (rounds < kRoundsNeeded) {
-      return too_short(text("%.2g requests per client; a steady state needs %g", rounds, kRoundsNeeded),
-                       kRoundsNeeded * e_.clients + rate * e_.warmup_s);
+    if (rounds < e_.rounds) {
+      return too_short(text("%.2g requests per client; a steady state needs %g", rounds, e_.rounds),
+                       e_.rounds * e_.clients + rate * e_.warmup_s);
     }
     if (e_.length() < 3 * e_.settles_s) return fleet_is_slow(rate);
     if (sheds_much()) return may_shed_much();

@@ -16,18 +16,23 @@ struct Served {
   std::int32_t output = 0;
 };
 
+/// A load must last this many mean latencies before its observations count as a steady state. Each client of a closed
+/// loop must also have sent this many requests.
+inline constexpr double kLivesNeeded = 10, kRoundsNeeded = 10;
+
 /// The load that a run offered. `none`: it ends by itself and has no steady state (bursts, scripts, published
 /// protocols).
 struct OfferedLoad {
   enum class Kind : std::uint8_t { none, open, closed };
   Kind kind = Kind::none;
-  double last_sent_s = 0;    // when the last request was sent, relative to the start of the run
-  double rate = 0;           // requests/s of an open load; 0: as many as were sent (a replay)
-  double gap_scv = 1;        // open load: variance over squared mean of the gaps between requests
-  std::int64_t clients = 0;  // closed loop
-  double settles_s = 0;      // time that a fleet with changing replicas needs to follow its load; 0: fixed fleet
-  double timeout_s = 0;      // after which clients give up an attempt; 0: they wait
-  bool tries_again = false;  // clients send again what timed out
+  double last_sent_s = 0;         // when the last request was sent, relative to the start of the run
+  double rate = 0;                // requests/s of an open load; 0: as many as were sent (a replay)
+  double gap_scv = 1;             // open load: variance over squared mean of the gaps between requests
+  std::int64_t clients = 0;       // closed loop
+  double rounds = kRoundsNeeded;  // requests that each client must have sent; more where they form sessions
+  double settles_s = 0;           // time that a fleet with changing replicas needs to follow its load; 0: fixed fleet
+  double timeout_s = 0;           // after which clients give up an attempt; 0: they wait
+  bool tries_again = false;       // clients send again what timed out
 };
 
 /// too_short: the runs do not prove that the load has a steady state, nor that it has none.
@@ -55,9 +60,6 @@ struct JudgedRun {
 /// step. Time is linear in the number of requests; memory is constant, but for one list of late end times.
 [[nodiscard]] SteadyState judge_steady_state(std::span<const JudgedRun> runs, double queue_mean_s);
 
-/// A load must last this many mean latencies before its observations count as a steady state. Each client of a closed
-/// loop must also have sent this many requests.
-inline constexpr double kLivesNeeded = 10, kRoundsNeeded = 10;
 /// Where time-outs may start a collapse, a run is taken as evidence for a run this many times as long.
 inline constexpr double kSpeaksFor = 20;
 /// A deployment that serves less than this share of what is offered does not carry the load.

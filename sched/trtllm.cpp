@@ -14,6 +14,8 @@ TrtLlm::TrtLlm(const PolicyConfig& config)
       max_running_(resolve_limits(config).max_running),
       budget_(resolve_limits(config).step_tokens),
       chunked_(config.chunked.value_or(false)),
+      decodes_only_(config.role == Role::decode),
+      keeps_ended_(config.role == Role::prefill),
       max_len_(config.max_len()) {}
 
 // Refuses at once a request longer than a sequence may be, than a step can make progress with, or than the whole pool.
@@ -28,14 +30,28 @@ std::optional<Reject> TrtLlm::admit(const Request& request, const View& view) co
   return {};
 }
 
-void TrtLlm::on_arrival(ReqId id, const View&, Nanos) {
+void TrtLlm::on_arrival(ReqId id, const View& view, Nanos) {
   if (id >= arrival_.size()) arrival_.resize(id + 1);
   arrival_[id] = ++arrivals_;
-  pending_.push_back(id);
+  (view.requests.remote(id) > 0 ? offered_ : pending_).push_back(id);
 }
 
 void TrtLlm::on_cancel(ReqId id, const View& view, Nanos) {
-  if (!remove_one(pending_, id)) leave(id, view);
+  if (remove_one(pending_, id) || remove_one(offered_, id)) return;
+  remove_one(loading_, id);
+  remove_one(ready_, id);
+  leave(id, view);
+}
+
+// A prompt whose KV was lost is computed here.
+void TrtLlm::on_transfer_done(ReqId id, const View& view, Nanos) {
+  remove_one(loading_, id);
+  if (view.requests.generated(id) > 0) {
+    ready_.push_back(id);
+    return;
+  }
+  set_aside_ -= lifetime_blocks(id, view);
+  pending_.push_front(id);
 }
 
 void TrtLlm::on_steps_done(const StepsDone& done, const View& view, Nanos) {
@@ -52,14 +68,15 @@ Blk TrtLlm::lifetime_blocks(ReqId id, const View& view) const {
 }
 
 void TrtLlm::decide(Nanos now, const View& view, Decision& out) {
+  hand_over(view, out);
   Capacity result = capacity(view, out);
   Forward& forward = out.add_forward();
-  if (result.members > 0) forward.decodes = Decodes::group;
+  if (result.members > 0 || !out.joined.empty()) forward.decodes = Decodes::group;
   // Two stages as in the product: the first decides by memory which requests may run, the second by tokens which of
   // them do in this step.
   std::int64_t room = micro_batch(view, result, out, forward);
   // If an empty engine cannot run the first request, it never will: the request would block the others for ever.
-  while (started_.empty() && forward.prefill.empty() && out.preempted.empty() && !pending_.empty()) {
+  while (is_idle(view) && forward.prefill.empty() && out.preempted.empty() && !pending_.empty()) {
     const bool memory = result.admitted == 0;
     out.rejects.push_back({pending_.front(), 500, memory ? "kv_capacity" : "max_num_tokens"});
     pending_.pop_front();
@@ -80,6 +97,58 @@ void TrtLlm::decide(Nanos now, const View& view, Decision& out) {
     out.repeat = result.in_order ? std::max<std::int64_t>(0, view.kv.group_steps(view.kv.free()) - 1) : 0;
   // Whole contexts never overtake each other. A chunk may be rounded down to nothing while a short arrival still fits.
   out.arrival_breaks = result.all && room > 0 && (pending_.empty() || chunked_);
+  if (decodes_only_ && offered_.empty()) out.arrival_breaks = true;  // its KV may come from elsewhere
+}
+
+// Requests with a prefill replica go first. Their first token came with their KV, so they join the group without a
+// forward of their own. While paused requests wait for memory, max_utilization takes no others.
+void TrtLlm::hand_over(const View& view, Decision& out) {
+  if (offered_.empty() && ready_.empty()) return;
+  Blk left = kForever;
+  if (policy_ == CapacityPolicy::max_utilization) {
+    left = view.kv.free() - view.kv.group_growth(1);
+    if (left < 0 || !pending_.empty()) return;
+  }
+  while (!ready_.empty() && std::ssize(started_) < max_running_) {
+    const ReqId id = ready_.front();
+    left -= view.kv.need(id, view.requests.computed(id) + 1);
+    if (left < 0) return;
+    ready_.pop_front();
+    start_in_order(id);
+    out.joined.push_back(id);
+  }
+  load_offered(view, left, out);
+}
+
+void TrtLlm::load_offered(const View& view, Blk left, Decision& out) {
+  while (!offered_.empty()) {
+    const ReqId id = offered_.front();
+    const Blk life = lifetime_blocks(id, view), blocks = view.kv.blocks_for(view.requests[id].prompt);
+    if (policy_ == CapacityPolicy::max_utilization ? blocks > left : set_aside_ + life > view.kv.total()) return;
+    left -= blocks;
+    set_aside_ += life;
+    out.kv.push_back({KvOp::Kind::load, id, view.requests[id].prompt});
+    loading_.push_back(id);
+    offered_.pop_front();
+  }
+}
+
+// No request holds blocks, or will when its KV has come.
+bool TrtLlm::is_idle(const View& view) const {
+  return started_.empty() && loading_.empty() && ready_.empty() && (!keeps_ended_ || view.kv.free() == view.kv.total());
+}
+
+// Started requests have their whole life set aside: only the rest can be promised to others.
+Blk TrtLlm::unpromised(const View& view) const {
+  if (!keeps_ended_) return view.kv.total() - set_aside_;
+  Blk left = view.kv.free();
+  for (const ReqId id : started_) left -= std::max<Blk>(0, lifetime_blocks(id, view) - view.kv.held(id));
+  return left;
+}
+
+void TrtLlm::start_in_order(ReqId id) {
+  const auto order = [this](ReqId a, ReqId b) { return earlier(a, b); };
+  started_.insert(std::upper_bound(started_.begin(), started_.end(), id, order), id);
 }
 
 TrtLlm::Capacity TrtLlm::capacity(const View& view, Decision& out) {
@@ -95,8 +164,7 @@ TrtLlm::Capacity TrtLlm::capacity(const View& view, Decision& out) {
 
 // Admits pending requests in order, if the blocks for their caps fit beside what is set aside for started requests.
 void TrtLlm::no_evict(const View& view, Capacity& result) const {
-  // Started requests have their whole life set aside: only the rest can be promised to others.
-  Blk left = view.kv.total() - set_aside_;
+  Blk left = unpromised(view);
   for (const ReqId id : pending_) {
     if (std::ssize(started_) + result.admitted >= max_running_) return;
     left -= lifetime_blocks(id, view);
@@ -118,7 +186,7 @@ struct TrtLlm::Walk {
 // Selects every request that fits this step, in order of arrival. If one does not fit, the last started request behind
 // it is paused, or the request itself. The walk ends at the first pause.
 void TrtLlm::utilization(const View& view, Decision& out, Capacity& result) {
-  Walk walk{.view = view, .out = out, .result = result, .left = started_.empty() ? view.kv.total() : view.kv.free()};
+  Walk walk{.view = view, .out = out, .result = result, .left = is_idle(view) ? view.kv.total() : view.kv.free()};
   std::size_t &i = walk.started, &j = walk.pending;
   result.in_order = started_.empty() || pending_.empty() || earlier(started_.back(), pending_.front());
   const Blk growth = view.kv.group_growth(1);
@@ -180,7 +248,7 @@ bool TrtLlm::make_room(ReqId id, Blk need, Walk& walk) {
 // All decodes fit: the capacity stage admits at most max_running, and a step never ends with more decodes than its
 // budget. With chunks, contexts share the rest in order of arrival; without, the first that does not fit ends the walk.
 std::int64_t TrtLlm::micro_batch(const View& view, const Capacity& capacity, Decision& out, Forward& forward) const {
-  std::int64_t room = budget_ - capacity.members;
+  std::int64_t room = budget_ - capacity.members - std::ssize(out.joined);
   const auto add = [&](ReqId id) {
     const Tok computed = view.requests.computed(id), length = view.requests.length(id);
     const Tok tokens = chunked_ ? chunk(length - computed, room, view) : length - computed;
@@ -193,9 +261,10 @@ std::int64_t TrtLlm::micro_batch(const View& view, const Capacity& capacity, Dec
     return true;
   };
   // Started contexts are unfinished chunks; all of them arrived before the pending requests.
-  if (std::ssize(started_) > capacity.members)
+  const auto joins = [&](ReqId id) { return std::find(out.joined.begin(), out.joined.end(), id) != out.joined.end(); };
+  if (std::ssize(started_) > capacity.members + std::ssize(out.joined))
     for (const ReqId id : started_)
-      if (!view.requests.decoding(id) && !add(id)) return room;
+      if (!view.requests.decoding(id) && !joins(id) && !add(id)) return room;
   for (std::int64_t i = 0; i < capacity.admitted; ++i)
     if (!add(pending_[static_cast<std::size_t>(i)])) return room;
   return room;
@@ -212,8 +281,7 @@ void TrtLlm::start(const Forward& forward, const View& view) {
   for (const Segment& segment : forward.prefill) {
     if (view.requests[segment.id].state == State::running) continue;  // a later chunk: it has started already
     remove_one(pending_, segment.id);
-    const auto order = [this](ReqId a, ReqId b) { return earlier(a, b); };
-    started_.insert(std::upper_bound(started_.begin(), started_.end(), segment.id, order), segment.id);
+    start_in_order(segment.id);
     set_aside_ += lifetime_blocks(segment.id, view);
   }
 }

@@ -20,10 +20,11 @@ class TrtLlm final : public Policy {
   [[nodiscard]] std::optional<Reject> admit(const Request& request, const View& view) const override;
   void on_arrival(ReqId id, const View& view, Nanos now) override;
   void on_cancel(ReqId id, const View& view, Nanos now) override;
+  void on_transfer_done(ReqId id, const View& view, Nanos now) override;
   void on_steps_done(const StepsDone& done, const View& view, Nanos now) override;
   void decide(Nanos now, const View& view, Decision& out) override;
   [[nodiscard]] std::span<const ReqId> batch_order() const override { return started_; }
-  [[nodiscard]] std::int64_t queued() const override { return std::ssize(pending_); }
+  [[nodiscard]] std::int64_t queued() const override { return std::ssize(pending_) + std::ssize(offered_); }
 
  private:
   // Result of the capacity stage.
@@ -36,6 +37,11 @@ class TrtLlm final : public Policy {
   [[nodiscard]] Capacity capacity(const View& view, Decision& out);
   void no_evict(const View& view, Capacity& result) const;
   void utilization(const View& view, Decision& out, Capacity& result);
+  void hand_over(const View& view, Decision& out);
+  void load_offered(const View& view, Blk left, Decision& out);
+  [[nodiscard]] bool is_idle(const View& view) const;
+  [[nodiscard]] Blk unpromised(const View& view) const;
+  void start_in_order(ReqId id);
   struct Walk;
   [[nodiscard]] bool make_room(ReqId id, Blk need, Walk& walk);
   /// Returns the tokens of the budget that are left.
@@ -48,13 +54,17 @@ class TrtLlm final : public Policy {
 
   CapacityPolicy policy_;
   std::int64_t max_running_, budget_;
-  bool chunked_;
+  bool chunked_, decodes_only_, keeps_ended_;  // keeps_ended_: blocks of ended requests stay until they have been read
   Tok max_len_;
   std::vector<std::uint64_t> arrival_;  // by ReqId: a number that grows with every arrival
   std::uint64_t arrivals_ = 0;
   std::deque<ReqId> pending_;   // in order of arrival; paused requests return to their place
   std::vector<ReqId> started_;  // in order of arrival
-  Blk set_aside_ = 0;           // guaranteed_no_evict, static_batch: lifetime blocks of started requests
+  Blk set_aside_ = 0;           // guaranteed_no_evict, static_batch: lifetime blocks of requests that hold blocks
+  // With a prefill pool: requests whose prompt is computed elsewhere. They wait for blocks, then for their KV, then for
+  // a place; a request on its way holds blocks, but no place.
+  std::deque<ReqId> offered_, ready_;
+  std::vector<ReqId> loading_;
 };
 
 }  // namespace plimsoll::sched

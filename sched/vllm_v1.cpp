@@ -17,6 +17,7 @@ VllmV1::VllmV1(const PolicyConfig& config)
       full_sequence_(config.whole_sequence_must_fit()),
       by_priority_(config.order == Order::priority),
       loses_rows_(loses_preempted_rows(config)),
+      ahead_(config.async_scheduling.value_or(false)),
       version_(config.version),
       max_len_(config.max_len()) {}
 
@@ -28,8 +29,21 @@ std::optional<Reject> VllmV1::admit(const Request& request, const View&) const {
   return {};
 }
 
-// A request that was preempted while its last token was being computed has returned to the queue.
+void VllmV1::on_cancel(ReqId id, const View&, Nanos) {
+  const auto found = std::find(waiting_.begin(), waiting_.end(), id);
+  if (found == waiting_.end()) {
+    remove_one(running_, id);
+    return;
+  }
+  if (found - waiting_.begin() < turned_) --turned_;
+  waiting_.erase(found);
+}
+
+// A request that was preempted while its last token was being computed has returned to the queue. Every repeated step
+// would have turned the skipped requests round once more.
 void VllmV1::on_steps_done(const StepsDone& done, const View&, Nanos) {
+  const std::int64_t turns = done.steps - (std::exchange(first_step_, false) ? 1 : 0);
+  if (turned_ > 1 && !ahead_ && turns % 2 != 0) std::reverse(waiting_.begin(), waiting_.begin() + turned_);
   for (const ReqId id : done.finished)
     if (!remove_one(running_, id)) remove_one(waiting_, id);
 }
@@ -53,6 +67,8 @@ std::int64_t VllmV1::threshold() const {
 void VllmV1::decide(Nanos now, const View& view, Decision& out) {
   Step step{.budget = budget_, .threshold = threshold(), .kv = KvPreview(view.kv)};
   Forward& forward = out.add_forward();
+  first_step_ = true;
+  turned_ = 0;
   const std::int64_t decoding = view.requests.group_size();
   const Blk growth = view.kv.group_growth(1);
   if (decoding + view.requests.capped() == std::ssize(running_) && decoding <= step.budget &&
@@ -211,14 +227,37 @@ void VllmV1::schedule_waiting(const View& view, Step& step, Decision& out, Forwa
     else
       waiting_.push_front(id);  // reverses their order: the last one skipped comes first next time
   }
+  if (!by_priority_) turned_ = std::ssize(skipped_);
   skipped_.clear();
+}
+
+// The KV of the prompt comes from a prefill replica. All its blocks are taken now. Meanwhile the request has no place
+// among the running ones and no tokens of the step, and requests behind it may pass.
+VllmV1::Admission VllmV1::load_head(const View& view, Step& step, Decision& out) const {
+  const ReqId id = waiting_.front();
+  if (view.kv.held(id) > 0) return Admission::passed;  // on its way
+  const Tok length = view.requests.length(id);
+  const PrefixHit hit = step.kv.prefix_hit(id, length - 1);
+  const Blk spared = running_.empty() ? 0 : static_cast<Blk>(watermark_ * static_cast<double>(view.kv.total()));
+  const Blk fresh = view.kv.blocks_for(length) - hit.tokens / view.kv.block_tokens();
+  if (fresh + hit.idle_blocks + spared > step.kv.free()) return Admission::blocked;
+  if (hit.tokens > 0) {
+    step.kv.attach_prefix(id, hit.tokens);
+    out.kv.push_back({KvOp::Kind::attach_prefix, id, hit.tokens});
+  }
+  step.kv.take(fresh);
+  out.kv.push_back({KvOp::Kind::load, id, length});
+  return Admission::passed;
 }
 
 VllmV1::Admission VllmV1::admit_head(const View& view, Step& step, Decision& out, Forward& forward) {
   const ReqId id = waiting_.front();
+  if (view.requests.remote(id) > 0) return load_head(view, step, out);
   const Tok length = view.requests.length(id);
   const Tok lost = view.requests.computed(id);  // tokens of a row that was lost: 0.11 counts them as computed
-  const PrefixHit hit = lost > 0 ? PrefixHit{} : step.kv.prefix_hit(id, length - 1);
+  // A request that waited for KV from a prefill replica has its blocks already, and may lack none.
+  const Blk held = view.kv.held(id);
+  const PrefixHit hit = lost > 0 || held > 0 ? PrefixHit{} : step.kv.prefix_hit(id, length - 1);
   const Tok computed = lost + hit.tokens;
   std::int64_t tokens = length - computed;
   if (step.threshold > 0) tokens = std::min(tokens, step.threshold);
@@ -228,11 +267,11 @@ VllmV1::Admission VllmV1::admit_head(const View& view, Step& step, Decision& out
   // The watermark protects requests that already run.
   const Blk spared = running_.empty() ? 0 : static_cast<Blk>(watermark_ * static_cast<double>(view.kv.total()));
   // Idle cached blocks count as free until they are attached, so they are needed on top of fresh ones.
-  const Blk attached = hit.tokens / view.kv.block_tokens();
-  if (full_sequence_ && view.kv.blocks_for(length) - attached + hit.idle_blocks + spared > step.kv.free())
-    return Admission::blocked;
-  const Blk fresh = view.kv.blocks_for(computed + tokens) - attached;
-  if (fresh + hit.idle_blocks + spared > step.kv.free()) return Admission::blocked;
+  const Blk attached = hit.tokens / view.kv.block_tokens() + held;
+  const auto lacks = [&](Blk blocks) { return blocks > 0 && blocks + spared > step.kv.free(); };
+  if (full_sequence_ && lacks(view.kv.blocks_for(length) - attached + hit.idle_blocks)) return Admission::blocked;
+  const Blk fresh = std::max<Blk>(0, view.kv.blocks_for(computed + tokens) - attached);
+  if (lacks(fresh + hit.idle_blocks)) return Admission::blocked;
   step.budget -= tokens;
   if (hit.tokens > 0) {
     step.kv.attach_prefix(id, hit.tokens);
@@ -250,10 +289,11 @@ VllmV1::Admission VllmV1::admit_head(const View& view, Step& step, Decision& out
 // Until a request finishes, the number of free blocks only shrinks, so a blocked queue stays blocked.
 void VllmV1::set_repeat(const View& view, const Step& step, Decision& out) const {
   const bool may_pass = by_priority_ || (version_ <= 11 && !chunked_);
-  // Each step reverses the order of the skipped requests.
-  if (!may_pass || by_priority_ || waiting_.size() < 2)
+  // Each step reverses the order of the skipped requests; on_steps_done() makes up for those that wait for KV.
+  if ((!may_pass && (turned_ < 2 || !ahead_)) || by_priority_ || waiting_.size() < 2)
     out.repeat = std::max<std::int64_t>(0, view.kv.group_steps(view.kv.free()) - 1);
-  out.arrival_breaks = (waiting_.empty() || may_pass) && step.budget > 0 && std::ssize(running_) < max_running_;
+  out.arrival_breaks =
+      (std::ssize(waiting_) == turned_ || may_pass) && step.budget > 0 && std::ssize(running_) < max_running_;
 }
 
 }  // namespace plimsoll::sched

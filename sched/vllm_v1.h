@@ -18,6 +18,7 @@ class VllmV1 final : public QueuePolicy {
   explicit VllmV1(const PolicyConfig& config);
   [[nodiscard]] std::optional<Reject> admit(const Request& request, const View& view) const override;
   void on_arrival(ReqId id, const View& view, Nanos) override { enqueue(id, view); }
+  void on_cancel(ReqId id, const View& view, Nanos now) override;
   void on_steps_done(const StepsDone& done, const View& view, Nanos now) override;
   void decide(Nanos now, const View& view, Decision& out) override;
 
@@ -48,16 +49,21 @@ class VllmV1 final : public QueuePolicy {
   [[nodiscard]] std::size_t victim(const View& view) const;
   void enqueue(ReqId id, const View& view);
   void schedule_waiting(const View& view, Step& step, Decision& out, Forward& forward);
+  [[nodiscard]] Admission load_head(const View& view, Step& step, Decision& out) const;
   [[nodiscard]] Admission admit_head(const View& view, Step& step, Decision& out, Forward& forward);
   void set_repeat(const View& view, const Step& step, Decision& out) const;
 
   std::int64_t max_running_, budget_, threshold_;
   double watermark_;
-  bool chunked_, full_sequence_, by_priority_, loses_rows_;
+  bool chunked_, full_sequence_, by_priority_, loses_rows_, ahead_;
   std::int32_t version_;
   Tok max_len_;
   std::vector<Given> given_;    // for the step that is being put together
   std::vector<ReqId> skipped_;  // skipped by the admissions of this step
+  // How many requests at the front of the queue the decided step has skipped and turned round; whether the first step
+  // of the decision has not ended yet.
+  std::int64_t turned_ = 0;
+  bool first_step_ = false;
 };
 
 }  // namespace plimsoll::sched

@@ -88,6 +88,12 @@ void SimReplica::end_plan(Nanos now) {
   for (const Cancel& c : cancels_)
     if (replica_.is_live(c.id, c.serial)) replica_.cancel(c.id, sched::Outcome::timed_out, now);
   cancels_.clear();
+  for (const Cancel& held : releases_)
+    if (replica_.is_held(held.id, held.serial)) replica_.release_held(held.id);
+  releases_.clear();
+  for (const sched::Landing& landing : landings_)
+    if (replica_.is_live(landing.id, landing.serial)) replica_.land(landing, now);
+  landings_.clear();
 }
 
 // Completes the steps of a leap that have ended by now, so that an observer sees what it would see if every step were
@@ -117,6 +123,8 @@ void SimReplica::die(Nanos now) {
   settle(now);
   remaining_ = 0;
   cancels_.clear();
+  releases_.clear();
+  landings_.clear();
   dead_ = true;
 }
 
@@ -167,6 +175,26 @@ void SimReplica::cancel(sched::ReqId id, std::uint64_t serial, Nanos now) {
 
 void SimReplica::abandon(sched::ReqId id, std::uint64_t serial) {
   if (replica_.is_live(id, serial)) replica_.abandon(id);
+}
+
+void SimReplica::land(const sched::Landing& landing, Nanos now) {
+  settle(now);
+  if (remaining_ == 0) {
+    replica_.land(landing, now);
+    return;
+  }
+  landings_.push_back(landing);
+  stop_at_next_boundary(now);
+}
+
+void SimReplica::release(sched::ReqId id, std::uint64_t serial, Nanos now) {
+  settle(now);
+  if (remaining_ > 0) {
+    releases_.push_back({id, serial});
+    stop_at_next_boundary(now);
+  } else if (replica_.is_held(id, serial)) {
+    replica_.release_held(id);
+  }
 }
 
 // The plan ends with the step in flight. If `now` is a boundary between two of its steps, the plan ends at once: by the
@@ -284,10 +312,19 @@ model::TimeParts SimReplica::price_forwards() {
 }
 
 model::TimeParts SimReplica::price(const sched::Forward& forward) {
-  const sched::Replica::DecodeLoad load = replica_.decode_load(forward);
+  sched::Replica::DecodeLoad load = replica_.decode_load(forward);
   spans_.clear();
   std::int64_t sampled = load.rows;
   for (const sched::Segment& segment : forward.prefill) {
+    // The last token of a prompt whose KV came from a prefill replica is computed like any token of a decode.
+    if (replica_.role() == sched::Role::decode && segment.new_tokens == 1 && segment.emits) {
+      const sched::Tok window = replica_.requests().window();
+      ++load.rows;
+      load.context += segment.context + 1;
+      load.context_windowed += window > 0 ? std::min(segment.context + 1, window) : segment.context + 1;
+      ++sampled;
+      continue;
+    }
     // Static batches compute every row at the width of the widest: padding costs as much as tokens.
     spans_.push_back({std::max(segment.new_tokens, forward.padded), segment.context});
     if (segment.emits) ++sampled;

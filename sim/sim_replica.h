@@ -45,6 +45,10 @@ class SimReplica {
   [[nodiscard]] Nanos next_event() const;
   /// Returns whether a step is in flight.
   [[nodiscard]] bool busy() const { return remaining_ > 0; }
+  /// Reports that the KV of a request is here or lost, at the next step boundary if a step is in flight.
+  void land(const sched::Landing& landing, Nanos now);
+  /// Frees the blocks of a request that has ended, at the next step boundary if a step is in flight.
+  void release(sched::ReqId id, std::uint64_t serial, Nanos now);
   /// Returns whether no request has arrived yet.
   [[nodiscard]] bool unused() const { return unused_; }
   /// Completes the steps that have ended by `now`. Returns true if the replica must decide.
@@ -110,8 +114,10 @@ class SimReplica {
   bool stop_after_piece_ = false;  // decide when the piece ends, even if steps of the plan remain
   StepSeries series_;
   model::TimeParts single_;
-  Nanos boundary_ = -1;          // stamp of the last step boundary inside a plan
-  std::vector<Cancel> cancels_;  // to be applied when the step in flight ends
+  Nanos boundary_ = -1;  // stamp of the last step boundary inside a plan
+  // To be applied when the step in flight ends.
+  std::vector<Cancel> cancels_, releases_;
+  std::vector<sched::Landing> landings_;
   std::vector<model::PrefillSpan> spans_;
   std::vector<StepRow> step_rows_;
 };

@@ -6,17 +6,20 @@
 namespace plimsoll::sim {
 
 SimRun::SimRun(const load::Scenario& scenario, const RunOptions& options)
-    : scenario_(scenario),
-      options_(options),
-      shared_(scenario),
-      slots_(static_cast<std::size_t>(scenario.replicas)),
-      events_(static_cast<std::size_t>(scenario.replicas)) {
+    : scenario_(scenario), options_(options), shared_(scenario), slots_(scenario.slots()), events_(scenario.slots()) {
+  if (scenario.pools) {
+    prefill_shared_.emplace(*scenario.pools->prefill);
+    prefill_shared_->itl = shared_.itl;  // times between tokens are added up once
+  }
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) put_new(slot);
 }
 
 // A deque: the loop keeps pointers to replicas, and failed ones stay for what they measured.
 void SimRun::put_new(std::size_t slot) {
-  slots_[slot] = &replicas_.emplace_back(scenario_, static_cast<std::int32_t>(slot), options_, shared_);
+  const bool prefill = slot >= static_cast<std::size_t>(scenario_.replicas);
+  slots_[slot] =
+      &replicas_.emplace_back(prefill ? *scenario_.pools->prefill : scenario_, static_cast<std::int32_t>(slot),
+                              options_, prefill ? *prefill_shared_ : shared_);
   all_.push_back(&slots_[slot]->replica());
 }
 
@@ -68,6 +71,16 @@ void SimRun::cancel(std::size_t slot, sched::ReqId id, std::uint64_t serial, Nan
   update(slot);
 }
 
+void SimRun::land(std::size_t slot, const sched::Landing& landing, Nanos now) {
+  slots_[slot]->land(landing, now);
+  update(slot);
+}
+
+void SimRun::release(std::size_t slot, sched::ReqId id, std::uint64_t serial, Nanos now) {
+  slots_[slot]->release(id, serial, now);
+  update(slot);
+}
+
 void SimRun::decide(std::size_t slot, Nanos now) {
   slots_[slot]->decide(now);
   events_.set(slot, slots_[slot]->next_event());
@@ -94,6 +107,9 @@ void SimRun::take(RunResult& result, bool logs) {
   for (const SimReplica& replica : replicas_)
     result.steps.insert(result.steps.end(), replica.step_rows().begin(), replica.step_rows().end());
   result.beyond_measured.insert(shared_.cost->beyond_measured().begin(), shared_.cost->beyond_measured().end());
+  if (!prefill_shared_) return;
+  const std::set<std::string>& beyond = prefill_shared_->cost->beyond_measured();
+  result.beyond_measured.insert(beyond.begin(), beyond.end());
 }
 
 }  // namespace plimsoll::sim

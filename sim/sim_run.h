@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "load/run_loop.h"
@@ -38,6 +39,12 @@ class SimRun : public load::ReplicaRunner {
   void decide(std::size_t slot, Nanos now) override;
   void replace(std::size_t slot, bool restarts, Nanos now) override;
 
+  [[nodiscard]] const sched::Replica& scheduler(std::size_t slot) const override { return slots_[slot]->replica(); }
+  [[nodiscard]] std::vector<sched::Load>& loads(std::size_t slot) override { return slots_[slot]->replica().loads(); }
+  void land(std::size_t slot, const sched::Landing& landing, Nanos now) override;
+  void release(std::size_t slot, sched::ReqId id, std::uint64_t serial, Nanos now) override;
+  [[nodiscard]] Nanos step_end(std::size_t slot) const override { return slots_[slot]->next_event(); }
+
   [[nodiscard]] load::FrontEnd front_end() override;
   void settle(Nanos now) override;
   [[nodiscard]] std::span<sched::Replica* const> replicas() const override { return all_; }
@@ -55,11 +62,12 @@ class SimRun : public load::ReplicaRunner {
   const load::Scenario& scenario_;
   const RunOptions& options_;
   const SimReplica::Shared shared_;
-  std::deque<SimReplica> replicas_;   // never moved; failed ones are kept for their measurements
-  std::vector<sched::Replica*> all_;  // the schedulers of replicas_
-  std::vector<SimReplica*> slots_;    // the replica in each slot
-  EventQueue events_;                 // next event of each slot
-  std::vector<std::size_t> due_;      // slots with an event now
+  std::optional<SimReplica::Shared> prefill_shared_;  // of the prefill pool, if there is one
+  std::deque<SimReplica> replicas_;                   // never moved; failed ones are kept for their measurements
+  std::vector<sched::Replica*> all_;                  // the schedulers of replicas_
+  std::vector<SimReplica*> slots_;                    // the replica in each slot
+  EventQueue events_;                                 // next event of each slot
+  std::vector<std::size_t> due_;                      // slots with an event now
   Nanos now_ = 0;
   std::uint64_t looks_ = 0;
 };

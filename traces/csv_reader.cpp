@@ -194,7 +194,9 @@ Fault CsvReader::parse_field(const Used& used, std::string_view text) {
     case Role::session: return parse_session(text);
     case Role::prefix: row_.hashes_place = place_of(used.index); return parse_prefix(text);
     case Role::priority: return text.empty() ? Fault{} : parse_priority(text, row_.priority);
+    case Role::gap: return text.empty() ? Fault{} : parse_time(text, unit_, row_.gap);
     case Role::parent:
+    case Role::turns:
     case Role::other: return {};
   }
   return {};

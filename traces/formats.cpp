@@ -53,17 +53,20 @@ constexpr std::array kPlimsoll = {Column{"arrival_s", Role::arrival, kMust},
                                   Column{"output_tokens", Role::output, kMust},
                                   Column{"session", Role::session},
                                   Column{"prefix", Role::prefix},
-                                  Column{"priority", Role::priority}};
-constexpr std::array kMooncake = {Column{"timestamp", Role::arrival, kMust}, Column{"input_length", Role::input, kMust},
-                                  Column{"output_length", Role::output, kMust},
-                                  Column{"hash_ids", Role::prefix, kExpected}};
+                                  Column{"priority", Role::priority},
+                                  Column{"gap_s", Role::gap}};
+constexpr std::array kMooncake = {
+    Column{"timestamp", Role::arrival, kMust},    Column{"input_length", Role::input, kMust},
+    Column{"output_length", Role::output, kMust}, Column{"hash_ids", Role::prefix, kExpected},
+    Column{"session_id", Role::session},          Column{"delay", Role::gap}};
 constexpr std::array kQwen = {
     Column{"chat_id", Role::session, kMust},      Column{"parent_chat_id", Role::parent, kMust},
     Column{"timestamp", Role::arrival, kMust},    Column{"input_length", Role::input, kMust},
     Column{"output_length", Role::output, kMust}, Column{"hash_ids", Role::prefix, kExpected}};
 constexpr std::array kServingSim = {Column{"input_toks", Role::input, kMust},
                                     Column{"output_toks", Role::output, kMust},
-                                    Column{"arrival_time_ns", Role::arrival, kMust}};
+                                    Column{"arrival_time_ns", Role::arrival, kMust},
+                                    Column{"session_id", Role::session}, Column{"sub_requests", Role::turns}};
 constexpr std::array kServeGenOffline = {Column{"request_id"}, Column{"input_length", Role::input, kMust},
                                          Column{"output_length", Role::output, kMust},
                                          Column{"hash_ids", Role::prefix}};

@@ -9,7 +9,7 @@
 
 namespace plimsoll::traces {
 
-enum class Role : std::uint8_t { other, arrival, input, output, total, session, parent, prefix, priority };
+enum class Role : std::uint8_t { other, arrival, input, output, total, session, parent, prefix, priority, gap, turns };
 enum class TimeUnit : std::uint8_t { none, date, seconds, milliseconds, nanoseconds };
 enum class Need : std::uint8_t {
   required,

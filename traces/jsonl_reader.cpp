@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "traces/jsonl_reader.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <utility>
@@ -10,6 +11,25 @@
 #include "traces/text.h"
 
 namespace plimsoll::traces {
+namespace {
+
+// FNV-1a: sessions named by texts get numbers, which are never 0.
+std::uint64_t id_of_text(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash == 0 ? 1 : hash;
+}
+
+// Numbers for sessions without an id, far from those that files state.
+std::uint64_t unnamed_id(std::uint64_t count) { return std::uint64_t{1} << 63U | count; }
+
+Fault read_id(std::string_view text, std::int64_t& id) {
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), id);
+  if (error == std::errc{} && stop == text.data() + text.size()) return {};
+  return {"not-an-integer", fmt::format("id must be an integer below 2^63, got {}", quoted(text))};
+}
+
+}  // namespace
 
 JsonlReader::JsonlReader(const TraceFormat& format, LineReader& lines, std::string file, TraceBuilder& builder)
     : format_(format), lines_(lines), file_(std::move(file)), builder_(builder), unit_(nanos_per(format.time)) {}
@@ -59,6 +79,9 @@ void JsonlReader::read_record(std::string_view line) {
   hashes_.clear();
   seen_ = 0;
   chat_ = parent_ = -1;
+  named_ = 0;
+  agentic_ = false;
+  turns_.clear();
   key_ = {};
   JsonLine json(line);
   if (json.kind() != JsonKind::object) {
@@ -69,9 +92,43 @@ void JsonlReader::read_record(std::string_view line) {
   }
   if (Fault fault = read_object(json)) refuse_line(json, key_, std::move(fault));
   if (!json.done()) refuse_line(json, "", {"json-syntax", "characters after the object; expected one object per line"});
+  check_gap();
   check_keys();
   find_session();
-  builder_.add(row_);
+  if (agentic_)
+    add_turns();
+  else
+    builder_.add(row_);
+}
+
+// A row that follows an answer needs no time of its own, if its session has begun.
+void JsonlReader::check_gap() {
+  if (row_.gap < 0) {
+    if (named_ != 0 || chat_ >= 0) started_.insert(named_ != 0 ? named_ : static_cast<std::uint64_t>(chat_) + 1);
+    return;
+  }
+  const std::uint64_t session = named_ != 0 ? named_ : chat_ >= 0 ? static_cast<std::uint64_t>(chat_) + 1 : 0;
+  if (session == 0)
+    reject({file_, lines_.number(), 0, "delay", "a delay counts from an answer of its session: 'session_id' is missing",
+            "missing-key"});
+  row_.follows = row_.arrival_place.column.empty() && started_.contains(session);
+  started_.insert(session);
+}
+
+// The turns of an agentic record follow each other: the first at the record's time, the others after their tools.
+void JsonlReader::add_turns() {
+  if (row_.record.session == 0) row_.record.session = unnamed_id(++unnamed_);
+  Nanos gap = -1;
+  for (const Turn& turn : turns_) {
+    row_.record.input_tokens = turn.input;
+    row_.record.output_tokens = turn.output;
+    row_.input_place = place_of("input_toks");
+    row_.output_place = place_of("output_toks");
+    row_.gap = gap;
+    row_.follows = gap >= 0;
+    builder_.add(row_);
+    gap = turn.after;
+  }
 }
 
 Fault JsonlReader::read_object(JsonLine& json) {
@@ -90,7 +147,6 @@ Fault JsonlReader::read_member(JsonLine& json) {
   std::string_view key;
   if (Fault fault = json.string(key)) return fault;
   if (!json.take(':')) return json.expected("':'");
-  if (key == "sub_requests") return {"unsupported", "agentic records (sub_requests) are not supported"};
   for (std::size_t i = 0; i < format_.columns.size(); ++i) {
     const Column& column = format_.columns[i];
     if (column.name != key) continue;
@@ -100,11 +156,14 @@ Fault JsonlReader::read_member(JsonLine& json) {
     seen_ |= bit;
     return read_value(json, column);
   }
+  if (key == "sub_requests") return {"unsupported", "only format llmservingsim has agentic records (sub_requests)"};
   return json.skip(1);
 }
 
 Fault JsonlReader::read_value(JsonLine& json, const Column& column) {
   if (column.role == Role::other || column.role == Role::total) return json.skip(1);
+  if (column.role == Role::session) return read_session(json);
+  if (column.role == Role::turns) return read_turns(json);
   const JsonKind kind = json.kind();
   const JsonKind wanted = column.role == Role::prefix ? JsonKind::array : JsonKind::number;
   if (kind == JsonKind::none) return json.expected(name_of(wanted));
@@ -113,16 +172,75 @@ Fault JsonlReader::read_value(JsonLine& json, const Column& column) {
   std::string_view text;
   if (Fault fault = json.number(text)) return fault;
   if (column.role == Role::arrival) return read_arrival(text);
+  if (column.role == Role::gap) return parse_time(text, unit_, row_.gap);
   if (column.role == Role::input || column.role == Role::output) {
     const bool input = column.role == Role::input;
     (input ? row_.input_place : row_.output_place) = place_of(key_);
     return read_tokens(text, input ? row_.record.input_tokens : row_.record.output_tokens);
   }
-  std::int64_t& id = column.role == Role::session ? chat_ : parent_;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), id);
-  if (error != std::errc{} || stop != text.data() + text.size())
-    return {"not-an-integer", fmt::format("id must be an integer below 2^63, got {}", quoted(text))};
-  return {};
+  return read_id(text, parent_);
+}
+
+// Some publishers name sessions by numbers, others by texts.
+Fault JsonlReader::read_session(JsonLine& json) {
+  const JsonKind kind = json.kind();
+  const bool may_be_text = std::none_of(format_.columns.begin(), format_.columns.end(),
+                                        [](const Column& c) { return c.role == Role::parent; });
+  if (kind == JsonKind::none) return json.expected("a session id");
+  std::string_view text;
+  if (may_be_text && kind == JsonKind::string) {
+    if (Fault fault = json.string(text)) return fault;
+    named_ = id_of_text(text);
+    return {};
+  }
+  if (kind != JsonKind::number)
+    return {"wrong-type", fmt::format("expected {}, got {}", name_of(JsonKind::number), name_of(kind))};
+  if (Fault fault = json.number(text)) return fault;
+  return read_id(text, chat_);
+}
+
+Fault JsonlReader::read_turns(JsonLine& json) {
+  const JsonKind kind = json.kind();
+  if (kind == JsonKind::none) return json.expected("an array");
+  if (kind != JsonKind::array)
+    return {"wrong-type", fmt::format("expected {}, got {}", name_of(JsonKind::array), name_of(kind))};
+  agentic_ = true;
+  if (!json.take('[')) return json.expected("'['");
+  if (json.take(']')) return {"empty-field", "no sub-requests"};
+  do {
+    if (json.kind() != JsonKind::object) return {"wrong-type", "expected an object for each sub-request"};
+    if (Fault fault = read_turn(json)) return fault;
+  } while (json.take(','));
+  return json.take(']') ? Fault{} : json.expected("',' or ']'");
+}
+
+Fault JsonlReader::read_turn(JsonLine& json) {
+  turns_.emplace_back();
+  if (!json.take('{')) return json.expected("'{'");
+  if (!json.take('}')) {
+    do {
+      std::string_view key;
+      if (Fault fault = json.string(key)) return fault;
+      if (!json.take(':')) return json.expected("':'");
+      if (Fault fault = read_turn_value(json, key)) return fault;
+    } while (json.take(','));
+    if (!json.take('}')) return json.expected("',' or '}'");
+  }
+  if (turns_.back().input >= 0 && turns_.back().output >= 0) return {};
+  return {"missing-key", fmt::format("sub-request {} has no '{}'", turns_.size(),
+                                     turns_.back().input < 0 ? "input_toks" : "output_toks")};
+}
+
+Fault JsonlReader::read_turn_value(JsonLine& json, std::string_view key) {
+  const bool input = key == "input_toks", output = key == "output_toks", tool = key == "tool_duration_ns";
+  if (!input && !output && !tool) return json.skip(3);
+  if (json.kind() != JsonKind::number)
+    return {"wrong-type",
+            fmt::format("'{}': expected {}, got {}", key, name_of(JsonKind::number), name_of(json.kind()))};
+  std::string_view text;
+  if (Fault fault = json.number(text)) return fault;
+  if (tool) return parse_time(text, unit_, turns_.back().after);
+  return read_tokens(text, input ? turns_.back().input : turns_.back().output);
 }
 
 // A JSON number is already well-formed; only a fraction and a number that is too large must be distinguished.
@@ -166,6 +284,8 @@ void JsonlReader::check_keys() {
   for (std::size_t i = 0; i < format_.columns.size(); ++i) {
     const Column& column = format_.columns[i];
     if (column.need == Need::optional || (seen_ & (1U << i)) != 0) continue;
+    if (row_.follows && column.role == Role::arrival) continue;
+    if (agentic_ && (column.role == Role::input || column.role == Role::output)) continue;
     if (column.need == Need::expected) {
       builder_.lacks(place_of(column.name));
       continue;
@@ -177,6 +297,7 @@ void JsonlReader::check_keys() {
 
 // A conversation is named after its first turn, or, if a turn's parent is missing from the trace, after that parent.
 void JsonlReader::find_session() {
+  if (named_ != 0) row_.record.session = named_;
   if (chat_ < 0) return;
   std::int64_t root = chat_;
   std::uint64_t session = 0;

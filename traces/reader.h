@@ -32,11 +32,15 @@ struct Trace {
   std::vector<std::uint64_t> hashes;     // prefix block hashes of all rows, in blocks of hash_block_tokens
   std::vector<std::uint32_t> hash_ends;  // for each row, the end of its hashes; empty if there are no hashes
   std::vector<std::int32_t> priorities;  // by row, the lower, the sooner; empty: all are 0
+  std::vector<Nanos>
+      gaps;  // by row: from the answer to its session's row before; -1: not stated; empty: none is stated
+  bool needs_answers = false;            // some rows state only that gap: they have no time of their own
   std::int32_t hash_block_tokens = 0;    // tokens per block; 0 if the trace has no prefixes
   std::int64_t rows_without_blocks = 0;  // rows without block ids in a format that has them; they share nothing
   Nanos first_arrival = 0;               // the first row's own time: ns since 1970 UTC, or as in the file
   [[nodiscard]] bool has_arrivals() const { return !records.empty() && records.front().arrival >= 0; }
   [[nodiscard]] std::int32_t priority_of(std::size_t row) const { return priorities.empty() ? 0 : priorities[row]; }
+  [[nodiscard]] Nanos gap_of(std::size_t row) const { return gaps.empty() ? -1 : gaps[row]; }
   /// Returns the block hashes of a row.
   [[nodiscard]] std::span<const std::uint64_t> hashes_of(std::size_t row) const {
     if (hash_ends.empty()) return {};

@@ -34,8 +34,14 @@ void TraceBuilder::lacks(const FieldPlace& place) {
   ++trace_->rows_without_blocks;
 }
 
-void TraceBuilder::add(const ParsedRow& row) {
+void TraceBuilder::add(const ParsedRow& parsed) {
+  ParsedRow row = parsed;
   ++rows_;
+  if (row.follows) {
+    // It is sent after an answer; its place among the rows is where the file has it.
+    row.record.arrival = last_arrival_;
+    trace_->needs_answers = true;
+  }
   if (row.record.arrival >= 0) {
     // Sorting silently would hide a file that mixes two clocks.
     if (row.record.arrival < last_arrival_) {
@@ -50,6 +56,10 @@ void TraceBuilder::add(const ParsedRow& row) {
   if (row.priority != 0 || !trace_->priorities.empty()) {
     trace_->priorities.resize(trace_->records.size());  // rows before the first one with a priority have 0
     trace_->priorities.back() = row.priority;
+  }
+  if (row.gap >= 0 || !trace_->gaps.empty()) {
+    trace_->gaps.resize(trace_->records.size(), -1);
+    trace_->gaps.back() = row.gap;
   }
   add_hashes(row);
   // Rows before the first row with hashes have an empty range.

@@ -26,6 +26,8 @@ struct ParsedRow {
   FieldPlace arrival_place, input_place, output_place, hashes_place;
   std::span<const std::uint64_t> hashes;  // block ids of the row
   std::int32_t priority = 0;
+  Nanos gap = -1;        // from the answer to the session's row before; -1: not stated
+  bool follows = false;  // the row has no time of its own, only the gap
 };
 
 class TraceBuilder {
@@ -33,7 +35,7 @@ class TraceBuilder {
   TraceBuilder(std::string file, std::string format, std::int32_t hash_block_tokens);
 
   /// Adds a row. Throws TraceError unsorted or too-large.
-  void add(const ParsedRow& row);
+  void add(const ParsedRow& parsed);
   /// Counts a peculiar row under (code, column) and keeps the position of the first one. `text` describes the row.
   void warn(const FieldPlace& place, std::string_view code, std::string text);
   /// Notes that the next row has no block ids although its format has them: it shares nothing.

@@ -11,6 +11,7 @@
 
 #include "configs/quantity.h"
 #include "study/exchange/csv_file.h"
+#include "study/exchange/import_results.h"
 #include "study/run/point_result.h"
 
 namespace plimsoll::study {
@@ -172,6 +173,41 @@ std::optional<Known> known_column(std::string_view name) {
   return Known{std::move(column), true, scale};
 }
 
+// ---- other separators ---------------------------------------------------------------------------------------------
+
+// Returns the first line that is neither blank nor a comment.
+std::string_view header_line(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos && line.front() != '#') return line;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return {};
+}
+
+// Returns the separator of the header: the one that occurs most outside quotes.
+char separator_of(std::string_view header) {
+  std::array<std::pair<char, std::size_t>, 3> counts = {{{',', 0}, {';', 0}, {'\t', 0}}};
+  bool quoted = false;
+  for (const char c : header) {
+    if (c == '"') quoted = !quoted;
+    for (auto& [separator, count] : counts) count += !quoted && c == separator ? 1U : 0U;
+  }
+  return std::max_element(counts.begin(), counts.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->first;
+}
+
+// Returns a field as a field of a CSV with commas; "12,5" is a number with a decimal comma.
+std::string comma_field(std::string field) {
+  if (field.find(',') == std::string::npos || field.starts_with('"')) return field;
+  std::string number = field;
+  number[number.find(',')] = '.';
+  if (configs::parse_number(number)) return number;
+  return '"' + field + '"';
+}
+
 constexpr std::size_t kMaxShown = 20;  // columns in a message
 constexpr std::size_t kMaxName = 40;   // characters of each
 
@@ -278,6 +314,37 @@ void read_cell(const CsvField& field, const Column& column, const Where& where, 
 }
 
 }  // namespace
+
+std::optional<ColumnMeaning> recognised_column(std::string_view name) {
+  const std::optional<Known> known = known_column(name);
+  if (!known) return {};
+  return ColumnMeaning{known->column, !known->scale};
+}
+
+std::string comma_separated(std::string text) {
+  const char separator = separator_of(header_line(text));
+  if (separator == ',') return text;
+  std::string out, field;
+  bool quoted = false, comment = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool line_begins = i == 0 || text[i - 1] == '\n';
+    if (line_begins) comment = c == '#';
+    if (c == '"') quoted = !quoted;
+    const bool ends = c == '\n' || (c == separator && !quoted && !comment);
+    if (!ends) {
+      field += c;
+      continue;
+    }
+    const bool carriage = field.ends_with('\r');
+    if (carriage) field.pop_back();
+    out += comment ? field : comma_field(std::move(field));
+    out += c == '\n' ? "\n" : ",";
+    field.clear();
+    if (c == '\n') quoted = false;
+  }
+  return out + (comment ? field : comma_field(std::move(field)));
+}
 
 ColumnMap read_column_map(const std::string& text) {
   const std::size_t equals = text.find('=');

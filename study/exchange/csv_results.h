@@ -25,6 +25,10 @@ inline constexpr std::string_view kConcurrency = "concurrency", kRate = "rate";
 /// p90_ttft, tpot, latency, input_tokens, rate, concurrency). Throws InputError for an unknown metric or unit.
 [[nodiscard]] ColumnMap read_column_map(const std::string& text);
 
+/// Returns the table with commas between its fields, if the header is separated by semicolons or tabs. Decimal commas
+/// of its numbers then become points.
+[[nodiscard]] std::string comma_separated(std::string text);
+
 /// Returns one point per row. `text` is the whole table with its header. Throws InputError with file:line:column.
 [[nodiscard]] std::vector<PointDraft> read_csv_results(const std::string& text, const std::string& file,
                                                        const std::vector<ColumnMap>& maps);

@@ -143,6 +143,7 @@ ordered_json aiperf_config(const ImportedPoint& p) {
       put(config, "request_count", load);
       break;
     case load::LoadQuantity::rate_scale: config["fixed_schedule"] = true; break;
+    case load::LoadQuantity::sessions_per_s:  // AIPerf has no arrivals of sessions
     case load::LoadQuantity::none: break;
   }
   return config;

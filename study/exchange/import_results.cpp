@@ -8,6 +8,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "study/exchange/csv_file.h"
 #include "study/exchange/csv_results.h"
 #include "study/exchange/foreign_formats.h"
 #include "study/run/point_result.h"
@@ -215,7 +216,7 @@ ImportedResults read_table(const std::string& text, const std::string& file, con
   ImportedResults results;
   results.format = kTable;
   std::size_t blank = 0;
-  for (PointDraft& draft : read_csv_results(text, file, columns)) {
+  for (PointDraft& draft : read_csv_results(comma_separated(text), file, columns)) {
     if (holds_a_figure(draft.point()))
       add(draft, labels, results);
     else
@@ -294,6 +295,31 @@ ImportedResults import_results(const std::string& file, const ImportLabels& labe
   if (results.points.empty()) throw InputError(Where{file, 0, 0}, "holds no results");
   note_missing(results);
   return results;
+}
+
+TableHead read_table_head(const std::string& file, std::size_t rows) {
+  TableHead head;
+  std::string text = read_whole(file);
+  if (is_json(text)) return head;
+  head.is_table = true;
+  text = comma_separated(std::move(text));
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  Where where{file, 0, 0};
+  for (std::size_t begin = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    std::string_view line = std::string_view(text).substr(begin, end - begin);
+    begin = end + 1;
+    ++where.line;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty() || line.front() == '#') continue;
+    const bool is_header = head.header.empty();
+    if (!is_header && ++head.row_count > rows) continue;
+    std::vector<std::string> fields;
+    for (const CsvField& field : csv_fields(line, where)) fields.push_back(field.text);
+    if (!is_header) fields.resize(head.header.size());
+    (is_header ? head.header : head.rows.emplace_back()) = std::move(fields);
+  }
+  return head;
 }
 
 bool holds_a_figure(const ImportedPoint& point) {

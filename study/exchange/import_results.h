@@ -42,12 +42,31 @@ struct ImportedResults {
 /// Returns whether a point has a throughput or a mean latency, TTFT or TPOT. Without, it is not imported or exported.
 [[nodiscard]] bool holds_a_figure(const ImportedPoint& point);
 
-/// Reads a file of at most 256 MiB, plain or gzip: JSON, JSON Lines, or CSV with a header and one point per row. `maps`
+/// Reads a file of at most 256 MiB, plain or gzip: JSON, JSON Lines, or CSV with a header and one point per row, whose
+/// fields may also be separated by semicolons (then with decimal commas if it has any) or tabs. `maps`
 /// names CSV columns that are not recognised: "ttft=first_token_ms", "ttft=first_token:ms". Throws InputError with
 /// file:line if the text cannot be read. A value of the wrong kind, negative or not finite gives an error with file and
 /// field, and so does a point without any metric of holds_a_figure().
 [[nodiscard]] ImportedResults import_results(const std::string& file, const ImportLabels& labels = {},
                                              const std::vector<std::string>& maps = {});
+
+/// What a column of a CSV means by its name.
+struct ColumnMeaning {
+  std::string column;       // of points.csv, or "concurrency" or "rate"
+  bool needs_unit = false;  // a time whose name states no unit: it is not read unless a map states the unit
+};
+/// Returns what import_results() takes a column for; nullopt for a column that it does not read without a map.
+[[nodiscard]] std::optional<ColumnMeaning> recognised_column(std::string_view name);
+
+/// The beginning of a table of results.
+struct TableHead {
+  bool is_table = false;  // false: JSON, whose fields are recognised by the tool's names
+  std::vector<std::string> header;
+  std::vector<std::vector<std::string>> rows;  // each as long as the header
+  std::size_t row_count = 0;                   // of the whole table
+};
+/// Reads the header and the first `rows` rows of a file that import_results() reads. Throws InputError as that does.
+[[nodiscard]] TableHead read_table_head(const std::string& file, std::size_t rows);
 
 /// All columns of points.csv; cells that a point lacks are blank.
 [[nodiscard]] std::string imported_csv(const std::vector<ImportedPoint>& points);

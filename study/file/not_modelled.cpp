@@ -13,7 +13,7 @@ namespace {
 
 using configs::Node;
 
-const std::array<NotModelled, 11> kFeatures{{
+const std::array<NotModelled, 10> kFeatures{{
     {"expert parallelism",
      "TP splits every expert instead, so large mixtures on many GPUs are predicted too slow, several times at large "
      "batches, and the imbalance between ranks is missing",
@@ -104,39 +104,6 @@ const std::array<NotModelled, 11> kFeatures{{
       "lookahead_config",
       "acceptance",
       "acceptance_rate"}},
-    {"disaggregation of prefill and decode",
-     "prefills and decodes share steps, so the tails of TPOT and ITL are predicted too high and TTFT too low by the "
-     "hand-over, "
-     "0.04 to 0.26 s a prompt of 5 000 tokens; throughput may be wrong in either direction",
-     "hand-over on 8 L20, Qwen3-32B: 197 ms, 263 and 36 ms in other versions (vllm#51919, vllm#50913)",
-     "simulate the decode pool with prompts of one token and the prefill pool with outputs of one",
-     {"pools",
-      "pool",
-      "prefill",
-      "decode",
-      "disaggregation",
-      "disaggregated",
-      "disaggregate",
-      "disagg",
-      "pd",
-      "pd_disaggregation",
-      "disaggregation_mode",
-      "disaggregation_transfer_backend",
-      "prefill_replicas",
-      "decode_replicas",
-      "prefill_pool",
-      "decode_pool",
-      "prefill_workers",
-      "decode_workers",
-      "num_prefill",
-      "num_decode",
-      "kv_transfer_config",
-      "kv_connector",
-      "kv_role",
-      "cache_transceiver_config",
-      "transfer",
-      "kv_transfer",
-      "local_prefill"}},
     {"LoRA",
      "the throughput of a server with adapters is predicted too high, by 1.3 to 1.5 times, whether one adapter is "
      "used or "
@@ -209,6 +176,35 @@ const std::array<NotModelled, 11> kFeatures{{
       "ring_attention", "enable_prefill_cp", "attn_cp_size"}},
 }};
 
+// Other spellings of deployment.pools, which is modelled.
+constexpr std::array<std::string_view, 27> kPools = {"pools",
+                                                     "pool",
+                                                     "prefill",
+                                                     "decode",
+                                                     "disaggregation",
+                                                     "disaggregated",
+                                                     "disaggregate",
+                                                     "disagg",
+                                                     "pd",
+                                                     "pd_disaggregation",
+                                                     "disaggregation_mode",
+                                                     "disaggregation_transfer_backend",
+                                                     "prefill_replicas",
+                                                     "decode_replicas",
+                                                     "prefill_pool",
+                                                     "decode_pool",
+                                                     "prefill_workers",
+                                                     "decode_workers",
+                                                     "num_prefill",
+                                                     "num_decode",
+                                                     "kv_transfer_config",
+                                                     "kv_connector",
+                                                     "kv_role",
+                                                     "cache_transceiver_config",
+                                                     "transfer",
+                                                     "kv_transfer",
+                                                     "local_prefill"};
+
 // Converts "--enable-expert-parallel", "option.enable_lora" or "MAX_LORAS" to the spelling used in the list.
 std::string plain(std::string_view key) {
   if (key.starts_with("option.")) key.remove_prefix(7);
@@ -254,6 +250,11 @@ std::string text_of(const NotModelled& feature) {
 }
 
 void refuse_not_modelled(const std::string& key, const Node& value, const Where& where) {
+  if (std::find(kPools.begin(), kPools.end(), plain(key)) != kPools.end())
+    throw InputError(where,
+                     fmt::format("'{}': pools for prefill and decode are stated as deployment.pools, transfer and "
+                                 "local_prefill (docs/pools.md)",
+                                 configs::shortened(key)));
   const NotModelled* const feature = feature_of(key);
   if (feature == nullptr) return;
   const std::string off = is_off(value) ? fmt::format("; '{}: {}' is always the case here: leave it out", key,

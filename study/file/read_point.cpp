@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 
 #include "configs/hardware_name.h"
+#include "model/graph_sizes.h"
+#include "model/stored_shape.h"
 #include "study/file/read_scheduler.h"
 #include "study/file/section.h"
 
@@ -19,11 +22,18 @@ using configs::Node;
 using Keys = std::vector<std::string_view>;
 
 constexpr std::int32_t kMaxDegree = 4096;
-constexpr std::array<std::string_view, 22> kStudyKeys = {
-    "study",   "model",   "dtype",        "kv_dtype",        "hardware", "price_date",
-    "prices",  "engine",  "deployment",   "scheduler",       "workload", "limits",
-    "slo",     "seed",    "replications", "sweep",           "models",   "search",
-    "weights", "prompts", "script_step",  "engine_front_end"};
+constexpr std::array<std::string_view, 23> kStudyKeys = {"study",        "model",
+                                                         "dtype",        "kv_dtype",
+                                                         "hardware",     "price_date",
+                                                         "prices",       "engine",
+                                                         "deployment",   "scheduler",
+                                                         "workload",     "limits",
+                                                         "slo",          "seed",
+                                                         "replications", "sweep",
+                                                         "models",       "search",
+                                                         "weights",      "prompts",
+                                                         "script_step",  "engine_front_end",
+                                                         "engine_graphs"};
 
 // A path is relative to the study's folder; a name is not.
 void read_model_name(const std::string& text, const TraceStore& traces, PointSpec& spec) {
@@ -94,8 +104,18 @@ void note_widened(PointSpec& spec) {
     spec.notes.emplace_back("mxfp4 weights are read in 4 bits and computed in 16");
 }
 
+// This project's executor rounds weights itself if the checkpoint has another type.
+void note_stored(PointSpec& spec) {
+  if (!spec.shape || spec.engine->id != "plimsoll-cpu") return;
+  model::LlmShape shape = model::stored_shape(*spec.shape, spec.weight_dtype);
+  if (shape == *spec.shape) return;
+  spec.notes.push_back(fmt::format("the executor stores the weights {}", shape.checkpoint->format));
+  spec.shape = std::make_shared<const model::LlmShape>(std::move(shape));
+}
+
 void read_dtypes(const Section& study, PointSpec& spec) {
   read_weight_dtype(study, spec);
+  note_stored(spec);
   note_widened(spec);
   const auto kv_dtype = study.find("kv_dtype");
   const bool own = spec.shape && spec.shape->checkpoint && spec.shape->checkpoint->kv_dtype;
@@ -261,10 +281,51 @@ void read_hardware(const Section& study, const Catalogue& catalogue, PointSpec& 
   if (!node.is_map() || !node.has("usd_per_hour")) read_prices(study, catalogue, spec.hardware);
 }
 
+std::shared_ptr<const model::EngineProfile> constant_profile(const model::ConstantCost& cost) {
+  model::EngineProfile profile;
+  profile.id = cost.rates ? "rates" : "constant";
+  profile.constant = cost;
+  // A textbook queue: one request at a time unless the study says otherwise.
+  profile.scheduler_policy = "none";
+  profile.calibrated = true;  // a cost stated in the study is not an estimate
+  return std::make_shared<const model::EngineProfile>(profile);
+}
+
+// Reads tokens per second, as in 73.7k or 14800.
+Seconds read_token_time(const Node& node) {
+  std::string text = node.as_string();
+  double factor = 1;
+  if (text.ends_with('k') || text.ends_with('M')) {
+    factor = text.back() == 'k' ? 1e3 : 1e6;
+    text.pop_back();
+  }
+  const auto rate = configs::parse_number(text);
+  if (rate && *rate > 0 && *rate * factor <= 1e12) return Seconds(1 / (*rate * factor));
+  node.fail(fmt::format("found '{}', expected tokens per second above 0, as in 73.7k or 14800", node.as_string()));
+}
+
+// A pool needs the rate of its own work only; the other kind, which is rare there, then takes as long.
+model::ConstantCost::Rates read_rates(const Node& node) {
+  const Section section(node, Keys{"prefill_tokens_per_s", "decode_tokens_per_s"});
+  const auto prefill = section.find("prefill_tokens_per_s"), decode = section.find("decode_tokens_per_s");
+  if (!prefill && !decode) node.fail("expected rates: {prefill_tokens_per_s, decode_tokens_per_s}, or one of them");
+  model::ConstantCost::Rates rates;
+  rates.prompt_token = read_token_time(prefill ? *prefill : *decode);
+  rates.decode = read_token_time(decode ? *decode : *prefill);
+  return rates;
+}
+
 std::shared_ptr<const model::EngineProfile> read_constant(const Node& engine) {
   const Section outer(engine, Keys{"constant"});
-  const Section section(outer.need("constant", "{prefill: 0 s, decode: 10 ms}"), Keys{"prefill", "decode", "batch"});
+  const Section section(outer.need("constant", "{prefill: 0 s, decode: 10 ms}"),
+                        Keys{"prefill", "decode", "batch", "rates"});
   model::ConstantCost cost;
+  if (const auto rates = section.find("rates")) {
+    for (const std::string_view key : {"prefill", "decode", "batch"})
+      if (section.has(key)) section.find(key)->fail("rates exclude all other costs");
+    cost.rates = read_rates(*rates);
+    return constant_profile(cost);
+  }
   cost.batch = section.time("batch");
   if (cost.batch && (section.has("prefill") || section.has("decode"))) {
     throw InputError(section.where("batch"), "batch excludes prefill and decode: it is the cost of a whole batch");
@@ -274,13 +335,7 @@ std::shared_ptr<const model::EngineProfile> read_constant(const Node& engine) {
     cost.prefill = section.time("prefill").value_or(Seconds(0));
     cost.decode = *section.time("decode");
   }
-  model::EngineProfile profile;
-  profile.id = "constant";
-  profile.constant = cost;
-  // A textbook queue: one request at a time unless the study says otherwise.
-  profile.scheduler_policy = "none";
-  profile.calibrated = true;  // a cost stated in the study is not an estimate
-  return std::make_shared<const model::EngineProfile>(profile);
+  return constant_profile(cost);
 }
 
 std::shared_ptr<const configs::Engine> read_engine(const Section& study, const Catalogue& catalogue, PointSpec& spec) {
@@ -298,26 +353,73 @@ std::shared_ptr<const configs::Engine> read_engine(const Section& study, const C
   return engine;
 }
 
+// What a front end's set-up says in the engine's profile (docs/catalogue.md): whose runs gave its times, and how it
+// derives the server's limits. Absent keys: this engine's, and no limit.
+Node set_up_of(const Catalogue& catalogue, const PointSpec& spec) {
+  return catalogue.document("engines", spec.engine->id)
+      .root()
+      .at("front_ends")
+      .at(model::kFrontEndNames.at(static_cast<std::size_t>(spec.front_end)));
+}
+
 // If the front end's time with this engine is unknown, it must not be predicted as zero.
-void read_front_end(const Section& study, PointSpec& spec) {
+void read_front_end(const Section& study, const Catalogue& catalogue, PointSpec& spec) {
   const auto node = study.find("engine_front_end");
   if (!node) return;
   spec.front_end = static_cast<model::FrontEnd>(node->as_one_of(model::kFrontEndNames));
   if (spec.front_end == model::FrontEnd::none) return;
   if (spec.engine->front_ends.count(spec.front_end) > 0) {
-    if (!spec.engine->like.empty())
+    const auto stated = set_up_of(catalogue, spec).find("measured_with");
+    const std::string from = stated ? stated->as_string() : fitted_engine(spec);
+    if (from != spec.engine->id)
       spec.load_notes.push_back(fmt::format("engine {} was not measured behind {}; the added time is taken from {}",
-                                            spec.engine->id, node->as_string(), spec.engine->like));
+                                            spec.engine->id, node->as_string(), from));
     return;
   }
   node->fail(fmt::format("found '{}', but engine {} was not measured behind it; allowed: none", node->as_string(),
                          spec.engine->id));
 }
 
+// A name, or `{policy: scored, prefix: 2, …}`: a policy accepts only its own options.
+void read_router(const Node& node, Deployment& deployment) {
+  if (!node.is_map()) {
+    deployment.router = static_cast<sched::RouterKind>(node.as_one_of(sched::router_names()));
+    return;
+  }
+  constexpr std::string_view kPolicy = "policy";
+  const auto policy = node.find(kPolicy);
+  if (!policy) node.fail("key 'policy' is missing; write for example 'router: {policy: scored, prefix: 2}'");
+  deployment.router = static_cast<sched::RouterKind>(policy->as_one_of(sched::router_names()));
+  Keys keys{kPolicy};
+  const auto own = sched::router_info(deployment.router).options;
+  keys.insert(keys.end(), own.begin(), own.end());
+  const Section section(node, keys);
+  sched::RouterOptions& options = deployment.router_options;
+  constexpr double kMost = 1e6;
+  for (const auto& [key, value] : {std::pair("prefix", &options.prefix),
+                                   {"queue", &options.queue},
+                                   {"kv", &options.kv},
+                                   {"active", &options.active},
+                                   {"no_hit_lru", &options.no_hit_lru},
+                                   {"overlap", &options.overlap},
+                                   {"temperature", &options.temperature}})
+    if (const auto number = section.find(key)) *value = number->as_number(0, kMost);
+  if (const auto stale = section.time("stale")) options.report_every = std::llround(stale->count() * 1e9);
+  options.session_cap = section.whole("cap", 0);
+  options.threshold = section.whole("threshold", 0).value_or(options.threshold);
+  options.clients = section.whole("clients", 1, kMaxReplicas).value_or(options.clients);
+  for (const auto& [key, value] :
+       {std::pair("match_blocks", &options.match_blocks), {"known_blocks", &options.known_blocks}})
+    *value = static_cast<std::size_t>(section.whole(key, 1).value_or(static_cast<std::int64_t>(*value)));
+}
+
 void read_deployment(const Section& study, PointSpec& spec) {
   const auto node = study.find("deployment");
   if (!node) return;
-  const Section section(*node, Keys{"tp", "pp", "replicas", "router", "instances", "autoscaling", "failures"});
+  const Section section(*node, Keys{"tp", "pp", "replicas", "router", "instances", "autoscaling", "failures", "pools",
+                                    "transfer", "local_prefill"});
+  for (const std::string_view key : {"transfer", "local_prefill"})
+    if (const auto value = section.find(key)) value->fail(fmt::format("'{}' needs deployment.pools", key));
   Deployment& deployment = spec.deployment;
   const auto tp = section.find("tp");
   // "max" depends on the instance, which a sweep may change; it is settled when the point is resolved.
@@ -328,9 +430,7 @@ void read_deployment(const Section& study, PointSpec& spec) {
   if (const auto instances = section.whole("instances", 1, kMaxReplicas)) {
     deployment.instances = static_cast<std::int32_t>(*instances);
   }
-  if (const auto router = section.find("router")) {
-    deployment.router = static_cast<sched::RouterKind>(router->as_one_of(sched::router_names()));
-  }
+  if (const auto router = section.find("router")) read_router(*router, deployment);
   if (const auto scaling = section.find("autoscaling")) deployment.autoscaling = read_autoscaling(*scaling);
   if (const auto failures = section.find("failures")) deployment.failures = read_failures(*failures);
   spec.places.tp = section.where("tp");
@@ -338,6 +438,18 @@ void read_deployment(const Section& study, PointSpec& spec) {
   spec.places.instances = section.where("instances");
   spec.places.autoscaling = section.where("autoscaling");
   spec.places.failures = section.where("failures");
+}
+
+// The sizes of vLLM's graphs depend on the scheduler's limits, so they are settled after it.
+void read_graphs(const Section& study, PointSpec& spec) {
+  const auto node = study.find("engine_graphs");
+  if (!node && !spec.engine->vllm_graph_sizes) return;
+  auto engine = std::make_shared<model::EngineProfile>(*spec.engine);
+  if (node) configs::read_graph_sizes(*node, *engine);
+  const sched::Limits limits = sched::resolve_limits(spec.policy);
+  if (engine->vllm_graph_sizes) engine->graph_sizes = model::vllm_graph_sizes(limits.max_running, limits.step_tokens);
+  if (engine->constant) spec.notes.emplace_back("engine_graphs has no effect: the engine's steps take a constant time");
+  spec.engine = std::move(engine);
 }
 
 // Returns the TP or PP degree of a product's setting among the scheduler's settings; none if the deployment states it.
@@ -380,28 +492,79 @@ void read_scheduler_of(const Section& study, const configs::Engine& engine, Poin
   if (pp && pp->value >= 0) d.pp = pp->value;
 }
 
+// Whether the study itself states this limit of the scheduler, under any of its names.
+bool states_limit(const Section& study, const PointSpec& spec,
+                  std::optional<std::int64_t> sched::PolicyConfig::*limit) {
+  const auto node = study.find("scheduler");
+  return node && (read_scheduler(&*node, {}, spec.engine->scheduler_policy).config.*limit).has_value();
+}
+
+// Returns the longest prompt of a workload; nullopt if there is no limit.
+std::optional<std::int64_t> longest_prompt(const load::WorkloadSpec& workload) {
+  if (const auto* lengths = std::get_if<load::IndependentLengths>(&workload.lengths))
+    return largest_length(lengths->input);
+  std::int64_t longest = 0;
+  for (const traces::TraceRecord& r : std::get<load::TracePairs>(workload.lengths).trace->records)
+    longest = std::max<std::int64_t>(longest, r.input_tokens);
+  return longest;
+}
+
+// A front end's set-up derives limits of the server from the lengths and users that it is set up for. Only a closed
+// loop states its users, and only the engine's own policy was measured so.
+void settle_set_up(const Section& study, const Catalogue& catalogue, PointSpec& spec) {
+  const auto* const closed = std::get_if<load::ClosedLoop>(&spec.workload.load);
+  if (spec.front_end == model::FrontEnd::none || closed == nullptr ||
+      sched::name(spec.policy.policy) != spec.engine->scheduler_policy)
+    return;
+  const Node set_up = set_up_of(catalogue, spec);
+  const std::int64_t users = (closed->concurrency + spec.deployment.replicas - 1) / spec.deployment.replicas;
+  const std::string_view name = model::kFrontEndNames.at(static_cast<std::size_t>(spec.front_end));
+  const auto beyond = set_up.find("budget_beyond");
+  const std::optional<std::int64_t> prompt = longest_prompt(spec.workload);
+  if (beyond && prompt && !states_limit(study, spec, &sched::PolicyConfig::step_token_budget)) {
+    spec.policy.step_token_budget = *prompt + users + beyond->as_integer();
+    spec.load_notes.push_back(
+        fmt::format("scheduler.step_token_budget is {}: the longest prompt + {} users + {}, as the measured servers "
+                    "behind {} were set up; state it for another set-up",
+                    *spec.policy.step_token_budget, users, beyond->as_integer(), name));
+  }
+  const auto less = set_up.find("one_slot_less");
+  const auto is_model = [&](const configs::Item& id) { return spec.shape && id.value.as_string() == spec.shape->id; };
+  if (!less || users < 2 || states_limit(study, spec, &sched::PolicyConfig::max_running)) return;
+  const std::vector<configs::Item> models = less->items();
+  if (std::none_of(models.begin(), models.end(), is_model)) return;
+  spec.policy.max_running = users - 1;
+  spec.load_notes.push_back(
+      fmt::format("scheduler.max_running is {}: behind {}, the measured servers of {} ran one sequence less than there "
+                  "were users; state it for another set-up",
+                  users - 1, name, spec.shape->id));
+}
+
 }  // namespace
 
 std::span<const std::string_view> study_keys() { return kStudyKeys; }
 
-PointSpec read_point(const Node& root, const Catalogue& catalogue, TraceStore& traces) {
+namespace {
+PointSpec read_one_pool(const Node& root, const Catalogue& catalogue, TraceStore& traces) {
   const Section study(root, kStudyKeys);
   PointSpec spec;
   spec.name = study.text("study").value_or("");
   spec.places.study = root.where();
   // Later sections use earlier ones: the engine's defaults, then the model, then the hardware.
   const auto engine = read_engine(study, catalogue, spec);
-  read_front_end(study, spec);
+  read_front_end(study, catalogue, spec);
   read_model(study, catalogue, traces, spec);
   read_hardware(study, catalogue, spec);
   read_dtypes(study, spec);
   read_deployment(study, spec);
   read_scheduler_of(study, *engine, spec);
+  read_graphs(study, spec);
   settle_this_machine(spec);
   Seconds script_step(1e-3);
   if (const auto step = study.find("script_step")) script_step = read_positive_time(*step);
   read_workload(study.need("workload", "{load: {closed_loop: {concurrency: 32}}, lengths: {input: 256, output: 256}}"),
                 script_step, traces, spec);
+  settle_set_up(study, catalogue, spec);
   if (const auto limits = study.find("limits")) spec.limits = read_limits(*limits);
   if (const auto slo = study.find("slo")) spec.slo = read_slo(*slo);
   if (const auto search = study.find("search")) spec.search = read_search(*search);
@@ -413,6 +576,18 @@ PointSpec read_point(const Node& root, const Catalogue& catalogue, TraceStore& t
   const std::string weights = study.text("weights").value_or("random"), prompts = study.text("prompts").value_or("");
   if (weights != "random") spec.weights = traces.path_of(weights);
   if (!prompts.empty()) spec.prompts = traces.path_of(prompts);
+  return spec;
+}
+}  // namespace
+
+PointSpec read_point(const Node& root, const Catalogue& catalogue, TraceStore& traces) {
+  if (!has_pools(root)) return read_one_pool(root, catalogue, traces);
+  PointSpec spec = read_one_pool(pool_study(root, "decode", catalogue), catalogue, traces);
+  const PointSpec prefill = read_one_pool(pool_study(root, "prefill", catalogue), catalogue, traces);
+  for (const std::string& note : prefill.notes)
+    if (std::find(spec.notes.begin(), spec.notes.end(), note) == spec.notes.end()) spec.notes.push_back(note);
+  spec.prefill = std::make_shared<const PointSpec>(prefill);
+  read_handover(root, spec);
   return spec;
 }
 

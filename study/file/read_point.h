@@ -26,6 +26,19 @@ inline constexpr std::int32_t kMaxReplicas = 100'000;
 /// Reads and checks one point. Throws InputError with file:line:column.
 [[nodiscard]] PointSpec read_point(const configs::Node& root, const configs::Catalogue& catalogue, TraceStore& traces);
 
+// Reads the pools of a study (docs/pools.md). Each pool is read as a study of its own: the file with what the pool
+// states instead of the file's own keys.
+
+/// Returns whether the study states pools for prefill and decode.
+[[nodiscard]] bool has_pools(const configs::Node& root);
+/// Returns the study of one pool: "prefill" or "decode".
+[[nodiscard]] configs::Node pool_study(const configs::Node& root, std::string_view pool,
+                                       const configs::Catalogue& catalogue);
+/// Fills `spec`, which has been read from the study of the decode pool, with the transfer and the local prefills.
+void read_handover(const configs::Node& root, PointSpec& spec);
+/// Throws InputError, at the pools, if a point of the study has pools, which `verb` does not handle.
+void refuse_pools(const Study& study, std::string_view verb);
+
 // Reads the workload of a study file.
 
 /// Fills `spec` with the workload, the warm-up and related fields.
@@ -33,6 +46,14 @@ void read_workload(const configs::Node& node, Seconds script_step, TraceStore& t
 
 /// Returns the field of a load that `workload.concurrency` or `workload.rate` sets; empty if none.
 [[nodiscard]] std::string load_field(std::string_view kind, std::string_view shortcut);
+
+/// Reads a number of tokens, or one distribution of them.
+[[nodiscard]] load::LengthMarginal read_length(const configs::Node& node);
+/// Reads a load's `rate`, in events per second, or its `concurrency`. Throws InputError if the key is missing.
+[[nodiscard]] double read_rate(const Section& load);
+[[nodiscard]] std::int32_t read_concurrency(const Section& load);
+/// Reads a load of sessions into the workload's load and lengths; `kind` is the key that holds it.
+void read_sessions(const configs::Node& node, std::string_view kind, PointSpec& spec);
 
 // Reads a study's client limits, its SLO and the search space of `plan`.
 
@@ -44,5 +65,11 @@ void read_workload(const configs::Node& node, Seconds script_step, TraceStore& t
 
 [[nodiscard]] sched::AutoscalingConfig read_autoscaling(const configs::Node& node);
 [[nodiscard]] load::FailureConfig read_failures(const configs::Node& node);
+
+/// Returns the id of the profile whose runs were used for the fit of the point's engine.
+[[nodiscard]] const std::string& fitted_engine(const PointSpec& spec);
+
+/// Returns the largest length that can be drawn; nullopt if there is no limit.
+[[nodiscard]] std::optional<std::int64_t> largest_length(const load::LengthMarginal& lengths);
 
 }  // namespace plimsoll::study

@@ -129,6 +129,7 @@ constexpr Setter kSetters[] = {
     {"conservativeness", [](C& c, const Node& n) { c.conservativeness = n.as_number(0, 100); }},
     {"prefix_caching", [](C& c, const Node& n) { c.prefix_caching = read_switch(n); }},
     {"slot_prompt_similarity", [](C& c, const Node& n) { c.slot_prompt_similarity = n.as_number(0, 1); }},
+    {"reserved_decode_tokens", [](C& c, const Node& n) { c.reserved_decode_tokens = n.as_integer(0, kMaxTokens); }},
     {"queue_limit", [](C& c, const Node& n) { c.queue_limit = n.as_integer(1, kMaxCount); }},
     {"max_concurrent", [](C& c, const Node& n) { c.max_concurrent = n.as_integer(1, kMaxCount); }},
     {"max_input", [](C& c, const Node& n) { c.max_input = tokens_of(n); }},

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <limits>
 
 #include "configs/quantity.h"
 #include "configs/text_file.h"
@@ -23,18 +24,6 @@ constexpr std::int64_t kDefaultRequests = 1000;
 
 std::int32_t to_int32(std::int64_t value) { return static_cast<std::int32_t>(value); }
 
-double needed_rate(const Section& load) {
-  const Node rate = load.need("rate", "4 /s");
-  const double value = rate.as_rate().value;
-  if (value > 0) return value;
-  rate.fail(fmt::format("found '{}', expected a rate above 0", rate.to_text()));
-}
-
-// Required: a default number of users would be an answer to a question that was not asked.
-std::int32_t needed_concurrency(const Section& load) {
-  return to_int32(load.need("concurrency", "32").as_integer(1, kMaxClients));
-}
-
 // Reads one factor for prompts and answers, or {input: …, output: …}.
 std::shared_ptr<const traces::Trace> with_scaled_lengths(const Section& section,
                                                          std::shared_ptr<const traces::Trace> trace,
@@ -48,8 +37,23 @@ std::shared_ptr<const traces::Trace> with_scaled_lengths(const Section& section,
   return store.scaled(trace, part("input"), part("output"));
 }
 
+// Rows that state no time of their own leave no choice.
+bool turns_follow_answers(const Section& load, const traces::Trace& trace) {
+  constexpr std::array<std::string_view, 2> kWhen = {"recorded", "after_answers"};
+  const auto node = load.find("turns");
+  const bool follow = node ? node->as_one_of(kWhen) == 1 : trace.needs_answers;
+  if (!follow && trace.needs_answers)
+    node->fail("found 'recorded', but turns of this trace have no time of their own; allowed: after_answers");
+  const auto& rows = trace.records;
+  if (follow && trace.hash_block_tokens == 0 &&
+      std::none_of(rows.begin(), rows.end(), [](const auto& row) { return row.session != 0; }))
+    throw InputError(load.where("turns"),
+                     fmt::format("{} has neither sessions nor blocks, so no row follows another", trace.file));
+  return follow;
+}
+
 load::LoadSpec read_trace_load(const Node& node, TraceStore& store) {
-  const Section load(node, Keys{"file", "format", "rate_scale", "lengths_scale"});
+  const Section load(node, Keys{"file", "format", "rate_scale", "lengths_scale", "turns"});
   const std::string file = load.need("file", "conversation.csv").as_string();
   load::TraceReplay replay;
   replay.trace =
@@ -60,6 +64,7 @@ load::LoadSpec read_trace_load(const Node& node, TraceStore& store) {
                                                      "lengths: {{trace: FILE}} with another load",
                                                      file));
   }
+  replay.after_answers = turns_follow_answers(load, *replay.trace);
   return replay;
 }
 
@@ -82,7 +87,8 @@ std::optional<double> stated_drift(const Section& load) {
   return node->as_number(0, kMaxDrift);
 }
 
-load::LoadSpec read_load(const Node& node, Seconds script_step, TraceStore& store) {
+// Returns the key of the load and its value.
+configs::Item stated_load(const Node& node) {
   const std::span<const std::string_view> names = load::load_kind_names();
   const Section choice(node, Keys(names.begin(), names.end()));
   const auto entries = node.items();
@@ -90,25 +96,29 @@ load::LoadSpec read_load(const Node& node, Seconds script_step, TraceStore& stor
     throw InputError(node.where(), fmt::format("found {} loads, allowed: exactly one of {}", entries.size(),
                                                fmt::join(load::load_kind_names(), ", ")));
   }
-  const std::string& kind = entries.front().key;
-  const Node& body = entries.front().value;
+  return entries.front();
+}
+
+load::LoadSpec read_load(const configs::Item& stated, Seconds script_step, TraceStore& store) {
+  const std::string& kind = stated.key;
+  const Node& body = stated.value;
   if (kind == "script") return read_script(body, script_step);
   if (kind == "trace") return read_trace_load(body, store);
   if (kind == "closed_loop") {
     const Section load(body, Keys{"concurrency", "think", "drift"});
-    return load::ClosedLoop{needed_concurrency(load), load.time("think").value_or(Seconds(0)),
+    return load::ClosedLoop{read_concurrency(load), load.time("think").value_or(Seconds(0)),
                             stated_drift(load).value_or(-1)};
   }
-  if (kind == "jumpstart") return load::JumpStart{needed_concurrency(Section(body, Keys{"concurrency"}))};
+  if (kind == "jumpstart") return load::JumpStart{read_concurrency(Section(body, Keys{"concurrency"}))};
   if (kind == "burst") {
     const Section load(body, Keys{"count"});
     return load::Burst{load.need("count", "100").as_integer(1, kMaxClients)};
   }
   if (kind == "gamma") {
     const Section load(body, Keys{"rate", "cv"});
-    return load::GammaArrivals{needed_rate(load), load.has("cv") ? load.find("cv")->as_number(0, 1e3) : 1};
+    return load::GammaArrivals{read_rate(load), load.has("cv") ? load.find("cv")->as_number(0, 1e3) : 1};
   }
-  const double rate = needed_rate(Section(body, Keys{"rate"}));
+  const double rate = read_rate(Section(body, Keys{"rate"}));
   if (kind == "poisson") return load::Poisson{rate};
   return load::ConstantRate{rate};
 }
@@ -133,18 +143,6 @@ load::LengthMarginal read_distribution(const Node& node, load::LengthFamily fami
   return lengths;
 }
 
-load::LengthMarginal read_marginal(const Node& node) {
-  if (!node.is_map()) return load::FixedLength{to_int32(node.as_integer(1, kMaxTokens))};
-  constexpr std::array<std::string_view, 3> kFamilies = {"uniform", "lognormal", "geometric"};
-  const Section choice(node, kFamilies);
-  const auto entries = node.items();
-  if (entries.size() != 1) {
-    throw InputError(node.where(), "found several distributions, allowed: one of uniform, lognormal, geometric");
-  }
-  const auto family = std::find(kFamilies.begin(), kFamilies.end(), entries.front().key) - kFamilies.begin();
-  return read_distribution(entries.front().value, static_cast<load::LengthFamily>(family));
-}
-
 load::LengthSpec read_lengths(const Node& node, TraceStore& store) {
   const Section part(node, Keys{"input", "output", "trace", "format", "lengths_scale"});
   if (part.has("trace")) {
@@ -157,8 +155,8 @@ load::LengthSpec read_lengths(const Node& node, TraceStore& store) {
   if (part.has("lengths_scale"))
     throw InputError(part.where("lengths_scale"), "lengths_scale applies to traces: state the lengths themselves");
   load::IndependentLengths lengths;
-  lengths.input = read_marginal(part.need("input", "256"));
-  lengths.output = read_marginal(part.need("output", "256"));
+  lengths.input = read_length(part.need("input", "256"));
+  lengths.output = read_length(part.need("output", "256"));
   return lengths;
 }
 
@@ -172,6 +170,7 @@ void refuse_beside_script(const Section& section) {
 
 // Traces, bursts and scripts end by themselves.
 bool is_endless(const load::LoadSpec& load) {
+  if (const load::Conversation* const talk = load::conversation_of(load)) return talk->count == 0;
   return std::holds_alternative<load::ClosedLoop>(load) || std::holds_alternative<load::Poisson>(load) ||
          std::holds_alternative<load::GammaArrivals>(load) || std::holds_alternative<load::ConstantRate>(load);
 }
@@ -220,9 +219,22 @@ void read_priorities(const Section& section, PointSpec& spec) {
                     "{{trace: FILE}} without other lengths); workload.priorities draws them by shares",
                     trace->file));
   if (!node) return;
+  constexpr double kLeast = 1e-9, kMost = 1e9;
+  constexpr std::int64_t kLow = std::numeric_limits<std::int32_t>::min(),
+                         kHigh = std::numeric_limits<std::int32_t>::max();
+  if (node->is_sequence() && !node->items().empty()) {
+    for (const configs::Item& item : node->items()) {
+      const Section part(item.value, Keys{"value", "share"});
+      spec.workload.priorities.push_back({to_int32(part.need("value", "0").as_integer(kLow, kHigh)),
+                                          part.need("share", "0.2").as_number(kLeast, kMost)});
+    }
+    return;
+  }
   if (!node->is_map() || node->items().empty())
-    node->fail(fmt::format("found '{}', expected priorities and shares of the requests, such as {{0: 0.9, 5: 0.1}}",
-                           configs::shortened(node->to_text())));
+    node->fail(
+        fmt::format("found '{}', expected priorities and shares of the requests, such as {{0: 0.9, 5: 0.1}} or "
+                    "[{{value: 0, share: 0.9}}, {{value: 5, share: 0.1}}]",
+                    configs::shortened(node->to_text())));
   for (const configs::Item& item : node->items()) {
     std::int32_t priority = 0;
     const char* const end = item.key.data() + item.key.size();
@@ -231,7 +243,6 @@ void read_priorities(const Section& section, PointSpec& spec) {
       throw InputError(item.key_where, fmt::format("found '{}', expected a priority: an integer from -2147483648 to "
                                                    "2147483647, the lowest is served first",
                                                    configs::shortened(item.key)));
-    constexpr double kLeast = 1e-9, kMost = 1e9;
     spec.workload.priorities.push_back({priority, item.value.as_number(kLeast, kMost)});
   }
 }
@@ -242,7 +253,7 @@ void note_waves(const load::ClosedLoop& closed, bool own_policy, PointSpec& spec
   spec.load_notes.push_back(fmt::format(
       "equal requests of the closed loop stay together in waves, as in the runs that engine {} was fitted to: their "
       "TTFT depends on the step budget (workload.load.closed_loop.drift: 0.02 lets them drift apart)",
-      spec.engine->id));
+      fitted_engine(spec)));
 }
 
 // If a closed loop does not state how its equal requests drift apart, they drift as in the runs that the engine's
@@ -270,7 +281,20 @@ void settle_drift(PointSpec& spec) {
   spec.load_notes.push_back(
       fmt::format("equal requests of the closed loop drift apart, as in the fit of engine {}: output lengths vary by "
                   "{:g} % (workload.load.closed_loop.drift: off keeps them equal)",
-                  spec.engine->id, 100 * drift));
+                  fitted_engine(spec), 100 * drift));
+}
+
+// What is inferred where a trace does not say it.
+void note_turns(const traces::Trace& trace, PointSpec& spec) {
+  const bool named =
+      std::any_of(trace.records.begin(), trace.records.end(), [](const auto& r) { return r.session != 0; });
+  if (!named)
+    spec.load_notes.push_back(
+        fmt::format("{} names no sessions: a row follows the latest one whose blocks and answer its prompt begins with",
+                    trace.file));
+  else if (trace.hash_block_tokens == 0)
+    spec.load_notes.push_back(fmt::format(
+        "{} has no blocks: a turn whose prompt is long enough is taken to contain the turn before", trace.file));
 }
 
 // Suggests the right place for a key of the load or of the lengths that is one level too high, even if misspelt.
@@ -297,13 +321,57 @@ void hint_at_inner_keys(const Node& node, const Keys& keys) {
 
 }  // namespace
 
+double read_rate(const Section& load) {
+  const Node rate = load.need("rate", "4 /s");
+  const double value = rate.as_rate().value;
+  if (value > 0) return value;
+  rate.fail(fmt::format("found '{}', expected a rate above 0", rate.to_text()));
+}
+
+// Required: a default number of users would be an answer to a question that was not asked.
+std::int32_t read_concurrency(const Section& load) {
+  return to_int32(load.need("concurrency", "32").as_integer(1, kMaxClients));
+}
+
+load::LengthMarginal read_length(const Node& node) {
+  if (!node.is_map()) return load::FixedLength{to_int32(node.as_integer(1, kMaxTokens))};
+  constexpr std::array<std::string_view, 3> kFamilies = {"uniform", "lognormal", "geometric"};
+  const Section choice(node, kFamilies);
+  const auto entries = node.items();
+  if (entries.size() != 1) {
+    throw InputError(node.where(), "found several distributions, allowed: one of uniform, lognormal, geometric");
+  }
+  const auto family = std::find(kFamilies.begin(), kFamilies.end(), entries.front().key) - kFamilies.begin();
+  return read_distribution(entries.front().value, static_cast<load::LengthFamily>(family));
+}
+
+const std::string& fitted_engine(const PointSpec& spec) {
+  return spec.engine->like.empty() ? spec.engine->id : spec.engine->like;
+}
+
+std::optional<std::int64_t> largest_length(const load::LengthMarginal& lengths) {
+  if (const auto* fixed = std::get_if<load::FixedLength>(&lengths)) return fixed->tokens;
+  const auto& drawn = std::get<load::LengthDistribution>(lengths);
+  return drawn.max > 0 ? std::optional<std::int64_t>(drawn.max) : std::nullopt;
+}
+
 void read_workload(const Node& node, Seconds script_step, TraceStore& store, PointSpec& spec) {
   const Keys keys{"load", "lengths", "requests", "duration", "warmup", "prefix", "priorities"};
   hint_at_inner_keys(node, keys);
   const Section section(node, keys);
   spec.places.workload = node.where();
   load::WorkloadSpec& workload = spec.workload;
-  workload.load = read_load(section.need("load", "{closed_loop: {concurrency: 32}}"), script_step, store);
+  const configs::Item stated = stated_load(section.need("load", "{closed_loop: {concurrency: 32}}"));
+  if (stated.key.starts_with("session")) {
+    if (section.has("lengths"))
+      throw InputError(section.where("lengths"), "sessions state their own lengths (first, added, output): remove it");
+    read_sessions(stated.value, stated.key, spec);
+    read_extent(section, spec);
+    read_prefix(section, spec);
+    read_priorities(section, spec);
+    return;
+  }
+  workload.load = read_load(stated, script_step, store);
   if (std::holds_alternative<load::Script>(workload.load)) {
     refuse_beside_script(section);
     return;
@@ -314,9 +382,12 @@ void read_workload(const Node& node, Seconds script_step, TraceStore& store, Poi
                                           replay->trace->rows_without_blocks, replay->trace->records.size(),
                                           replay->trace->file));
   }
+  if (replay != nullptr && replay->after_answers) note_turns(*replay->trace, spec);
   // A replayed trace brings its own lengths unless the study states others.
-  const bool stated = section.has("lengths");
-  if (!stated && replay != nullptr) {
+  const bool has_lengths = section.has("lengths");
+  if (has_lengths && replay != nullptr && replay->after_answers)
+    throw InputError(section.where("lengths"), "turns that follow answers have the trace's own lengths: remove it");
+  if (!has_lengths && replay != nullptr) {
     workload.lengths = load::TracePairs{replay->trace};
   } else {
     workload.lengths = read_lengths(section.need("lengths", "{input: 256, output: 256}"), store);
@@ -329,7 +400,8 @@ void read_workload(const Node& node, Seconds script_step, TraceStore& store, Poi
 
 std::string load_field(std::string_view kind, std::string_view shortcut) {
   const load::LoadQuantity quantity = load::load_kind_named(kind).quantity;
-  if (shortcut == "rate") return quantity == load::LoadQuantity::requests_per_s ? "rate" : "";
+  const bool sessions = kind == load::load_kind(load::Sessions{}) || kind == load::load_kind(load::SessionArrivals{});
+  if (shortcut == "rate") return sessions || quantity == load::LoadQuantity::requests_per_s ? "rate" : "";
   return quantity == load::LoadQuantity::clients ? "concurrency" : "";
 }
 

@@ -85,6 +85,7 @@ constexpr std::array kAliases = {
     Row{"--tp-size", {"tp", degree}},
     Row{"--schedule-policy", {"", first_come}},
     Row{"--schedule-conservativeness", {"conservativeness"}},
+    Row{"--num-reserved-decode-tokens", {"reserved_decode_tokens"}},
     Row{"--disable-radix-cache", {"prefix_caching", negated}},
     // llama.cpp
     Row{"--parallel", {"max_running"}},
@@ -117,6 +118,24 @@ std::string normal_form(std::string_view name) {
 
 }  // namespace
 
+void set_scheduler_key(configs::Document& document, const std::string& key, const configs::Node& value) {
+  const auto alias = scheduler_alias(key, false);
+  const auto scheduler = document.root().find("scheduler");
+  if (scheduler && scheduler->is_map() && alias) {
+    if (scheduler->has(key)) {
+      document.set("scheduler." + key, value);
+      return;
+    }
+    for (const configs::Item& item : scheduler->items()) {
+      const auto other = scheduler_alias(item.key, false);
+      if (other && !alias->ours.empty() && other->ours == alias->ours) document.remove("scheduler." + item.key);
+    }
+  }
+  std::string flat = key;
+  std::replace(flat.begin(), flat.end(), '.', '_');
+  document.set("scheduler." + flat, value);
+}
+
 const std::vector<std::string_view>& scheduler_keys() {
   static const std::vector<std::string_view> kKeys = {"policy",
                                                       "variant",
@@ -148,6 +167,7 @@ const std::vector<std::string_view>& scheduler_keys() {
                                                       "conservativeness",
                                                       "prefix_caching",
                                                       "slot_prompt_similarity",
+                                                      "reserved_decode_tokens",
                                                       "queue_limit",
                                                       "max_concurrent",
                                                       "max_input",

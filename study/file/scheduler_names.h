@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "configs/yaml_document.h"
+
 namespace plimsoll::study {
 
 /// How a product's value is converted to ours.
@@ -40,6 +42,11 @@ struct SchedulerAlias {
 /// Returns the meaning of a key of `scheduler:`; nullopt for an unknown key. Our own names map to themselves. `sglang`
 /// selects the meaning of --max-total-tokens: TGI's limit per request, or SGLang's size of the pool.
 [[nodiscard]] std::optional<SchedulerAlias> scheduler_alias(std::string_view name, bool sglang);
+
+/// Sets a key of `scheduler:` in a document. It replaces the same setting under another name. The dots in a product's
+/// property are not a path: unless the document already contains that spelling, the environment spelling is used
+/// (OPTION_ROLLING_BATCH).
+void set_scheduler_key(configs::Document& document, const std::string& key, const configs::Node& value);
 
 /// All spellings, for "nearest known key".
 [[nodiscard]] std::vector<std::string_view> scheduler_spellings();

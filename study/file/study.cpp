@@ -52,7 +52,8 @@ std::string full_path(const Document& document, const std::string& path, const W
   const std::string field = load_field(kind, word);
   if (!field.empty()) return fmt::format("{}.{}.{}", kLoad, kind, field);
   throw InputError(where, fmt::format("the load is '{}', which has no {}; {} is for {}", kind, word, path,
-                                      word == "rate" ? "poisson, gamma and constant" : "closed_loop and jumpstart"));
+                                      word == "rate" ? "poisson, gamma, constant and sessions"
+                                                     : "closed_loop, jumpstart and sessions"));
 }
 
 // Setting a field of one load, or one source of lengths, removes the other.
@@ -70,27 +71,10 @@ void make_room(Document& document, const std::string& path) {
   if (path == "workload.lengths.input" || path == "workload.lengths.output") document.remove("workload.lengths.trace");
 }
 
-// A scheduler setting replaces the same setting under another name. The dots in a product's property are not a path:
-// unless the file already contains that spelling, the environment spelling is used (OPTION_ROLLING_BATCH).
-std::string scheduler_path(Document& document, const std::string& key) {
-  const auto alias = scheduler_alias(key, false);
-  const auto scheduler = document.root().find("scheduler");
-  if (scheduler && scheduler->is_map() && alias) {
-    if (scheduler->has(key)) return "scheduler." + key;
-    for (const configs::Item& item : scheduler->items()) {
-      const auto other = scheduler_alias(item.key, false);
-      if (other && !alias->ours.empty() && other->ours == alias->ours) document.remove("scheduler." + item.key);
-    }
-  }
-  std::string flat = key;
-  std::replace(flat.begin(), flat.end(), '.', '_');
-  return "scheduler." + flat;
-}
-
 void put(Document& document, const std::string& path, const Node& value) {
   constexpr std::string_view kScheduler = "scheduler.";
   if (path.starts_with(kScheduler)) {
-    document.set(scheduler_path(document, path.substr(kScheduler.size())), value);
+    set_scheduler_key(document, path.substr(kScheduler.size()), value);
     return;
   }
   const std::string full = full_path(document, path, value.where());

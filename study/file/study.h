@@ -30,6 +30,7 @@ namespace plimsoll::study {
 
 /// Places in the study file, for error messages of later checks.
 struct Places {
+  Where pools, prefill, decode, transfer;  // with pools for prefill and decode
   Where study, model, hardware, dtype, tp, replicas, instances, autoscaling, failures, scheduler, engine, workload;
 };
 
@@ -50,6 +51,7 @@ struct Deployment {
   std::int32_t tp = 1, pp = 1, replicas = 1;
   bool tp_is_max = false;  // "max": all accelerators of an instance
   sched::RouterKind router = sched::RouterKind::least_outstanding;
+  sched::RouterOptions router_options = {};
   std::optional<std::int32_t> instances;
   std::optional<sched::AutoscalingConfig> autoscaling;  // if set, `replicas` is the number at the start
   load::FailureConfig failures;
@@ -106,6 +108,11 @@ struct PointSpec {
   Places places;
   std::vector<std::string> notes;       // settings that are accepted but have no effect
   std::vector<std::string> load_notes;  // the same for settings of the load
+  /// With pools for prefill and decode, all else describes the decode pool; this is the prefill pool. Null: one pool.
+  std::shared_ptr<const PointSpec> prefill;
+  load::TransferConfig transfer;
+  bool transfer_stated = false;  // the bandwidth is the study's, not our estimate
+  load::LocalPrefill local_prefill;
 };
 
 /// One swept key with its values, in the order of the file.

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <sstream>
+#include <type_traits>
 
 #include "model/error.h"
 
@@ -19,7 +20,7 @@ using sched::PointMetrics;
 using Quantiles = PointMetrics::Quantiles;
 
 // A field added to these structures but not to the list below would be lost in the store.
-static_assert(sizeof(PointMetrics) == 1112 && sizeof(Quantiles) == 80, "name the new field below");
+static_assert(sizeof(PointMetrics) == 1224 && sizeof(Quantiles) == 80, "name the new field below");
 
 template <class Archive, class Metrics>
 void all_fields(Archive& archive, Metrics& m) {
@@ -37,6 +38,16 @@ void all_fields(Archive& archive, Metrics& m) {
   for (auto* band : {&m.latency_mean_band, &m.ttft_mean_band, &m.tpot_mean_band, &m.latency_per_token_p90_band,
                      &m.output_tokens_per_s_band})
     archive(band->low, band->high);
+  // Only points with two pools have more.
+  if constexpr (std::is_const_v<Metrics>) {
+    if (!m.pools) return;
+  } else {
+    if (archive.rest.empty()) return;
+    m.pools.emplace();
+  }
+  auto& p = *m.pools;
+  archive(p.transfer_mean, p.transfer_p99, p.staging_blocks_peak, p.local_prefill_share, p.time_queue_prefill,
+          p.time_prefill, p.time_transfer, p.time_queue_decode, p.time_decode, p.prefill_busy, p.decode_busy);
 }
 
 struct Writer {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <set>
 
@@ -52,17 +53,36 @@ void append_counter(std::string& out, const sim::StepRow& step, const char* name
                  step.replica, name, micros(step.start), name, value);
 }
 
+void append_stages(std::string& out, const std::optional<sched::Stages>& stages) {
+  const sched::Stages s = stages.value_or(sched::Stages{});
+  fmt::format_to(std::back_inserter(out), ",{},{},{},{},{},{},{}",
+                 s.local() ? std::string() : fmt::format("{}", s.prefill_replica), time_text(s.prefill_start),
+                 time_text(s.prefill_end), time_text(s.transfer_start), time_text(s.transfer_end),
+                 s.local() ? std::string() : fmt::format("{}", s.transferred), time_text(s.decode_start));
+}
+
 }  // namespace
 
 std::string requests_csv(const std::vector<sim::RequestRow>& requests) {
+  const bool sessions = std::any_of(requests.begin(), requests.end(), [](const auto& row) { return row.session != 0; });
   std::string text =
       "id,name,replica,arrival_s,dispatched_s,first_token_s,end_s,input_tokens,output_tokens,generated_tokens,outcome,"
-      "code,preemptions,priority\n";
+      "code,preemptions,priority";
+  if (sessions) text += ",session";
+  const bool pools = std::any_of(requests.begin(), requests.end(), [](const auto& row) { return row.stages; });
+  if (pools)
+    text +=
+        ",prefill_replica,prefill_start_s,prefill_end_s,transfer_start_s,transfer_end_s,transferred_tokens,"
+        "decode_start_s";
+  text += '\n';
   for (const sim::RequestRow& row : requests) {
-    fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", row.id, row.name,
+    fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{},{},{},{},{}", row.id, row.name,
                    row.replica < 0 ? std::string() : fmt::format("{}", row.replica), time_text(row.arrival),
                    time_text(row.dispatched), time_text(row.first_token), time_text(row.end), row.input, row.output,
                    row.generated, outcome_name(row.outcome), code_text(row), row.preemptions, row.priority);
+    if (sessions) fmt::format_to(std::back_inserter(text), ",{}", row.session);
+    if (pools) append_stages(text, row.stages);
+    text += '\n';
   }
   return text;
 }

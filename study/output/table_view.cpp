@@ -246,6 +246,36 @@ std::vector<std::string> fleet_figures(const PointResult& point) {
           shown(usd)};
 }
 
+// With pools for prefill and decode: where the time of a request goes, and how many replicas are busy.
+std::string pools_text(const std::vector<std::string>& swept_keys, const std::vector<PointResult>& points) {
+  TextTable table{
+      .header = {{"queue(P)", "prefill", "transfer", "queue(D)", "decode", "transfer", "local", "busy", "busy"},
+                 {"ms", "ms", "ms", "ms", "ms", "p99 ms", "%", "prefill", "decode"}},
+      .rows = {},
+      .left = 0};
+  std::vector<std::string> names;
+  for (const std::string& key : swept_keys) names.push_back(short_key(key));
+  table.header[0].insert(table.header[0].begin(), names.begin(), names.end());
+  table.header[1].insert(table.header[1].begin(), names.size(), "");
+  for (const PointResult& point : points) {
+    if (!point.metrics || !point.metrics->pools) continue;
+    const sched::PoolMetrics& p = *point.metrics->pools;
+    const bool meaningful = !point.metrics->steady.grows;
+    const auto time = [meaningful](double v) { return shown(meaningful ? std::optional(v) : std::nullopt, 1e3); };
+    std::vector<std::string> row;
+    for (const Cell& cell : point.swept) row.push_back(shown_cell(cell));
+    for (const double part :
+         {p.time_queue_prefill, p.time_prefill, p.time_transfer, p.time_queue_decode, p.time_decode})
+      row.push_back(time(part));
+    row.push_back(shown(p.transfer_p99, 1e3));
+    row.push_back(shown(p.local_prefill_share, 100));
+    row.push_back(fmt::format("{} of {}", shown(p.prefill_busy), point.prefill_replicas));
+    row.push_back(fmt::format("{} of {}", shown(p.decode_busy), point.labels.replicas - point.prefill_replicas));
+    table.rows.push_back(std::move(row));
+  }
+  return "\nwhere the time goes, mean of a request (docs/pools.md)\n" + text_table(table);
+}
+
 void append_line(std::string& out, const std::vector<std::string>& cells, const std::vector<std::size_t>& widths,
                  std::size_t left) {
   std::string line;
@@ -316,6 +346,7 @@ std::string points_table(const std::string& title, const std::vector<std::string
   const PointsTable table = points_text_table(swept_keys, points);
   std::string text = fmt::format("{}\n{}\n\n{}", title, table.constants, text_table(table.table));
   for (const std::string& line : table.footnotes) text += "  " + line + '\n';
+  if (pool_columns(points) == PoolColumns::yes) text += pools_text(swept_keys, points);
   const bool alone = points.size() == 1 && !points.front().fleet.empty();  // a sweep's fleets are in the files of --out
   return alone ? text + '\n' + fleet_table(points.front()) : text;
 }

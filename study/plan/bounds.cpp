@@ -115,8 +115,8 @@ bool shares_caches(const PointSpec& spec) {
   if (!spec.policy.prefix_caching.value_or(true)) return false;
   const auto* const replay = std::get_if<load::TraceReplay>(&spec.workload.load);
   const auto* const pairs = std::get_if<load::TracePairs>(&spec.workload.lengths);
-  return spec.workload.prefix.groups > 0 || (replay != nullptr && has_prefixes(replay->trace)) ||
-         (pairs != nullptr && has_prefixes(pairs->trace));
+  return spec.workload.prefix.groups > 0 || load::has_turns(spec.workload.load) ||
+         (replay != nullptr && has_prefixes(replay->trace)) || (pairs != nullptr && has_prefixes(pairs->trace));
 }
 
 }  // namespace
@@ -124,8 +124,7 @@ bool shares_caches(const PointSpec& spec) {
 // If another replica can never hurt, a fleet that passes proves that all larger ones pass, and one that fails proves
 // that all smaller ones fail.
 bool more_replicas_help(const PointSpec& spec) {
-  const sched::RouterKind router = spec.deployment.router;
-  const bool sticks = router == sched::RouterKind::session || router == sched::RouterKind::prefix;
+  const bool sticks = sched::router_info(spec.deployment.router).follows_content;
   // A batch that must fill waits longer if fewer requests arrive. A batch of one never waits.
   const bool fills_batches =
       sched::traits_of(spec.policy).returns_at_batch_end && sched::resolve_limits(spec.policy).max_running > 1;

@@ -69,6 +69,7 @@ std::string_view load_unit(const load::LoadSpec& load) {
     case load::LoadQuantity::clients: return "clients";
     case load::LoadQuantity::rate_scale: return "x";
     case load::LoadQuantity::requests: return "requests";
+    case load::LoadQuantity::sessions_per_s: return "sessions/s";
     case load::LoadQuantity::requests_per_s:
     case load::LoadQuantity::none: break;
   }

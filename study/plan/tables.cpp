@@ -104,12 +104,11 @@ void add_measures(Row& row, const Candidate& c, const SloVerdict& s) {
   row.if_ran(number_cell(s.output_tokens_per_s.mean / static_cast<double>(std::max<std::int64_t>(1, c.gpus))));
 }
 
-std::vector<Cell> ranking_row(const QuestionAnswer& f, std::size_t place, std::size_t i) {
-  const Entry& e = f.answer.entries[i];
-  const Candidate& c = f.question.candidates[i];
+// Returns the row of a candidate; `rank` is blank while the order is not known.
+std::vector<Cell> entry_row(const QuestionAnswer& f, const Entry& e, const Candidate& c, Cell rank) {
   const SloVerdict& s = e.standing;
   Row row{.ran = e.stage == Stage::screened || e.stage == Stage::confirmed, .cells = f.swept};
-  row.if_ran(count_cell(static_cast<std::int64_t>(place) + 1));
+  row.if_ran(std::move(rank));
   row.if_ran(Cell(e.ties));
   row.add(Cell(c.name));
   row.add(text_cell(stage_name(e.stage)));
@@ -131,6 +130,10 @@ std::vector<Cell> ranking_row(const QuestionAnswer& f, std::size_t place, std::s
   row.add(text_cell(e.verdict));
   row.add(!limited && e.capacity_at_most ? number_cell(*e.capacity_at_most) : Cell());
   return std::move(row.cells);
+}
+
+std::vector<Cell> ranking_row(const QuestionAnswer& f, std::size_t place, std::size_t i) {
+  return entry_row(f, f.answer.entries[i], f.question.candidates[i], count_cell(static_cast<std::int64_t>(place) + 1));
 }
 
 std::string optional_json(const std::optional<double>& value) { return json_text(number_cell(value)); }
@@ -224,6 +227,17 @@ std::vector<std::string> ranking_members(const std::vector<std::string>& swept_k
                   settings_members(f.question.candidates[order[place]]) + "}");
   }
   return out;
+}
+
+std::string look_members(const std::vector<std::string>& swept_keys, const QuestionAnswer& f,
+                         const Candidate& candidate, const sched::PointMetrics& run) {
+  Entry entry;
+  entry.stage = Stage::screened;
+  const sched::PointMetrics* const runs[] = {&run};
+  entry.standing = standing_of(candidate.spec, runs, f.question.search.confidence);
+  if (!finds_load(f.question.search.objective)) entry.objective = objective_of(f.question, candidate, entry.standing);
+  return json_members(ranking_columns(swept_keys), entry_row(f, entry, candidate, Cell())) + ",\"settings\":{" +
+         settings_members(candidate) + "}";
 }
 
 std::string findings_json(const std::vector<std::string>& swept_keys, std::span<const QuestionAnswer> findings) {

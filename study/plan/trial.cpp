@@ -53,6 +53,10 @@ void scale_lengths(load::WorkloadSpec& workload, double by) {
     scale(independent->input, by);
     scale(independent->output, by);
   }
+  if (load::Conversation* const talk = load::conversation_of(workload.load)) {
+    scale(talk->added, by);
+    scale(talk->result, by);
+  }
 }
 
 bool has_rate(const load::LoadSpec& load) { return load::kind_of(load).load_class == load::LoadClass::open; }
@@ -62,6 +66,9 @@ bool has_rate(const load::LoadSpec& load) { return load::kind_of(load).load_clas
 void slow_clock(PointSpec& spec, double k) {
   if (has_rate(spec.workload.load)) spec = *with_load_value(spec, load::load_value(spec.workload.load) * k);
   if (auto* closed = std::get_if<load::ClosedLoop>(&spec.workload.load)) closed->think /= k;
+  if (load::Conversation* const talk = load::conversation_of(spec.workload.load))
+    for (load::Pause* const pause : {&talk->think, &talk->tool})
+      for (double* const time : {&pause->mean, &pause->min, &pause->max}) *time /= k;
   spec.workload.duration /= k;
   spec.warmup /= k;
   spec.limits.timeout /= k;
@@ -88,7 +95,7 @@ void take_part(PointSpec& spec, std::int32_t replicas) {
   const double part = static_cast<double>(replicas) / spec.deployment.replicas;
   load::LoadSpec& load = spec.workload.load;
   const double rate = load::load_value(load) * part, scv = load::gap_scv(load);
-  const bool random = spec.deployment.router == sched::RouterKind::random;
+  const bool random = sched::router_info(spec.deployment.router).draws;
   const double part_scv = random ? 1 + part * (scv - 1) : part * scv;
   if (part_scv > 0)
     load = load::GammaArrivals{rate, std::sqrt(part_scv)};
@@ -100,30 +107,41 @@ void take_part(PointSpec& spec, std::int32_t replicas) {
   spec.deployment.instances.reset();
 }
 
-// Returns after how many requests the clients of a closed loop have spread out.
+// Returns the clients of a closed loop, or the sessions that are open at a time; 0 for other loads.
+double clients_of(const load::LoadSpec& load) {
+  const bool closed = std::holds_alternative<load::ClosedLoop>(load) || std::holds_alternative<load::Sessions>(load);
+  return closed ? load::load_value(load) : 0;
+}
+
+// Returns after how many requests the clients of a closed loop have spread out. Sessions also begin together, so
+// several must have ended.
 std::int64_t turns_of(const PointSpec& spec) {
-  const auto* const closed = std::get_if<load::ClosedLoop>(&spec.workload.load);
-  return closed == nullptr ? 0 : std::min<std::int64_t>(std::llround(kTurns * closed->concurrency), kMaxTurns);
+  constexpr double kSessions = 3;
+  const load::Conversation* const talk = load::conversation_of(spec.workload.load);
+  const double turns = talk == nullptr ? kTurns : std::max(kTurns, kSessions * load::length_mean(talk->turns));
+  return std::min<std::int64_t>(std::llround(turns * clients_of(spec.workload.load)), kMaxTurns);
 }
 
 // All clients start at once, and their first wave waits longer than any later one. So it must be a small part of a
 // mean, and of the requests that a limit allows to be late.
 std::int64_t long_turns_of(const PointSpec& spec) {
-  const auto* const closed = std::get_if<load::ClosedLoop>(&spec.workload.load);
-  if (closed == nullptr) return 0;
+  const double clients = clients_of(spec.workload.load);
+  if (clients == 0) return 0;
   constexpr double kOfAMean = 100, kOfTheLate = 3, kMaxRounds = 1000;
   double rounds = kTurns;
   for (const sched::Slo::Bound& bound : spec.slo.bounds) {
     rounds = std::max(rounds, bound.quantile < 0 ? kOfAMean : std::min(kMaxRounds, kOfTheLate / (1 - bound.quantile)));
   }
-  return std::min<std::int64_t>(std::llround(rounds * closed->concurrency), kMaxTurns);
+  return std::max(turns_of(spec), std::min<std::int64_t>(std::llround(rounds * clients), kMaxTurns));
 }
 
 }  // namespace
 
 bool can_be_longer(const PointSpec& spec) {
   const load::LoadSpec& load = spec.workload.load;
-  const bool endless = std::holds_alternative<load::ClosedLoop>(load) || std::holds_alternative<load::Poisson>(load) ||
+  const load::Conversation* const talk = load::conversation_of(load);
+  const bool endless = (talk != nullptr && talk->count == 0) || std::holds_alternative<load::ClosedLoop>(load) ||
+                       std::holds_alternative<load::Poisson>(load) ||
                        std::holds_alternative<load::GammaArrivals>(load) ||
                        std::holds_alternative<load::ConstantRate>(load);
   return endless && spec.workload.duration.count() == 0;
@@ -161,7 +179,8 @@ std::optional<PointSpec> with_requests(PointSpec spec, std::int64_t requests) {
     const double rows = static_cast<double>(replay->trace->records.size());
     replay->tiles = static_cast<std::int32_t>(std::clamp(std::ceil(static_cast<double>(requests) / rows), 1.0, 1e6));
     spec.workload.requests = load::replayed_requests(*replay);  // whole tiles keep the trace's mean rate
-  } else if (std::holds_alternative<load::ClosedLoop>(load) || load::stationary_rate(load)) {
+  } else if (std::holds_alternative<load::ClosedLoop>(load) || load::stationary_rate(load) ||
+             load::conversation_of(load) != nullptr) {
     spec.workload.requests = requests;
   } else {
     return {};

@@ -36,6 +36,9 @@ struct QuestionAnswer {
 /// The same rows as members of JSON objects, and the rest of the answer: winner, its curve, sensitivity (docs/plan.md).
 [[nodiscard]] std::vector<std::string> ranking_members(const std::vector<std::string>& swept_keys,
                                                        const QuestionAnswer& finding);
+/// The same members for a candidate's first run, before the answer is known: rank, tie and verdict are null.
+[[nodiscard]] std::string look_members(const std::vector<std::string>& swept_keys, const QuestionAnswer& finding,
+                                       const Candidate& candidate, const sched::PointMetrics& run);
 [[nodiscard]] std::string answer_members(const QuestionAnswer& finding);
 /// Everything as a JSON array with one object per question.
 [[nodiscard]] std::string findings_json(const std::vector<std::string>& swept_keys,

@@ -37,8 +37,7 @@ load::Scenario beginning_of(const load::Scenario& scenario) {
 
 // The same requests, with the engine made faster or slower by the error of its profile. Waits grow more than step times
 // do, which factors on the result would miss.
-PointMetrics at_end(const load::Scenario& scenario, double decode, double prefill, const std::stop_token& stop) {
-  load::Scenario s = scenario;
+void scale(load::Scenario& s, double decode, double prefill) {
   auto engine = std::make_shared<model::EngineProfile>(*s.engine);
   engine->decode_time_scale *= decode;
   engine->prefill_time_scale *= prefill;
@@ -53,6 +52,18 @@ PointMetrics at_end(const load::Scenario& scenario, double decode, double prefil
     time.stream = time.stream * decode;
   }
   s.engine = std::move(engine);
+}
+
+PointMetrics at_end(const load::Scenario& scenario, double decode, double prefill, const std::stop_token& stop) {
+  load::Scenario s = scenario;
+  scale(s, decode, prefill);
+  if (s.pools) {
+    load::Pools pools = *s.pools;
+    load::Scenario first = *pools.prefill;
+    scale(first, decode, prefill);
+    pools.prefill = std::make_shared<const load::Scenario>(std::move(first));
+    s.pools = std::make_shared<const load::Pools>(std::move(pools));
+  }
   sim::RunOptions options;
   options.stop = stop;
   return sim::simulate(s, options).metrics;

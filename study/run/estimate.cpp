@@ -9,7 +9,12 @@
 
 namespace plimsoll::study {
 
-std::optional<MeanLengths> mean_lengths(const load::LengthSpec& spec) {
+std::optional<MeanLengths> mean_lengths(const load::WorkloadSpec& workload) {
+  const load::LengthSpec& spec = workload.lengths;
+  if (const load::Conversation* const talk = load::conversation_of(workload.load)) {
+    const auto& lengths = std::get<load::IndependentLengths>(spec);
+    return MeanLengths{load::mean_prompt(*talk, lengths).tokens, load::length_mean(lengths.output)};
+  }
   if (const auto* independent = std::get_if<load::IndependentLengths>(&spec)) {
     return MeanLengths{load::length_mean(independent->input), load::length_mean(independent->output)};
   }
@@ -108,7 +113,7 @@ sched::PointMetrics metrics_of(MeanLengths lengths, const Service& service) {
 }  // namespace
 
 std::optional<sched::PointMetrics> estimate_point(const load::Scenario& scenario) {
-  const auto lengths = mean_lengths(scenario.workload.lengths);
+  const auto lengths = mean_lengths(scenario.workload);
   if (!lengths) return {};
   Replica replica(scenario, *lengths);
   const double replicas = scenario.replicas;

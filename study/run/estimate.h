@@ -17,7 +17,7 @@ struct MeanLengths {
 };
 /// Returns the mean lengths of the requests; for a long trace, of a thousand evenly spaced ones. nullopt for an empty
 /// trace.
-[[nodiscard]] std::optional<MeanLengths> mean_lengths(const load::LengthSpec& spec);
+[[nodiscard]] std::optional<MeanLengths> mean_lengths(const load::WorkloadSpec& workload);
 
 /// Notation: b sequences in a replica's batch, context c = input + output / 2, d(b) the time of a decode step, p that
 /// of a prefill. A request is in service for S = output d(b) + b p, because each of the b prefills delays all. A closed

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "configs/catalogue.h"
+#include "study/file/read_point.h"
 #include "study/run/estimate.h"
 
 namespace plimsoll::study {
@@ -72,7 +73,7 @@ void compare_load(const PointSpec& spec, const model::CalibratedRange& range, Di
   const double users = std::max(1.0, load::load_value(spec.workload.load) / spec.deployment.replicas);
   if (load::is_closed_loop(spec.workload.load) && !range.batch.holds(users))
     out.add(Beyond::batch, fmt::format("{:g} users per replica (fitted: {})", users, text_of(range.batch)));
-  if (const auto mean = mean_lengths(spec.workload.lengths)) {
+  if (const auto mean = mean_lengths(spec.workload)) {
     if (!range.input.holds(mean->input))
       out.add(Beyond::length, fmt::format("prompts of {:.0f} tokens (fitted: {})", mean->input, text_of(range.input)));
     if (!range.output.holds(mean->output))
@@ -91,11 +92,6 @@ std::string_view version_in(std::string_view name) {
   const std::string_view version = name.substr(hyphen + 1);
   const bool numbers = !version.empty() && version.find_first_not_of("0123456789.") == std::string_view::npos;
   return numbers ? version : std::string_view();
-}
-
-// Returns the profile whose runs were used for the fit.
-const std::string& fitted_engine(const PointSpec& spec) {
-  return spec.engine->like.empty() ? spec.engine->id : spec.engine->like;
 }
 
 // Returns how the point differs from the most similar group of runs.

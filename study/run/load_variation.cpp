@@ -41,6 +41,14 @@ struct SetValue {
     return true;
   }
   bool operator()(load::Script&) const { return false; }
+  bool operator()(load::Sessions& l) const {
+    l.concurrency = clients();
+    return true;
+  }
+  bool operator()(load::SessionArrivals& l) const {
+    l.rate = value;
+    return true;
+  }
 };
 
 }  // namespace

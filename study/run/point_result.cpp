@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <iterator>
 #include <string_view>
@@ -104,6 +105,21 @@ constexpr std::array<std::string_view, 90> kColumns = {"source",
                                                        "arrival_cv",
                                                        "turnaround_s"};
 
+// With pools for prefill and decode these follow.
+constexpr std::array<std::string_view, 13> kPoolColumns = {"pool",
+                                                           "transfer_s_mean",
+                                                           "transfer_s_p99",
+                                                           "staging_blocks_peak",
+                                                           "local_prefill_share",
+                                                           "time_transfer_s",
+                                                           "time_queue_prefill_s",
+                                                           "time_prefill_s",
+                                                           "time_queue_decode_s",
+                                                           "time_decode_s",
+                                                           "prefill_busy_mean",
+                                                           "decode_busy_mean",
+                                                           "prefill_replicas"};
+
 using Quantiles = sched::PointMetrics::Quantiles;
 
 /// Appends cells in column order.
@@ -201,7 +217,33 @@ void append_use(PointCells& row, const PointResult& point) {
   row.number(m.replica_starts).number(m.replica_failures);
 }
 
+void append_pools(PointCells& row, const PointResult& point, bool meaningful) {
+  if (!point.metrics->pools) {
+    row.blanks(kPoolColumns.size());
+    return;
+  }
+  const sched::PoolMetrics& p = *point.metrics->pools;
+  row.text(point.pools).number(p.transfer_mean).number(p.transfer_p99).count(p.staging_blocks_peak);
+  row.number(p.local_prefill_share);
+  if (meaningful && point.metrics->requests_completed > 0) {
+    row.number(p.time_transfer).number(p.time_queue_prefill).number(p.time_prefill);
+    row.number(p.time_queue_decode).number(p.time_decode);
+  } else {
+    row.blanks(5);
+  }
+  row.number(p.prefill_busy).number(p.decode_busy).count(point.prefill_replicas);
+}
+
 }  // namespace
+
+PoolColumns pool_columns(const std::vector<PointResult>& points) {
+  const bool any = std::any_of(points.begin(), points.end(), [](const PointResult& p) { return !p.pools.empty(); });
+  return any ? PoolColumns::yes : PoolColumns::no;
+}
+
+PoolColumns pools_in(const std::vector<std::string>& columns) {
+  return !columns.empty() && columns.back() == kPoolColumns.back() ? PoolColumns::yes : PoolColumns::no;
+}
 
 std::string unused_gpus(const PointResult& point) {
   const std::int64_t paid = std::int64_t{point.instances} * point.gpus_per_instance, used = point.gpus;
@@ -250,14 +292,16 @@ std::string steady_text(const sched::SteadyState& steady) {
   return {};
 }
 
-std::vector<std::string> point_columns(const std::vector<std::string>& swept_keys) {
+std::vector<std::string> point_columns(const std::vector<std::string>& swept_keys, PoolColumns pools) {
   std::vector<std::string> columns = swept_keys;
   columns.insert(columns.end(), kColumns.begin(), kColumns.end());
+  if (pools == PoolColumns::yes) columns.insert(columns.end(), kPoolColumns.begin(), kPoolColumns.end());
   return columns;
 }
 
-std::vector<Cell> point_row(const PointResult& point) {
-  const std::size_t width = point.swept.size() + kColumns.size();
+std::vector<Cell> point_row(const PointResult& point, PoolColumns pools) {
+  const std::size_t width =
+      point.swept.size() + kColumns.size() + (pools == PoolColumns::yes ? kPoolColumns.size() : 0);
   PointCells row(point.swept);
   append_labels(row, point.labels);
   if (!point.metrics) {
@@ -288,14 +332,16 @@ std::vector<Cell> point_row(const PointResult& point) {
   row.cell(unknown ? Cell() : Cell(point.missed_slo->empty()));
   row.number(m.ttft_first_wave_mean).number(m.ttft_steady_mean).number(m.ttft_steady_p99).number(m.latency_steady_mean);
   row.number(point.labels.arrival_cv).number(point.labels.turnaround_s);
+  if (pools == PoolColumns::yes) append_pools(row, point, meaningful);
   std::vector<Cell> cells = row.take();
   PLIMSOLL_CHECK(cells.size() == width, "a row has a cell for each column");
   return cells;
 }
 
 std::string points_csv(const std::vector<std::string>& swept_keys, const std::vector<PointResult>& points) {
-  std::string text = csv_header(point_columns(swept_keys));
-  for (const PointResult& point : points) text += csv_line(point_row(point));
+  const PoolColumns pools = pool_columns(points);
+  std::string text = csv_header(point_columns(swept_keys, pools));
+  for (const PointResult& point : points) text += csv_line(point_row(point, pools));
   return text;
 }
 
@@ -309,11 +355,12 @@ std::string json_members(const std::vector<std::string>& columns, const std::vec
 }
 
 std::string points_json(const std::vector<std::string>& swept_keys, const std::vector<PointResult>& points) {
-  const std::vector<std::string> columns = point_columns(swept_keys);
+  const PoolColumns pools = pool_columns(points);
+  const std::vector<std::string> columns = point_columns(swept_keys, pools);
   std::string text = "[";
   for (const PointResult& point : points) {
     text += point.index == points.front().index ? "\n " : ",\n ";
-    text += '{' + json_members(columns, point_row(point)) + '}';
+    text += '{' + json_members(columns, point_row(point, pools)) + '}';
   }
   return text + "\n]\n";
 }

@@ -43,6 +43,8 @@ struct PointResult {
   std::optional<double> usd_per_hour;  // cost of these instances
   std::int64_t gpus = 0;  // GPUs in use by the replicas, at most at any time; 0: no GPUs, or the cores of this machine
   std::int32_t gpus_per_instance = 1;
+  std::string pools;                   // with two pools: "prefill 2 + decode 6"; empty: one pool
+  std::int32_t prefill_replicas = 0;   // of labels.replicas
   std::vector<sched::FleetRow> fleet;  // changes of a fleet that comes and goes, if simulated here; else empty
 };
 
@@ -63,10 +65,17 @@ void add_extrapolation(PointResult& point, const std::string& why);
 /// Explains why a point is not stable, or how long a run would have to be to tell; empty if it is stable.
 [[nodiscard]] std::string steady_text(const sched::SteadyState& steady);
 
+/// Whether a table has the columns of points with two pools (docs/pools.md), at its end.
+enum class PoolColumns : unsigned char { no, yes };
+/// Returns whether any of the points has two pools.
+[[nodiscard]] PoolColumns pool_columns(const std::vector<PointResult>& points);
+/// Returns whether these are among the columns.
+[[nodiscard]] PoolColumns pools_in(const std::vector<std::string>& columns);
 /// Returns the columns of points.csv: swept keys, then those defined in docs/metrics.md.
-[[nodiscard]] std::vector<std::string> point_columns(const std::vector<std::string>& swept_keys);
+[[nodiscard]] std::vector<std::string> point_columns(const std::vector<std::string>& swept_keys,
+                                                     PoolColumns pools = PoolColumns::no);
 /// Returns the cells of one row, in the order of the columns.
-[[nodiscard]] std::vector<Cell> point_row(const PointResult& point);
+[[nodiscard]] std::vector<Cell> point_row(const PointResult& point, PoolColumns pools = PoolColumns::no);
 
 /// Formats the columns and rows of a whole result as CSV, or as a JSON array of objects.
 [[nodiscard]] std::string points_csv(const std::vector<std::string>& swept_keys,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/op_cost.h"
+#include "study/file/read_point.h"
 #include "study/run/bands.h"
 #include "study/run/estimate.h"
 
@@ -191,7 +192,7 @@ PointLabels labels_of(const PointSpec& spec) {
 // If a prompt enters a step whole and beside the running decodes, a long prompt waits until enough other requests have
 // finished.
 std::string starved_prompts(const PointSpec& spec) {
-  const auto lengths = mean_lengths(spec.workload.lengths);
+  const auto lengths = mean_lengths(spec.workload);
   if (!sched::traits_of(spec.policy).fits_whole_prompts || !lengths ||
       std::holds_alternative<load::Script>(spec.workload.load))
     return {};
@@ -239,6 +240,7 @@ load::Scenario scenario_of(const PointSpec& spec, const Pool& pool) {
                           .pp = spec.deployment.pp,
                           .replicas = spec.deployment.most_replicas(),
                           .router = spec.deployment.router,
+                          .router_options = spec.deployment.router_options,
                           .policy = spec.policy,
                           .kv = pool.kv,
                           .workload = spec.workload,
@@ -264,16 +266,27 @@ load::Scenario scenario_of(const PointSpec& spec, const Pool& pool) {
 
 std::int64_t longest_sent(const load::WorkloadSpec& workload) {
   const auto most = [](const load::LengthMarginal& m) -> std::int64_t {
-    if (const auto* fixed = std::get_if<load::FixedLength>(&m)) return fixed->tokens;
-    const auto& drawn = std::get<load::LengthDistribution>(m);
-    return drawn.max > 0 ? drawn.max : std::llround(drawn.mean);
+    const std::optional<std::int64_t> largest = largest_length(m);
+    return largest ? *largest : std::llround(load::length_mean(m));
   };
-  if (const auto* lengths = std::get_if<load::IndependentLengths>(&workload.lengths))
-    return most(lengths->input) + most(lengths->output);
+  if (const auto* lengths = std::get_if<load::IndependentLengths>(&workload.lengths)) {
+    const load::Conversation* const talk = load::conversation_of(workload.load);
+    if (talk == nullptr) return most(lengths->input) + most(lengths->output);
+    if (talk->longest > 0) return talk->longest;
+    const std::int64_t turn = std::max(most(talk->added), most(talk->result)) + most(lengths->output);
+    return most(lengths->input) + most(lengths->output) + (most(talk->turns) - 1) * turn;
+  }
   std::int64_t longest = 0;
   for (const traces::TraceRecord& r : std::get<load::TracePairs>(workload.lengths).trace->records)
     longest = std::max(longest, std::int64_t{r.input_tokens} + r.output_tokens);
   return longest;
+}
+
+void refuse_turns(const PointSpec& spec) {
+  if (!load::has_turns(spec.workload.load)) return;
+  throw InputError(spec.places.workload,
+                   "sessions are simulated but not measured: no measured run sends a turn after its answer; allowed: "
+                   "loads without sessions, and traces with turns: recorded");
 }
 
 std::int64_t longest_sequence(const PointSpec& spec) {
@@ -315,6 +328,7 @@ ResolvedPoint resolve_spec(PointSpec spec, ResolveFor use) {
   point.result.extrapolates = beyond.reason;
   point.scenario = scenario_of(spec, pool);
   point.scenario->uncertainty = band_factors(*spec.engine, beyond.kinds);
+  if (spec.prefill) add_prefill_pool(point, spec, use);
   return point;
 }
 

@@ -44,6 +44,10 @@ enum class ResolveFor : unsigned char { simulation, measurement };
 [[nodiscard]] ResolvedPoint resolve_point(const Study& study, std::size_t index,
                                           ResolveFor use = ResolveFor::simulation);
 
+/// Puts the prefill pool of `spec` in front of a point that has been resolved for its decode pool. Sets the reason if
+/// the two do not go together.
+void add_prefill_pool(ResolvedPoint& point, const PointSpec& spec, ResolveFor use);
+
 /// Returns the memory of one GPU of a point, as `plimsoll memory` prints it. kv_blocks includes the study's own
 /// overrides.
 [[nodiscard]] model::MemoryPlan point_memory(const PointSpec& spec);
@@ -51,6 +55,9 @@ enum class ResolveFor : unsigned char { simulation, measurement };
 [[nodiscard]] std::int64_t longest_sequence(const PointSpec& spec);
 /// Returns the longest sequence that the workload sends if it is bounded; else approximately the mean.
 [[nodiscard]] std::int64_t longest_sent(const load::WorkloadSpec& workload);
+
+/// Throws InputError if requests are turns that follow answers, which no measured run sends.
+void refuse_turns(const PointSpec& spec);
 
 // Detects, before they start, runs that would not end or not fit into memory.
 

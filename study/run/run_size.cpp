@@ -32,12 +32,19 @@ struct SentWithin {
   double operator()(const load::TraceReplay&) const { return 0; }
   double operator()(const load::JumpStart&) const { return 0; }
   double operator()(const load::Script&) const { return 0; }
+  double operator()(const load::Sessions&) const { return 0; }
+  double operator()(const load::SessionArrivals& load) const {
+    return load.rate * duration * load::length_mean(load.talk.turns);
+  }
 };
 
 double foreseen_requests(const PointSpec& spec) {
   const auto stated = static_cast<double>(spec.workload.requests);
   const double duration = spec.workload.duration.count();
-  if (duration <= 0) return stated;
+  if (duration <= 0) {
+    const load::Conversation* const talk = load::conversation_of(spec.workload.load);
+    return talk != nullptr && stated == 0 ? static_cast<double>(talk->count) * load::length_mean(talk->turns) : stated;
+  }
   const double sent = std::visit(SentWithin{spec, duration}, spec.workload.load);
   return stated > 0 ? std::min(stated, sent) : sent;
 }
@@ -50,6 +57,8 @@ double foreseen_seconds(const PointSpec& spec) {
   double seconds = 0;
   if (const auto* replay = std::get_if<load::TraceReplay>(&load)) {
     seconds = 1e-9 * static_cast<double>(replay->trace->records.back().arrival) / replay->rate_scale;
+  } else if (const auto* arrivals = std::get_if<load::SessionArrivals>(&load)) {
+    seconds = requests / (arrivals->rate * load::length_mean(arrivals->talk.turns));
   } else if (!load::is_closed_loop(load) && !std::holds_alternative<load::Burst>(load) && load::load_value(load) > 0) {
     seconds = requests / load::load_value(load);  // for the other loads the value is their rate
   }

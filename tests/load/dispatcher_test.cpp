@@ -21,9 +21,9 @@ Scenario burst_of(std::int32_t requests, std::int32_t replicas, sched::RouterKin
 }
 
 struct Fixture {
-  explicit Fixture(const Scenario& s, const UpdateKv& update_kv = {})
+  explicit Fixture(const Scenario& s, const Probes& probes = {})
       : out(s.slo, s.warmup, false),
-        dispatcher({.scenario = s, .index = 0, .options = options, .out = out}, {}, update_kv) {}
+        dispatcher({.scenario = s, .index = 0, .options = options, .out = out}, {}, probes) {}
   sched::RunOptions options;
   sched::MetricsCollector out;
   Dispatcher dispatcher;
@@ -96,11 +96,13 @@ TEST(Dispatcher, BringsTheKvUseUpToDateForTheRouterThatAsks) {
   for (const auto& [router, updates] : {std::pair(sched::RouterKind::least_kv, 3), {sched::RouterKind::prefix, 0}}) {
     const Scenario s = burst_of(3, 2, router);
     int asked = 0;
-    Fixture f(s, [&asked](Nanos, std::vector<sched::ReplicaLoad>& loads) {
-      ++asked;
-      loads[0].kv_blocks_in_use = 10;
-      loads[1].kv_blocks_in_use = 5;
-    });
+    Fixture f(s, {.loads =
+                      [&asked](Nanos, std::vector<sched::ReplicaLoad>& loads) {
+                        ++asked;
+                        loads[0].kv_blocks_in_use = 10;
+                        loads[1].kv_blocks_in_use = 5;
+                      },
+                  .cached = {}});
     while (const auto attempt = f.dispatcher.next(0)) {
       if (updates > 0) {
         EXPECT_EQ(attempt->replica, 1U) << "the one with less in use";
@@ -109,6 +111,57 @@ TEST(Dispatcher, BringsTheKvUseUpToDateForTheRouterThatAsks) {
     }
     EXPECT_EQ(asked, updates);
   }
+}
+
+// vLLM's coordinator reports every 100 ms: a decision sees the state at the last full tenth of a second before it.
+TEST(Dispatcher, ReportsAreAsOldAsTheirPeriodSays) {
+  Scenario s = burst_of(4, 2, sched::RouterKind::vllm_dp);
+  std::vector<Nanos> looks;
+  Fixture f(s, {.loads =
+                    [&looks](Nanos now, std::vector<sched::ReplicaLoad>& loads) {
+                      looks.push_back(now);
+                      loads[0].running = 3;
+                    },
+                .cached = {}});
+  constexpr Nanos kMs = 1'000'000;
+  for (const Nanos now : {Nanos{0}, 30 * kMs, 100 * kMs, 100 * kMs + 1, 199 * kMs, 450 * kMs}) f.dispatcher.look(now);
+  EXPECT_EQ(looks, (std::vector<Nanos>{100 * kMs, 400 * kMs}));
+  std::vector<std::size_t> replicas;
+  while (const auto attempt = f.dispatcher.next(450 * kMs)) {
+    replicas.push_back(attempt->replica);
+    f.dispatcher.delivered(*attempt, 0, 450 * kMs);
+  }
+  // 4 waiting + running: 3 and 0, then 3 and 4, 7 and 4, 7 and 8.
+  EXPECT_EQ(replicas, (std::vector<std::size_t>{1, 0, 1, 0}));
+}
+
+// Dynamo's router sends nothing while every replica has more than four steps of prompts to compute: 4 x 100 tokens.
+// Then the request that came first goes first, to the replica that has room.
+TEST(Dispatcher, HoldsRequestsBackWhileEveryReplicaIsFullOfPrompts) {
+  Scenario s = burst_of(3, 2, sched::RouterKind::dynamo);
+  s.policy.policy = sched::PolicyKind::vllm_v1;
+  s.policy.step_token_budget = 100;
+  std::int64_t first = 401, second = 401;
+  Fixture f(s, {.loads =
+                    [&](Nanos, std::vector<sched::ReplicaLoad>& loads) {
+                      loads[0].prefill_tokens = first;
+                      loads[1].prefill_tokens = second;
+                    },
+                .cached = [](std::size_t, std::span<const std::uint64_t>, sched::Tok) { return 0; }});
+  EXPECT_FALSE(f.dispatcher.next(0).has_value());
+  EXPECT_EQ(f.dispatcher.next_event(), sched::kNever) << "an event of a replica must come first";
+  EXPECT_EQ(f.dispatcher.next_arrival(), 0);
+  second = 400;
+  const auto sent = f.dispatcher.next(5);
+  ASSERT_TRUE(sent.has_value());
+  EXPECT_EQ(sent->request.serial, 0U);
+  EXPECT_EQ(sent->replica, 1U);
+  second = 416;
+  EXPECT_FALSE(f.dispatcher.next(5).has_value());
+  first = second = 0;
+  EXPECT_EQ(f.dispatcher.next(6)->request.serial, 1U);
+  EXPECT_EQ(f.dispatcher.next(6)->request.serial, 2U);
+  EXPECT_EQ(f.dispatcher.next_arrival(), sched::kNever);
 }
 
 // When the only replica fails, its requests fail, and so do those sent before it serves again.

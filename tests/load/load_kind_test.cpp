@@ -17,7 +17,9 @@ const std::vector<LoadSpec>& every_load() {
                                                Burst{7},
                                                TraceReplay{kTrace, 2.5},
                                                JumpStart{7},
-                                               Script{}};
+                                               Script{},
+                                               Sessions{{}, 7},
+                                               SessionArrivals{{}, 2.5}};
   return kLoads;
 }
 
@@ -42,7 +44,8 @@ TEST(LoadKinds, TheQuantitySaysWhatTheValueCounts) {
 
 TEST(LoadKinds, ClosedLoopsAloneWaitForAnswers) {
   for (const LoadSpec& load : every_load()) {
-    const bool waits = std::holds_alternative<ClosedLoop>(load) || std::holds_alternative<JumpStart>(load);
+    const bool waits = std::holds_alternative<ClosedLoop>(load) || std::holds_alternative<JumpStart>(load) ||
+                       std::holds_alternative<Sessions>(load);
     EXPECT_EQ(kind_of(load).load_class == LoadClass::closed, waits) << load_kind(load);
     EXPECT_EQ(is_closed_loop(load), waits) << load_kind(load);
   }

@@ -68,6 +68,25 @@ TEST(LlamaCpp, RefusesWhatIsLongerThanASlot) {
   EXPECT_EQ(steps_of(longest, cells(20), "A:8+3 B:8+2"), "P[B:8] rejected(A 400) | D[B]");
 }
 
+// A run of llama-server (of llama-cpp-python 0.3.36, --parallel 4 --no-kv-unified --batch-size 64 --ubatch-size 32) on
+// 2026-11-23: nine requests came while the first forwards of A ran. Its log states the tokens of each slot in each
+// step, and the slots that the requests took; the forwards of a step follow from its sources.
+TEST(LlamaCpp, DecidesLikeARunOfTheServer) {
+  PolicyConfig policy = llama(4);
+  policy.step_token_budget = 64;
+  policy.forward_token_budget = 32;
+  EXPECT_EQ(steps_of(policy, cells(4096),
+                     "A:300+6 B:40+5@2 C:70+3@2 D:10+9@2 E:33+4@2 F:90+2@2 G:5+7@2 H:64+3@2 I:50+5@2 J:20+4@2"),
+            "P[A:32]; P[A:32] | P[D:10 C:10]; P[C:32]; P[C:12] | "
+            "P[C:1 B:1 A:1] D[D]; P[C:6 B:6 A:6]; P[C:9 B:9]; P[B:24] | "
+            "P[A:1] D[D C B]; P[A:32]; P[A:28] | P[A:1] D[D C B]; P[A:32]; P[A:28] | "
+            "P[E:1] D[D]; P[A:1] D[B]; P[E:32]; P[A:28] | P[A:1] D[D E B]; P[A:32]; P[A:28] | "
+            "P[F:1] D[D E]; P[F:32]; P[F:29] | P[F:1 A:1] D[D E]; P[F:16 A:16]; P[F:11] | "
+            "P[G:1] D[D]; D[F A]; P[G:4] | P[H:1] D[G]; D[A]; P[I:32]; P[I:18]; P[H:11] | "
+            "P[H:1] D[I G]; D[A]; P[H:32]; P[H:19] | D[I G H A] | D[I G H A] | P[J:1] D[I G]; P[J:19] | "
+            "D[G J] | D[J] | D[J]");
+}
+
 // One pool of 10 cells and two requests that would need 12: when the pool is full, every slot loses its request, and
 // the next one finds it empty.
 TEST(LlamaCpp, AFullPoolFailsEveryRequest) {

@@ -55,7 +55,9 @@ TEST(PrefixCache, SharesWholeBlocksOfAPrefix) {
 // A KV block of 32 tokens covers two ids of 16. Blocks are equal only if both ids are, the first one included.
 TEST(PrefixCache, ABlockDependsOnEveryIdThatItCovers) {
   const std::vector<std::uint64_t> a{1, 9, 5, 6}, b{2, 9, 5, 6}, c{1, 9, 5, 7};
-  const auto of = [](const std::vector<std::uint64_t>& ids) { return block_hashes(ids, 16, 64, 32); };
+  const auto of = [](const std::vector<std::uint64_t>& ids) {
+    return block_hashes({.hashes = ids, .block_tokens = 16, .tokens = 64}, 32);
+  };
   EXPECT_NE(of(a)[0], of(b)[0]);
   EXPECT_EQ(of(a)[0], of(c)[0]);
   EXPECT_NE(of(a)[1], of(c)[1]);

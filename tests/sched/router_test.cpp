@@ -27,10 +27,11 @@ std::map<std::size_t, int> tally(Router& router, const std::vector<ReplicaLoad>&
 }
 
 TEST(Router, NamesComeInTheOrderOfTheirKinds) {
-  ASSERT_EQ(router_names().size(), 8u);
+  ASSERT_EQ(router_names().size(), 13u);
   for (std::size_t k = 0; k < router_names().size(); ++k)
     EXPECT_EQ(name(static_cast<RouterKind>(k)), router_names()[k]);
   EXPECT_EQ(name(RouterKind::least_tokens), "least_tokens");
+  EXPECT_EQ(name(RouterKind::vllm_dp), "vllm_dp");
 }
 
 // Scenario S14: three replicas with 2, 0 and 1 outstanding requests, including running ones.

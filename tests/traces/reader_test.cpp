@@ -94,6 +94,16 @@ TEST_F(Reader, OurOwnCsvKeepsPriorities) {
   EXPECT_EQ(refusal_of(head + "0,4,7,-\n").column, "priority");
 }
 
+TEST_F(Reader, OurOwnCsvMayStateTheGapAfterAnAnswer) {
+  const std::string path =
+      write("g.csv", "arrival_s,input_tokens,output_tokens,session,gap_s\n0,5,5,1,\n1,5,5,1,2.5\n");
+  const ReadResult read = read_trace(path);
+  const Trace& trace = *read.trace;
+  EXPECT_EQ(trace.gap_of(0), -1);
+  EXPECT_EQ(trace.gap_of(1), 2'500'000'000);
+  EXPECT_FALSE(trace.needs_answers);
+}
+
 TEST_F(Reader, ZonesAndFractionsOfAzureAreApplied) {
   // 00:00:05+00:00 and 00:00:06.25-07:00 are seven hours and 1.25 s apart.
   const Trace trace = *read_trace(write("a.csv",
@@ -146,6 +156,62 @@ TEST_F(Reader, RowsWithoutBlockIdsShareNothing) {
                        "\"output_length\": 2, \"type\": \"text\", \"turn\": 1}\n"));
   EXPECT_EQ(qwen.trace->format, "qwen_bailian");
   EXPECT_EQ(qwen.trace->rows_without_blocks, 1);
+}
+
+// The dialect of AIPerf: sessions by text or number, later turns by the delay after the answer.
+TEST_F(Reader, MooncakeMayNameSessionsAndDelays) {
+  const std::string path =
+      write("m.jsonl",
+            "{\"timestamp\": 1000, \"input_length\": 100, \"output_length\": 5, \"hash_ids\": [1], "
+            "\"session_id\": \"a\"}\n"
+            "{\"timestamp\": 4000, \"input_length\": 50, \"output_length\": 5, \"hash_ids\": [2], "
+            "\"session_id\": 7}\n"
+            "{\"delay\": 2500, \"input_length\": 200, \"output_length\": 9, \"hash_ids\": [3], "
+            "\"session_id\": \"a\"}\n");
+  const ReadResult read = read_trace(path);
+  const Trace& trace = *read.trace;
+  EXPECT_EQ(trace.format, "mooncake");
+  EXPECT_EQ(trace.records[0].session, trace.records[2].session);
+  EXPECT_NE(trace.records[0].session, trace.records[1].session);
+  EXPECT_EQ(trace.gap_of(0), -1);
+  EXPECT_EQ(trace.gap_of(2), 2'500'000'000);
+  EXPECT_TRUE(trace.needs_answers);
+  EXPECT_EQ(trace.records[2].arrival, 3'000'000'000) << "its place in the file";
+  const auto only = [&](const std::string& text) { return refusal(write("n.jsonl", text)).code; };
+  EXPECT_EQ(only("{\"delay\": 1, \"input_length\": 1, \"output_length\": 5, \"session_id\": 1}\n"), "missing-key")
+      << "no turn before it, so it needs a time";
+  EXPECT_EQ(only("{\"timestamp\": 1, \"delay\": 1, \"input_length\": 1, \"output_length\": 5}\n"), "missing-key")
+      << "a delay after which answer?";
+}
+
+// An agentic record is a session: its turns follow each other after their tools. It may lie beside flat records.
+TEST_F(Reader, AgenticRecordsAreSessions) {
+  const std::string path =
+      write("a.jsonl",
+            "{\"input_toks\": 10, \"output_toks\": 2, \"arrival_time_ns\": 1000}\n"
+            "{\"session_id\": \"s\", \"arrival_time_ns\": 3000, \"sub_requests\": [{\"input_toks\": 100, "
+            "\"output_toks\": 20, "
+            "\"tool_duration_ns\": 500, \"input_tok_ids\": [1, 2]}, {\"input_toks\": 150, \"output_toks\": 7}]}\n");
+  const ReadResult read = read_trace(path);
+  const Trace& trace = *read.trace;
+  EXPECT_EQ(trace.format, "llmservingsim");
+  ASSERT_EQ(trace.records.size(), 3U);
+  EXPECT_EQ(trace.records[0].session, 0U);
+  EXPECT_EQ(trace.records[1].arrival, 2000);
+  EXPECT_EQ(trace.records[2].input_tokens, 150);
+  EXPECT_EQ(trace.records[1].session, trace.records[2].session);
+  EXPECT_EQ(trace.gap_of(1), -1);
+  EXPECT_EQ(trace.gap_of(2), 500);
+  const auto only = [&](const std::string& text) {
+    return refusal(write("b.jsonl", "{\"arrival_time_ns\": 1, \"sub_requests\": " + text + "}\n")).code;
+  };
+  EXPECT_EQ(only("[]"), "empty-field");
+  EXPECT_EQ(only("[{\"input_toks\": 5}]"), "missing-key");
+  EXPECT_EQ(only("[{\"input_toks\": \"5\", \"output_toks\": 1}]"), "wrong-type");
+  EXPECT_EQ(only("[{\"input_toks\": 5, \"output_toks\": 1, \"tool_duration_ns\": -1}]"), "negative");
+  EXPECT_EQ(only("[5]"), "wrong-type");
+  EXPECT_EQ(only("{}"), "wrong-type");
+  EXPECT_EQ(only("[{\"input_toks\": 5, \"output_toks\": 1}"), "json-syntax");
 }
 
 TEST_F(Reader, MessagesNameFileLineByteAndColumn) {

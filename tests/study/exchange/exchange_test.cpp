@@ -417,5 +417,40 @@ TEST_F(ExchangeTest, OpenaiIsNoEngine) {
       nullptr);
 }
 
+// Spreadsheets of many countries separate fields by semicolons and write decimal commas. The same rows, however they
+// are separated, are the same points.
+TEST_F(ExchangeTest, OtherSeparatorsMeanTheSame) {
+  const std::string commas =
+      "# a comment, with a comma\nclients,ttft_ms,output_throughput,model\n4,12.5,640,\"a, b\"\n8,30,900,c\n";
+  const std::string semicolons =
+      "# a comment, with a comma\r\nclients;ttft_ms;output_throughput;model\r\n4;12,5;640;\"a, b\"\r\n8;30;900;c\r\n";
+  const std::string tabs = "clients\tttft_ms\toutput_throughput\tmodel\n4\t12.5\t640\t\"a, b\"\n8\t30\t900\tc\n";
+  const ImportedResults expected = import(commas);
+  ASSERT_EQ(expected.points.size(), 2U);
+  EXPECT_DOUBLE_EQ(figure(expected.points[0], "ttft_mean_s"), 0.0125);
+  EXPECT_EQ(label(expected.points[0], "model"), "a, b");
+  for (const std::string& text : {semicolons, tabs}) {
+    const ImportedResults found = import(text);
+    EXPECT_EQ(imported_csv(found.points), imported_csv(expected.points)) << text;
+  }
+}
+
+TEST_F(ExchangeTest, TheHeadOfATableShowsWhatItsColumnsMean) {
+  const TableHead head =
+      read_table_head(write("t.csv", "when;took (ms);ttft;users\n1;2;3;4\n5;6;7;8\n9;10;11;12\n"), 2);
+  EXPECT_TRUE(head.is_table);
+  EXPECT_EQ(head.header, (std::vector<std::string>{"when", "took (ms)", "ttft", "users"}));
+  ASSERT_EQ(head.rows.size(), 2U);
+  EXPECT_EQ(head.rows[1], (std::vector<std::string>{"5", "6", "7", "8"}));
+  EXPECT_EQ(head.row_count, 3U);
+  EXPECT_FALSE(recognised_column("when"));
+  ASSERT_TRUE(recognised_column("ttft"));
+  EXPECT_EQ(recognised_column("ttft")->column, "ttft_mean_s");
+  EXPECT_TRUE(recognised_column("ttft")->needs_unit);
+  EXPECT_EQ(recognised_column("users")->column, "concurrency");
+  EXPECT_FALSE(recognised_column("P90 TTFT (ms)")->needs_unit);
+  EXPECT_FALSE(read_table_head(write("t.json", kVllm), 2).is_table);
+}
+
 }  // namespace
 }  // namespace plimsoll::study

@@ -110,5 +110,63 @@ TEST_F(FrontEndTest, NeedsATime) {
   EXPECT_THAT(problem("engine: tgi-1.1\nengine_front_end: nginx\n"), HasSubstr("none, dynamo"));
 }
 
+// AIConfigurator's generator of server settings derives max_num_tokens from the lengths and users that it is asked for:
+// input + users + 1000 for TensorRT-LLM (by its comment), + 1500 for vLLM. A study's own limits win.
+class SetUpTest : public StudyFolder {
+ protected:
+  PointSpec point(const std::string& engine, const std::string& rest = "", const std::string& input = "512",
+                  const std::string& load = "closed_loop: {concurrency: 16}") {
+    return read("model: llama-2-7b\nhardware: h100-sxm x 4\nengine: " + engine + "\nworkload: {load: {" + load +
+                "}, lengths: {input: " + input + ", output: 64}, requests: 100}\n" + rest)
+        .point(0);
+  }
+  static constexpr const char* kDynamo = "engine_front_end: dynamo\n";
+};
+
+TEST_F(SetUpTest, LimitsAStepByThePromptAndTheUsers) {
+  const auto budget = [&](auto&&... words) { return point(words...).policy.step_token_budget; };
+  EXPECT_EQ(budget("trtllm-1.0", kDynamo), 512 + 16 + 1000);
+  EXPECT_EQ(budget("vllm-0.12", kDynamo), 512 + 16 + 1500);
+  EXPECT_EQ(budget("sglang-0.5", kDynamo), 8192);  // its generator sets no limit
+  EXPECT_EQ(budget("trtllm-1.0"), 8192);
+  EXPECT_EQ(budget("trtllm-1.0", std::string(kDynamo) + "deployment: {replicas: 3}\n"), 512 + 6 + 1000);
+  EXPECT_EQ(budget("trtllm-1.0", std::string(kDynamo) + "scheduler: {max_num_tokens: 4096}\n"), 4096);
+  EXPECT_EQ(budget("trtllm-1.0", kDynamo, "{uniform: {min: 100, max: 700}}"), 700 + 16 + 1000);
+  EXPECT_EQ(budget("trtllm-1.0", kDynamo, "{lognormal: {mean: 512}}"), 8192) << "no prompt is the longest";
+  EXPECT_EQ(budget("trtllm-1.0", kDynamo, "512", "poisson: {rate: 1 /s}"), 8192) << "no number of users";
+  EXPECT_EQ(budget("trtllm-1.0", std::string(kDynamo) + "scheduler: {policy: vllm_v1}\n"), std::nullopt);
+}
+
+// Inferred from the runs of one model: it ran one sequence less than there were users.
+TEST_F(SetUpTest, LeavesASlotFewerWhereTheRunsDid) {
+  const auto slots = [&](const std::string& model, const std::string& rest = kDynamo) {
+    return read("model: " + model +
+                "\nhardware: h100-sxm\nengine: trtllm-1.0\ndtype: bf16\nworkload: {load: {closed_loop: "
+                "{concurrency: 16}}, lengths: {input: 8, output: 8}, requests: 50}\n" +
+                rest)
+        .point(0)
+        .policy.max_running;
+  };
+  EXPECT_EQ(slots("llama-3.1-8b"), 15);
+  EXPECT_EQ(slots("llama-3.1-8b", ""), 2048);
+  EXPECT_EQ(slots("qwen3-32b"), 2048);
+  EXPECT_EQ(slots("llama-3.1-8b", std::string(kDynamo) + "scheduler: {max_batch_size: 64}\n"), 64);
+}
+
+TEST_F(SetUpTest, IsSaidWithTheEngineThatWasMeasured) {
+  using ::testing::Contains;
+  using ::testing::Not;
+  const std::string derived = "scheduler.step_token_budget is 1528",
+                    other = "was not measured behind dynamo; the added time is taken from ";
+  EXPECT_THAT(point("trtllm-1.0", kDynamo).load_notes, Contains(HasSubstr(derived)));
+  EXPECT_THAT(point("trtllm-1.0", kDynamo).load_notes, Not(Contains(HasSubstr(other))));
+  // A profile like another, and one of its own that takes the front end of another.
+  EXPECT_THAT(point("vllm-0.16", kDynamo).load_notes, Contains(HasSubstr(other + "vllm-0.12")));
+  EXPECT_THAT(point("vllm-0.10", kDynamo).load_notes, Contains(HasSubstr(other + "vllm-0.12")));
+  EXPECT_THAT(point("trtllm-1.1", kDynamo).load_notes, Contains(HasSubstr(other + "trtllm-1.0")));
+  // The drift of vLLM 0.16 is that of the fitted version.
+  EXPECT_THAT(point("vllm-0.16").load_notes, Contains(HasSubstr("as in the fit of engine vllm-0.12")));
+}
+
 }  // namespace
 }  // namespace plimsoll::study

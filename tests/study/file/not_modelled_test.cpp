@@ -50,12 +50,11 @@ TEST_F(NotModelledTest, KeysAnswerWithTheEffectAtTheirPlace) {
 }
 
 TEST_F(NotModelledTest, DeploymentsAndWorkloadsAnswerToo) {
-  for (const Asked& asked :
-       {Asked{"deployment.ep", "expert parallelism"}, Asked{"deployment.dp", "data parallelism"},
-        Asked{"deployment.attention_dp", "data parallelism"}, Asked{"deployment.pools", "disaggregation"},
-        Asked{"deployment.nodes", "a replica over several instances"}, Asked{"deployment.micro_batches", "pipelining"},
-        Asked{"deployment.mtp", "speculative"}, Asked{"deployment.kv_tiers", "a second tier"},
-        Asked{"workload.priority", "priorities"}}) {
+  for (const Asked& asked : {Asked{"deployment.ep", "expert parallelism"}, Asked{"deployment.dp", "data parallelism"},
+                             Asked{"deployment.attention_dp", "data parallelism"},
+                             Asked{"deployment.nodes", "a replica over several instances"},
+                             Asked{"deployment.micro_batches", "pipelining"}, Asked{"deployment.mtp", "speculative"},
+                             Asked{"deployment.kv_tiers", "a second tier"}, Asked{"workload.priority", "priorities"}}) {
     try {
       (void)read(kSmallStudy, {{asked.line, "4"}});
       ADD_FAILURE() << asked.line << " was accepted";
@@ -63,6 +62,12 @@ TEST_F(NotModelledTest, DeploymentsAndWorkloadsAnswerToo) {
       EXPECT_THAT(error.text(), AllOf(HasSubstr(asked.feature), HasSubstr("not modelled; effect: ")));
     }
   }
+}
+
+// What is modelled under another key is no limit: the message names the key.
+TEST_F(NotModelledTest, OtherSpellingsOfPoolsNameTheKey) {
+  for (const char* line : {"scheduler: {--disaggregation-mode: prefill}", "scheduler: {--kv-transfer-config: '{}'}"})
+    EXPECT_THAT(problem(line), AllOf(HasSubstr("study.yaml:10:"), HasSubstr("stated as deployment.pools"))) << line;
 }
 
 // "ep: 1" and "lora: false" switch nothing on.

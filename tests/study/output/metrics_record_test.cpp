@@ -37,6 +37,19 @@ RC_GTEST_PROP(MetricsRecord, ComesBackToTheLastBit, ()) {
                     .requests_needed = *rc::gen::arbitrary<std::int64_t>()};
   metrics.kv_last_block_mean = perhaps();
   metrics.time_other_s = any_double();
+  if (*rc::gen::arbitrary<bool>()) {
+    metrics.pools = sched::PoolMetrics{.transfer_mean = perhaps(),
+                                       .transfer_p99 = perhaps(),
+                                       .staging_blocks_peak = *rc::gen::arbitrary<std::int64_t>(),
+                                       .local_prefill_share = any_double(),
+                                       .time_queue_prefill = any_double(),
+                                       .time_prefill = any_double(),
+                                       .time_transfer = any_double(),
+                                       .time_queue_decode = any_double(),
+                                       .time_decode = any_double(),
+                                       .prefill_busy = any_double(),
+                                       .decode_busy = any_double()};
+  }
   RC_ASSERT(read_metrics_record(metrics_record(metrics)) == metrics);
 }
 

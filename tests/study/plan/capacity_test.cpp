@@ -189,6 +189,23 @@ TEST_F(CapacityTest, WhatNoLoadBreaksHasNoCapacity) {
   EXPECT_THAT(answer_members(finding), HasSubstr("\"capacity\":null"));
 }
 
+// The line of a candidate's first run has every column of the ranking, so that a window can show it in the same table;
+// its order is not known yet.
+TEST_F(CapacityTest, AFirstLookHasTheColumnsOfTheRanking) {
+  const Searched found = search(
+      queue_study("{poisson: {rate: 5 /s}}", "{p90_latency: 400 ms}", "{replicas: [1, 2], objective: throughput}"));
+  const QuestionAnswer finding{.question = found.question, .answer = found.answer, .swept = {}};
+  for (std::size_t i = 0; i < found.question.candidates.size(); ++i) {
+    const auto& run = found.answer.entries[i].metrics;
+    if (!run) continue;
+    const std::string text = look_members({}, finding, found.question.candidates[i], *run);
+    for (const std::string& column : ranking_columns({})) EXPECT_THAT(text, HasSubstr("\"" + column + "\":"));
+    EXPECT_THAT(text, HasSubstr("\"rank\":null"));
+    EXPECT_THAT(text, HasSubstr("\"stage\":\"screened\""));
+    EXPECT_THAT(text, HasSubstr("\"deployment.replicas\":"));
+  }
+}
+
 // If replicas come and go, the cost follows the load.
 TEST_F(CapacityTest, NothingIdlesInAFleetThatScales) {
   const Overrides scaled{

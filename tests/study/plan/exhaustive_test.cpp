@@ -113,8 +113,8 @@ TEST_F(ExhaustiveTest, ALargeFleetMayBeTheCheapestForEachToken) {
   EXPECT_NEAR(found.answer.entries[*found.answer.winner].capacity.value().load.mean, 283, 0.05 * 283);
 }
 
-// Short runs of a part of the fleet say that the larger batch carries 31 /s and the smaller one 30. Runs of 400 000
-// requests say that each carries 26.9 /s, a sixth less. So the smaller batch is confirmed too, and they tie.
+// Runs of 400 000 requests say that each batch carries 29.5 /s: at 30.1 /s their p99 TTFT is above 2 s. Both are
+// confirmed, and they tie.
 TEST_F(ExhaustiveTest, ADisprovedLeaderMeetsItsRivals) {
   const Searched found = search(
       "study: rivals\nmodel: llama-3.2-3b\ndtype: bf16\nhardware: g5.2xlarge\nengine: trtllm-1.0\n"
@@ -125,7 +125,7 @@ TEST_F(ExhaustiveTest, ADisprovedLeaderMeetsItsRivals) {
   for (std::size_t i = 0; i < found.answer.entries.size(); ++i) {
     const Entry& entry = found.answer.entries[i];
     ASSERT_TRUE(entry.capacity && entry.capacity->confirmed) << found.question.candidates[i].name;
-    EXPECT_NEAR(entry.capacity->load.mean, 26.9, 0.05 * 26.9) << found.question.candidates[i].name;
+    EXPECT_NEAR(entry.capacity->load.mean, 29.5, 0.05 * 29.5) << found.question.candidates[i].name;
     EXPECT_EQ(entry.ties, i != *found.answer.winner) << found.question.candidates[i].name;
   }
 }

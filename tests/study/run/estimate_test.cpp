@@ -24,14 +24,14 @@ class Estimate : public StudyFolder {
 
 TEST(MeanLengths, OfDistributionsAndTraces) {
   const load::LengthDistribution uniform{.family = load::LengthFamily::uniform, .min = 10, .max = 30};
-  const auto drawn = mean_lengths(load::IndependentLengths{uniform, load::FixedLength{7}});
+  const auto drawn = mean_lengths({.lengths = load::IndependentLengths{uniform, load::FixedLength{7}}});
   ASSERT_TRUE(drawn);
   EXPECT_EQ(drawn->input, 20);
   EXPECT_EQ(drawn->output, 7);
   traces::Trace trace;
-  EXPECT_FALSE(mean_lengths(load::TracePairs{std::make_shared<const traces::Trace>(trace)}));
+  EXPECT_FALSE(mean_lengths({.lengths = load::TracePairs{std::make_shared<const traces::Trace>(trace)}}));
   trace.records = {{0, 100, 3, 0}, {1, 300, 5, 0}};
-  const auto rows = mean_lengths(load::TracePairs{std::make_shared<const traces::Trace>(trace)});
+  const auto rows = mean_lengths({.lengths = load::TracePairs{std::make_shared<const traces::Trace>(trace)}});
   ASSERT_TRUE(rows);
   EXPECT_EQ(rows->input, 200);
   EXPECT_EQ(rows->output, 4);

@@ -39,6 +39,7 @@ class Draw {
     }
     deployment();
     scheduler(constant);
+    if (one_in(5)) add("engine_graphs", pick({"vllm", "[1, 2, 4, 8, 64]", "off"}));
     workload();
     if (one_in(3)) limits();
     if (one_in(3))
@@ -74,7 +75,9 @@ class Draw {
                                {"pp", {"1", "1", "1", "2"}},
                                {"router",
                                 {"round_robin", "random", "least_outstanding", "power_of_two", "session", "prefix",
-                                 "least_kv", "least_tokens"}}});
+                                 "least_kv", "least_tokens", "scored", "dynamo", "kv_aware", "prefix_trie", "vllm_dp",
+                                 "{policy: scored, active: 1, no_hit_lru: 1, stale: 0 s}",
+                                 "{policy: dynamo, overlap: 2, temperature: 0.5}", "{policy: vllm_dp, stale: 1 s}"}}});
     if (one_in(3)) {
       map += (map.empty() ? "" : ", ") + std::string("failures: {mean_time_between: ") + pick({"1 s", "4 s", "50 ms"}) +
              ", restart: " + pick({"0 s", "300 ms", "2 s"}) + "}";
@@ -118,17 +121,28 @@ class Draw {
     const std::string load =
         pick({"closed_loop: {concurrency: 4}", "closed_loop: {concurrency: 20, think: 100 ms}", "poisson: {rate: 5 /s}",
               "poisson: {rate: 60 /s}", "gamma: {rate: 20 /s, cv: 3}", "constant: {rate: 10 /s}", "burst: {count: 25}",
-              "jumpstart: {concurrency: 6}", "trace: {file: rows.jsonl}", "trace: {file: bare.jsonl, rate_scale: 3}"});
+              "jumpstart: {concurrency: 6}", "trace: {file: rows.jsonl}", "trace: {file: bare.jsonl, rate_scale: 3}",
+              "trace: {file: rows.jsonl, turns: after_answers}", "trace: {file: agents.jsonl}",
+              "sessions: {concurrency: 5, turns: 3, first: 200, added: 40, output: 20}",
+              "sessions: {concurrency: 8, turns: {geometric: {mean: 4}}, think: {exponential: {mean: 300 ms}}, first: "
+              "100, added: {lognormal: {mean: 50, cv: 1}}, output: 10, tools: {share: 0.5, gap: 20 ms, added: 90}, "
+              "longest: 700}",
+              "sessions: {rate: 4 /s, cv: 2, turns: 2, think: 1 s, first: 64, added: 16, output: 8, count: 9}"});
     std::string map = "load: {" + load + "}";
-    if (!load.starts_with("trace") || one_in(3)) {
+    const bool own_lengths = load.starts_with("sessions") || load.find("after") != std::string::npos ||
+                             load.find("agents") != std::string::npos;
+    if (!own_lengths && (!load.starts_with("trace") || one_in(3))) {
       map += ", lengths: " +
              pick({"{input: 40, output: 20}",
                    "{input: {lognormal: {mean: 200, cv: 1, max: 900}}, output: {geometric: {mean: 30, max: 200}}}",
                    "{input: {uniform: {min: 1, max: 400}}, output: 1}", "{trace: rows.jsonl}"});
     }
     map += ", requests: " + pick({"1", "25", "25"});
-    const std::string more = some(
-        5, {{"warmup", {"500 ms", "3 s"}}, {"duration", {"2 s", "30 s"}}, {"prefix", {"{groups: 2, tokens: 64}"}}});
+    const std::string more =
+        some(5, {{"warmup", {"500 ms", "3 s"}},
+                 {"duration", {"2 s", "30 s"}},
+                 {"prefix", {"{groups: 2, tokens: 64}"}},
+                 {"priorities", {"{0: 0.5, 3: 0.5}", "[{value: 0, share: 1}, {value: 9, share: 2}]"}}});
     if (!more.empty()) map += ", " + more;
     add("workload", "{" + map + "}");
   }
@@ -254,6 +268,13 @@ class FeatureCross : public StudyFolder {
         row += (block > 0 ? ", " : "") + std::to_string(block < 2 ? block : i + 10);
       rows += row + "]}\n";
     }
+    std::string agents;
+    const std::string first = "{\"input_toks\": 120, \"output_toks\": 9, \"tool_duration_ns\": 5000000}",
+                      others = ", {\"input_toks\": 200, \"output_toks\": 4}, {\"input_toks\": 90, \"output_toks\": 4}";
+    for (int i = 0; i < 5; ++i)
+      agents +=
+          "{\"arrival_time_ns\": " + std::to_string(i) + "00000000, \"sub_requests\": [" + first + others + "]}\n";
+    write("agents.jsonl", agents);
     write("rows.jsonl", rows);
     write("bare.jsonl", bare);
   }
