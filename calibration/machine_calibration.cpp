@@ -14,6 +14,7 @@
 #include "configs/this_machine.h"
 #include "model/error.h"
 #include "model/memory_plan.h"
+#include "model/stored_shape.h"
 #include "sched/metrics_collector.h"
 
 namespace plimsoll::calibration {
@@ -133,7 +134,9 @@ class MachineCalibrator {
     config.architecture = model::default_architecture(*catalogue_.model(model));
     config.device = settings_.device;
     config.tp = tp;
-    config.weight_dtype = config.kv_dtype = dtype;
+    config.weight_dtype = dtype;
+    config.kv_dtype = dtype == model::DType::fp32 ? dtype : model::DType::bf16;
+    config.architecture.shape = model::stored_shape(config.architecture.shape, dtype);
     config.kv_blocks = kKvBlocks;
     config.sequences = 128;
     config.step_rows = kMaxRows;

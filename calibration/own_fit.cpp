@@ -12,6 +12,7 @@
 #include "calibration/serving_files.h"
 #include "model/error.h"
 #include "sched/policy_config.h"
+#include "study/file/cell.h"
 #include "validation/error_summary.h"
 
 namespace plimsoll::calibration {
@@ -54,6 +55,22 @@ std::size_t different(const OwnRuns& runs, const Value& value) {
   return values.size();
 }
 
+// Behind a front end, a request's way is that of the front end; the engine's own server then has no effect.
+void add_front_end(const OwnEngine& engine, const model::EngineProfile& like, const OwnRuns& runs,
+                   std::vector<ServingNumber>& numbers) {
+  for (std::size_t i = 0; i < model::kFrontEndNames.size(); ++i) {
+    const std::string name(model::kFrontEndNames[i]);
+    const auto is_behind = [&](const MeasuredPoint& p) {
+      return i == 0 ? p.front_end.empty() || p.front_end == name : p.front_end == name;
+    };
+    if (std::none_of(runs.fitted().begin(), runs.fitted().end(), is_behind)) continue;
+    const double time = like.arrival_time(static_cast<model::FrontEnd>(i)).delay.count();
+    ServingNumber n = host_number(engine, "front_end", "ms", std::max(time, kMillisecond));
+    if (i > 0) n.path = n.number.name = "front_ends." + name + ".front_end";
+    numbers.push_back(n);
+  }
+}
+
 // Only the terms of host time that the profile has: an engine without a time per op does not get one.
 void add_host_numbers(const OwnEngine& engine, const model::EngineProfile& like, const OwnRuns& runs,
                       std::vector<ServingNumber>& numbers) {
@@ -69,7 +86,7 @@ void add_host_numbers(const OwnEngine& engine, const model::EngineProfile& like,
   const auto has_ttft = [](const MeasuredPoint& p) { return p.ttft_mean_s.has_value(); };
   if (std::any_of(runs.fitted().begin(), runs.fitted().end(), has_ttft)) {
     add("prefill", "ms", like.host_prefill, 0.05 * kMillisecond);
-    add("front_end", "ms", like.front_end, 1 * kMillisecond);
+    add_front_end(engine, like, runs, numbers);
     add("intake", "ms", like.intake, 0.05 * kMillisecond);
   }
   if (like.host_op.count() > 0) add("op", "us", like.host_op, 0);
@@ -209,15 +226,35 @@ constexpr Tolerance kTolerances[] = {{"ttft_mean_s", 0.15, 0.2, 0.6},
                                      {"latency_mean_s", 0.08, 0.1, 0.35}};
 
 // A wrong profile, or runs that are not measurements, must not pass as a fit. The held-out runs detect a fit to noise.
-void judge_unseen(const OwnFit& fit, const OwnEngine& engine) {
+void judge_unseen(OwnFit& fit, const OwnEngine& engine) {
+  constexpr double kFewer = 1.5;  // they are fewer than the fitted runs, so chance makes their median larger
   for (const Tolerance& tolerance : kTolerances) {
     const validation::ErrorSummary s = validation::summarise(figures_of(fit.fit, tolerance.metric, false));
+    if (s.count > 0 && s.median > kFewer * tolerance.doubtful && s.median <= tolerance.absurd)
+      fit.warnings.push_back(
+          fmt::format("the runs are noisy, or not like {}: the median error of {} is {:.0f} % on held-out runs",
+                      engine.like, tolerance.metric, 100 * s.median));
     if (s.count > 0 && s.median > tolerance.absurd)
       throw InputError(
           fmt::format("nothing is written: the runs are too noisy, or not like {}: the median error of {} is "
                       "{:.0f} % on held-out runs",
                       engine.like, tolerance.metric, 100 * s.median));
   }
+}
+
+// Says how many runs the profile or the model cannot serve, such as a TP degree that does not divide the heads.
+void warn_of_missing(OwnFit& fit) {
+  std::set<const MeasuredPoint*> all, simulated;
+  for (const Comparison& c : fit.fit.comparisons) {
+    all.insert(c.point);
+    if (c.predicted) simulated.insert(c.point);
+  }
+  const auto missing = std::find_if(fit.fit.comparisons.begin(), fit.fit.comparisons.end(),
+                                    [&](const Comparison& c) { return !simulated.contains(c.point); });
+  if (missing != fit.fit.comparisons.end())
+    fit.warnings.push_back(fmt::format("{} of {} runs cannot be simulated, so they are not fitted; {}:{}: {}",
+                                       all.size() - simulated.size(), all.size(), missing->point->where.file,
+                                       missing->point->where.line, missing->reason));
 }
 
 void judge(OwnFit& fit, const OwnEngine& engine) {
@@ -474,6 +511,7 @@ OwnFit fit_own(const OwnEngine& engine, OwnRuns& runs, const std::shared_ptr<con
   trust_precise_runs(out);
   out.fit = ServingProblem(out.model, runs.tables, catalogue, settings).fit();
   judge_unseen(out, engine);
+  warn_of_missing(out);
   warn_of_outliers(out);
   warn_of_limits(out);
   warn_of_slots(out, engine, policy_of(like, draft), runs);
@@ -522,6 +560,37 @@ std::string own_report(const OwnFit& fit) {
                     "90 % bands hold {:.0f} % of the figures, each predicted by a fit without its quarter of the "
                     "runs\n",
                     100 * coverage_of(fit.left_out.comparisons));
+}
+
+std::string own_fit_members(const OwnFit& fit) {
+  const auto number = [](double value) { return study::json_text(study::number_cell(value)); };
+  std::string values, errors, figures;
+  for (std::size_t i = 0; i < fit.model.numbers.size(); ++i) {
+    const ServingNumber& n = fit.model.numbers[i];
+    values += fmt::format("{}{{\"name\":{},\"value\":{},\"unit\":{},\"start\":{}}}", values.empty() ? "" : ",",
+                          study::json_quoted(n.file + " " + n.path), number(fit.fit.values[i]),
+                          study::json_quoted(n.unit), number(n.number.prior));
+  }
+  for (const auto& [metric, scale] : fit.model.scales) {
+    for (const bool fitted : {true, false}) {
+      const validation::ErrorSummary s = validation::summarise(figures_of(fit.fit, metric, fitted));
+      if (s.count == 0) continue;
+      errors += fmt::format("{}{{\"metric\":{},\"fitted\":{},\"median\":{},\"p90\":{},\"count\":{}}}",
+                            errors.empty() ? "" : ",", study::json_quoted(metric), fitted, number(s.median),
+                            number(s.p90), s.count);
+    }
+  }
+  for (std::size_t i = 0; i < fit.fit.comparisons.size(); ++i) {
+    const Comparison& c = fit.fit.comparisons[i];
+    if (!c.predicted) continue;
+    figures +=
+        fmt::format("{}{{\"metric\":{},\"fitted\":{},\"measured\":{},\"predicted\":{},\"run\":{}}}",
+                    figures.empty() ? "" : ",", study::json_quoted(c.metric), fit.fit.fitted[i] ? "true" : "false",
+                    number(c.measured), number(*c.predicted), study::json_quoted(run_name(*c.point)));
+  }
+  return fmt::format("\"accelerator\":{},\"values\":[{}],\"errors\":[{}],\"coverage\":{},\"figures\":[{}],\"text\":{}",
+                     study::json_quoted(fit.accelerator), values, errors, number(coverage_of(fit.left_out.comparisons)),
+                     figures, study::json_quoted(own_report(fit)));
 }
 
 std::string engine_of_server(const configs::Catalogue& catalogue, const std::string& product,

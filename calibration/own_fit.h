@@ -61,6 +61,11 @@ void check_own_name(const std::string& name, const configs::Catalogue& catalogue
 /// Fitted values, and errors in and out of the fit, as text.
 [[nodiscard]] std::string own_report(const OwnFit& fit);
 
+/// The same as members of a JSON object: `values` with their start, `errors` by metric in and out of the fit as
+/// fractions, `coverage` of the 90 % bands, and `figures`, each with its measured and predicted value
+/// (docs/calibrate.md).
+[[nodiscard]] std::string own_fit_members(const OwnFit& fit);
+
 /// Returns the shipped engine for the product and version that a server reports ("vLLM", "0.16.1"): the newest version
 /// that is not newer than the server's, else the oldest; the profile of a product without versions; empty if there is
 /// none of this product.

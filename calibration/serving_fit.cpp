@@ -42,13 +42,6 @@ struct Fold {
 };
 using Folds = std::map<std::size_t, Fold>;  // kNoFold: cells that belong to no fold
 
-// Measured output tokens a second of a closed loop, by Little's law.
-double answered(const validation::MeasuredPoint& row) {
-  if (!row.ttft_mean_s || !row.tpot_mean_s) return 0;
-  const double output = validation::mean_output(row);
-  return row.load_value * output / (*row.ttft_mean_s + output * *row.tpot_mean_s);
-}
-
 // The fold of every cell.
 using Folding = std::vector<std::size_t>;
 
@@ -187,8 +180,7 @@ void ServingProblem::State::note_what_fits() {
     cell.fits = tokens <= static_cast<double>(kv.blocks) * static_cast<double>(kv.block_tokens);
     const std::pair lengths(cell.row->input_tokens, cell.row->output_tokens);
     const bool held_back = std::find(model.held_back.begin(), model.held_back.end(), lengths) != model.held_back.end();
-    const bool backlog = model.backlog_from > 0 && answered(*cell.row) > model.backlog_from;
-    cell.tells_first_tokens = cell.fits && !held_back && !backlog;
+    cell.tells_first_tokens = cell.fits && !held_back;
   }
 }
 

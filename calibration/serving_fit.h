@@ -49,9 +49,6 @@ struct ServingModel {
   /// Input and output tokens of runs whose TTFT does not describe the engine, because the server delayed the first
   /// tokens.
   std::vector<std::pair<std::int64_t, std::int64_t>> held_back;
-  /// First tokens of runs with more output tokens a second than this are not fitted: they wait for a front end that
-  /// sends out every token, whose time is not fitted here. 0: there are none.
-  double backlog_from = 0;
   std::string accelerator_note,
       link_note;  // remarks on values in the accelerator's and the link's file that are not fitted
 };

@@ -104,6 +104,8 @@ std::string ranges_text(const std::vector<FittedRun>& runs) {
   std::vector<CalibratedRange> groups;
   std::set<std::string> versions;
   for (const FittedRun& run : runs) {
+    // Requests that queue all at once tell nothing about first tokens, so they do not count as calibrated loads.
+    if (run.row->load_kind == "burst") continue;
     add_run(group_of(groups, *run.spec), run);
     if (const std::string version = version_of(run.row->source); !version.empty())
       versions.insert(quoted_yaml(version));

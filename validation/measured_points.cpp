@@ -218,6 +218,8 @@ std::string problem_of(const MeasuredPoint& p) {
     return "load_kind is a trace, but the row does not name the "
            "file";
   if (kind.quantity == load::LoadQuantity::none) return "load_kind is a script, but the row does not contain it";
+  if (kind.name == load::load_kind(load::Sessions{}) || kind.name == load::load_kind(load::SessionArrivals{}))
+    return "load_kind is sessions, but the row does not describe them";
   if (!(p.load_value > 0)) return "load_value is not stated";
   if (p.uniform_from > 0 && p.length_cv > 0) return "uniform_from and length_cv exclude each other";
   const bool is_gamma = kind.name == load::load_kind(load::GammaArrivals{});

@@ -126,6 +126,15 @@ TEST(OwnFit, RecoversTheHostTimesOfTheServer) {
   EXPECT_LT(worst_error(fitted->fit, false), 0.03);
   EXPECT_LT(worst_error(fitted->fit, true), 0.03);
   EXPECT_TRUE(fitted->fit.warnings.empty()) << fitted->fit.warnings.front();
+  // For other programs: every figure with a prediction, in and out of the fit, and the report as text.
+  const std::string members = own_fit_members(fitted->fit);
+  std::size_t figures = 0;
+  for (std::size_t at = members.find("\"measured\":"); at != std::string::npos;
+       at = members.find("\"measured\":", at + 1))
+    ++figures;
+  EXPECT_EQ(figures, fitted->fit.fit.comparisons.size());
+  EXPECT_NE(members.find("\"fitted\":false,\"median\":"), std::string::npos) << members;
+  EXPECT_NE(members.find("\"accelerator\":\"\""), std::string::npos) << "the hardware is the catalogue's";
 }
 
 // If the server's times are within a factor of five of the profile's, held-out runs are predicted well.
@@ -181,6 +190,28 @@ TEST(OwnFit, RunsFarFromTheFitAreNamed) {
   ASSERT_FALSE(fitted->fit.warnings.empty());
   EXPECT_THAT(fitted->fit.warnings.front(), HasSubstr("1 of 8 fitted runs lies far from the fit"));
   EXPECT_THAT(fitted->fit.warnings.front(), HasSubstr("runs.csv:16064"));  // 16 users, prompts of 64 tokens
+}
+
+// The model has 32 heads, which 3 ranks cannot share. The other runs decide the fit.
+TEST(OwnFit, RunsThatCannotBeSimulatedAreNamed) {
+  std::vector<MeasuredPoint> runs = ladder({});
+  for (const std::size_t i : {4, 5}) {
+    runs[i].tp = 3;
+    runs[i].hardware = "a100-sxm-80gb x 3";
+  }
+  const auto fitted = fit(runs);
+  ASSERT_FALSE(fitted->fit.warnings.empty());
+  EXPECT_THAT(fitted->fit.warnings.front(), HasSubstr("2 of 10 runs cannot be simulated, so they are not fitted"));
+}
+
+// Random errors of a fifth leave the fit plausible; the runs that it did not see show them.
+TEST(OwnFit, NoiseInTheHeldOutRunsIsTold) {
+  std::vector<MeasuredPoint> runs = ladder({});
+  for (const std::size_t i : {2, 6})  // held out
+    *runs[i].tpot_mean_s *= 1.2;
+  const auto fitted = fit(runs);
+  EXPECT_THAT(fitted->fit.warnings, ::testing::Contains(HasSubstr("tpot_mean_s is 1")));
+  EXPECT_THAT(fitted->fit.warnings, ::testing::Contains(HasSubstr("on held-out runs")));
 }
 
 // Neither the order of the rows nor that of the files decides what is fitted and what is held out.

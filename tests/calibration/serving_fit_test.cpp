@@ -137,37 +137,26 @@ TEST(ServingFit, OwnTablesArePredictedByTheFitOfThePublishedOnes) {
 
 TEST(ServingFit, AnEngineWithoutDataIsRefusedByName) { EXPECT_THROW((void)serving_model("ideal"), InputError); }
 
-// Two of the source's 212 rows have no concurrency. With the shipped profiles, every engine meets the targets of
-// docs/validation.md: median errors below 6 % for the time per token and below 20 % for the time to first token.
+// Two of the source's 212 rows have no concurrency. The rows are plain studies with `engine_front_end`: the profiles
+// know the rest. With them, every engine meets the targets of docs/validation.md: median errors below 6 % for the time
+// per token and below 20 % for the time to first token. If vLLM's users stayed in lockstep, it would be 124 %.
 TEST(ServingFit, TimesOnH100ArePredicted) {
   const std::vector<validation::MeasuredTable> tables = serving_tables(serving_model("vllm-0.12"));
   ASSERT_EQ(tables.front().points.size(), 210U);
   const std::vector<validation::Comparison> comparisons = validation::compare(tables, catalogue(), {});
   std::map<std::string, std::vector<const validation::Comparison*>> tpot, ttft;
   for (const validation::Comparison& c : comparisons)
-    (c.metric == "tpot_mean_s" ? tpot : ttft)[c.point->engine].push_back(&c);
-  ASSERT_EQ(ttft.size(), 3U);
+    for (const std::string& group : {c.point->engine, std::string("all")})
+      (c.metric == "tpot_mean_s" ? tpot : ttft)[group].push_back(&c);
+  ASSERT_EQ(ttft.size(), 4U);
   for (const auto& [engine, group] : tpot) EXPECT_LT(summarise(group).median, 0.06) << engine;
   for (const auto& [engine, group] : ttft) EXPECT_LT(summarise(group).median, 0.20) << engine;
+  EXPECT_LT(summarise(tpot.at("all")).median, 0.035);
+  EXPECT_LT(summarise(ttft.at("all")).median, 0.12);
 }
 
-// A study as a user writes it, without the server settings of the runs: equal lengths and the profile's own step
-// budget. The fit errs by 9 % for vLLM's first tokens; if the users stayed in lockstep, it would be 124 %.
-TEST(ServingFit, PlainStudiesOfVllmHaveTheTimesOfTheFit) {
-  std::vector<validation::MeasuredTable> tables = serving_tables(serving_model("vllm-0.12"));
-  std::vector<validation::MeasuredPoint>& points = tables.front().points;
-  std::erase_if(points,
-                [](const validation::MeasuredPoint& p) { return configs::canonical_name(p.engine) != "vllm-0.12"; });
-  for (validation::MeasuredPoint& p : points) p.step_token_budget = p.max_running = 0;
-  ASSERT_EQ(points.size(), 35U);
-  const std::vector<validation::Comparison> comparisons = validation::compare(tables, catalogue(), {});
-  std::vector<const validation::Comparison*> tpot, ttft;
-  for (const validation::Comparison& c : comparisons) (c.metric == "tpot_mean_s" ? tpot : ttft).push_back(&c);
-  EXPECT_LT(summarise(ttft).median, 0.12);
-  EXPECT_LT(summarise(tpot).median, 0.025);
-}
-
-// Each run that a profile was fitted to is within the profile's ranges, so it counts as calibrated.
+// Each run with clients that a profile was fitted to is within the profile's ranges, so the profile counts as
+// calibrated for it. (A GB200 is priced by the tables of a B200, which is said too.)
 TEST(ServingFit, EveryFittedRunLiesWithinTheRangesOfItsProfile) {
   for (const ServingModel& model : serving_models()) {
     std::vector<validation::MeasuredTable> tables = serving_tables(model);
@@ -176,10 +165,11 @@ TEST(ServingFit, EveryFittedRunLiesWithinTheRangesOfItsProfile) {
     });
     for (validation::MeasuredTable& table : tables)
       std::erase_if(table.points, [&](const validation::MeasuredPoint& p) {
-        return configs::canonical_name(p.engine) != model.engine;
+        return configs::canonical_name(p.engine) != model.engine || p.load_kind == "burst";
       });
     for (const validation::Comparison& c : validation::compare(tables, catalogue(), {}))
-      EXPECT_EQ(c.extrapolates, "") << configuration_of(*c.point);
+      EXPECT_EQ(c.extrapolates.find("outside the fitted range"), std::string::npos)
+          << configuration_of(*c.point) << ": " << c.extrapolates;
   }
 }
 
