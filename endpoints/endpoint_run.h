@@ -61,7 +61,6 @@ class EndpointRun final : public load::Runner {
   void end_plans() override;
 
   [[nodiscard]] std::vector<sched::FinishedAttempt>& ended(std::size_t) override { return ended_; }
-  [[nodiscard]] std::int64_t kv_blocks_in_use(std::size_t) override { return 0; }
   [[nodiscard]] bool busy(std::size_t) const override { return true; }  // only the server knows
   [[nodiscard]] std::optional<sched::ReqId> arrive(std::size_t slot, const sched::NewRequest& request,
                                                    Nanos now) override;

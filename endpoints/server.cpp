@@ -19,7 +19,7 @@ namespace {
 using nlohmann::json;
 constexpr std::chrono::milliseconds kAskWithin{10'000}, kMayAnswerWithin{3000}, kProbeWithin{120'000};
 constexpr sched::Tok kProbeTokens = 2;
-constexpr std::size_t kMostModels = 20, kLongestName = 256;
+constexpr std::size_t kMostModels = 20, kLongestName = 256, kMostProbeBytes = std::size_t{1} << 15U;
 constexpr double kLeastSpeed = 1e-6, kMostSpeed = 1e6;
 
 json parsed(const net::HttpAnswer& answer) {
@@ -60,6 +60,20 @@ std::optional<std::int32_t> prompt_tokens(const std::string& stream) {
     return true;
   });
   return tokens;
+}
+
+// Returns how many tokens the answer has: a server may ignore the field that limits them.
+std::int32_t answer_tokens(const std::string& stream) {
+  std::int32_t events = 0, stated = 0;
+  net::SseReader reader;
+  (void)reader.feed(stream, [&](const net::StreamMessage& message) {
+    const auto chunk = read_chunk(message.data);
+    if (!chunk) return true;
+    events += chunk->text ? 1 : 0;
+    stated = std::max(stated, chunk->completion_tokens.value_or(0));
+    return true;
+  });
+  return std::max(events, stated);
 }
 
 void add(std::optional<double>& sum, double value) { sum = sum.value_or(0) + value; }
@@ -155,7 +169,7 @@ net::HttpAnswer Server::post(const Features& features, const Prompt& prompt) {
                   .target = std::string(path(facts_.api)),
                   .content_type = "application/json",
                   .body = request_body({facts_.api, features, facts_.model}, prompt, kProbeTokens)},
-                 {kProbeWithin});
+                 {kProbeWithin, kMostProbeBytes});
   if (answer.timed_out)
     throw DeviceError(
         fmt::format("{}: no answer to a request for 2 tokens within 120 s", settings_.http.server.text()));
@@ -282,6 +296,8 @@ bool Server::accepts(const Features& features) {
     if (features == Features{}) throw DeviceError(complaint(answer, prompt.text) + "; to a request for 2 tokens");
     return false;
   }
+  constexpr std::int32_t kTolerance = 2;  // a character may come in parts
+  if (features.max_completion && answer_tokens(answer.body) > kProbeTokens + kTolerance) return false;
   // A server may accept the field and ignore it, so the usage must be in the answer.
   if (features.continuous_usage || features.usage) return prompt_tokens(answer.body).has_value();
   return true;

@@ -45,6 +45,16 @@ struct GrowingBody {
 };
 using Parser = http::request_parser<GrowingBody>;
 
+// Returns the path of a target without its query. Clients of a proxy send whole URLs, which every server accepts.
+std::string_view path_of(std::string_view target) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!boost::beast::iequals(target.substr(0, scheme.size()), scheme)) continue;
+    const std::size_t slash = target.find_first_of("/?", scheme.size());
+    target = slash == std::string_view::npos || target[slash] == '?' ? "/" : target.substr(slash);
+  }
+  return target.substr(0, target.find('?'));
+}
+
 }  // namespace
 
 struct HttpRequestReader::Impl {
@@ -82,10 +92,16 @@ HttpRequestReader::State HttpRequestReader::feed(std::string& bytes) {
   if (error && error != http::error::need_more)
     return impl.fail(400, fmt::format("not an HTTP/1.1 request: {}", error.message()));
   if (!impl.parser.is_header_done()) return State::reading;
+  // What is left over is the header of a chunk, or the fields behind the last one.
+  if (error == http::error::need_more && bytes.size() > impl.limits.header_bytes)
+    return impl.fail(431, fmt::format("the header of a chunk has more than {} bytes", impl.limits.header_bytes));
   if (!std::exchange(impl.has_header, true)) {
     const std::string_view encoding = impl.parser.get()[http::field::content_encoding];
     if (!encoding.empty() && !boost::beast::iequals(encoding, "identity"))
       return impl.fail(415, "compressed bodies are not supported: send it without Content-Encoding");
+    const std::string_view transfer = impl.parser.get()[http::field::transfer_encoding];
+    if (!transfer.empty() && !boost::beast::iequals(transfer, "chunked"))
+      return impl.fail(501, "the only Transfer-Encoding that is supported is chunked");
   }
   return impl.parser.is_done() ? State::done : State::reading;
 }
@@ -105,8 +121,7 @@ ServerRequest HttpRequestReader::take() {
   auto message = impl_->parser.release();
   ServerRequest request;
   request.method = message.method_string();
-  const std::string_view target = message.target();
-  request.path = target.substr(0, target.find('?'));
+  request.path = path_of(message.target());
   request.authorization = message[http::field::authorization];
   request.body = std::move(message.body());
   return request;

@@ -47,8 +47,9 @@ class Arrivals final : public load::Senders {
     gap_ = gap;
     longest_ = longest;
   }
-  /// Reports that the ended answers reach their clients at `now`.
-  void told(Nanos now);
+  /// Reports that the ended answers reach their clients at `now`, after a step of `step`. The gap for the requests that
+  /// follow them is at least a tenth of the step.
+  void told(Nanos now, Nanos step = 0);
   /// Returns when the instant closes, if more of its requests are expected and would be delivered by `time`; else -1.
   [[nodiscard]] Nanos awaited_until(Nanos time) const;
   /// Sets the front end that requests pass before they are delivered. Call it before the first add().
@@ -114,6 +115,7 @@ class Arrivals final : public load::Senders {
   std::vector<std::vector<ClientId>> handles_;  // indexed by replica, then by handle
   CallListener& listener_;
   Nanos gap_ = 0, longest_ = 0;
+  Nanos patience_ = 0;                // the gap for the instant
   Nanos instant_ = -1, closes_ = -1;  // requests until closes_ were sent at instant_, one shortly after the other
   std::int64_t belonging_ = 0;        // to it so far
   std::int64_t expected_ = 0;         // how many more

@@ -37,7 +37,9 @@ RealTimeRun::RealTimeRun(const load::Scenario& scenario, const sched::RunOptions
 }
 
 void RealTimeRun::note_lateness() {
+  longest_step_ = 0;
   for (const Ended& step : ended_) {
+    longest_step_ = std::max(longest_step_, step.end - step.start);
     const auto late = std::chrono::duration<double>(std::chrono::steady_clock::now() - parts_.clock.at(step.end));
     parts_.lateness.add(std::max(0.0, late.count()),
                         1e-9 * static_cast<double>(step.end - step.start) / parts_.clock.speed());
@@ -49,7 +51,7 @@ void RealTimeRun::note_lateness() {
 // for them costs nothing: the step keeps its time. Another event does not wait.
 void RealTimeRun::gather(Nanos now) {
   Arrivals& arrivals = parts_.arrivals;
-  arrivals.told(parts_.clock.now());
+  arrivals.told(parts_.clock.now(), longest_step_);
   while (!ends_ && arrivals.next_send() > now) {
     const Nanos until = std::min({arrivals.awaited_until(now), next_event(), arrivals.next_send()});
     if (parts_.clock.now() >= until) return;

@@ -98,6 +98,7 @@ class RealTimeRun final : public sim::SimRun {
   bool caching_;
   std::vector<Lane> lanes_;
   std::vector<Ended> ended_;  // steps whose tokens were sent since the last wait()
+  Nanos longest_step_ = 0;    // of those at the last look
   std::vector<sched::Tok> cached_;
   Nanos now_ = 0, look_at_ = 0;
   bool ends_ = false;

@@ -91,7 +91,7 @@ Service::Service(const load::Scenario& scenario, const ServiceSettings& settings
       draws_priorities_(!bodies_of(scenario.workload).priorities.empty()),
       started_(std::time(nullptr)) {
   rules_.chars_per_token = settings.chars_per_token;
-  const bool hashes = scenario.kv.prefix_caching || scenario.router == sched::RouterKind::prefix;
+  const bool hashes = scenario.kv.prefix_caching || sched::router_info(scenario.router).compares_prefixes;
   rules_.hash_tokens = hashes ? scenario.kv.block_tokens : 0;
 }
 

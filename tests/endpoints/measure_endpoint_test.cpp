@@ -283,6 +283,19 @@ TEST(Server, FeaturesAreProbedTogether) {
   EXPECT_TRUE(server.facts().features.continuous_usage);
 }
 
+// `transformers serve` accepts max_completion_tokens and answers with up to 1024 tokens: max_tokens limits them.
+TEST(Server, AnIgnoredLimitOfTheAnswerIsNotUsed) {
+  OpenAiStub stub;
+  stub.ignored_fields = {"max_completion_tokens"};
+  ServerSettings chat = settings(stub);
+  chat.api = Api::openai_chat;
+  Server server(chat);
+  EXPECT_EQ(server.facts().refused, std::vector<std::string>{"max_completion_tokens"});
+  (void)measure_point(scenario(1), server, Prompts(1, 1000), {});
+  ASSERT_EQ(stub.requests().size(), 1U);
+  EXPECT_TRUE(stub.requests()[0].contains("max_tokens"));
+}
+
 TEST(MeasureEndpoint, AnEndlessLineOrAnswerIsCutOff) {
   for (const std::string& part : {std::string(65536, 'x'), std::string("data: {\"choices\":[{\"text\":\"a\"}]}\n\n")}) {
     const OpenAiStub stub([&](net::CannedPeer& peer, const nlohmann::json&) {

@@ -46,14 +46,15 @@ class OpenAiStub {
   std::string models = R"({"data":[{"id":"stub","owned_by":"vllm","max_model_len":4096}]})";
   std::string props;                             // of llama.cpp; empty: there are none
   std::vector<std::string> refused_fields = {};  // with 400
+  std::vector<std::string> ignored_fields = {};  // as if they were not there
 
   std::string stated_prompt_tokens;                // in the usage of probes, in place of the right number
   std::vector<std::string> refused_together = {};  // with 400 if a request has them all
 
   /// Streams the tokens of a request, one event each, with usage; `stated`: its prompt tokens, unless they are right.
   static void stream(net::CannedPeer& peer, const nlohmann::json& request, const std::string& stated = {}) {
-    const int tokens = request.value("max_tokens", 1);
-    const auto prompt = request.at("prompt").is_array() ? request.at("prompt").size() : 4;
+    const int tokens = tokens_of(request);
+    const auto prompt = request.contains("prompt") && request["prompt"].is_array() ? request["prompt"].size() : 4;
     std::string text = stream_head();
     for (int i = 1; i <= tokens; ++i) {
       const std::string usage = fmt::format(R"("usage":{{"prompt_tokens":{},"completion_tokens":{}}})",
@@ -77,7 +78,7 @@ class OpenAiStub {
         peer.send(with_length(200, "application/json", R"({"version":"0.9"})"));
       } else if (text.starts_with("GET /props") && !props.empty()) {
         peer.send(with_length(200, "application/json", props));
-      } else if (text.starts_with("POST /v1/completions")) {
+      } else if (text.starts_with("POST /v1/completions") || text.starts_with("POST /v1/chat/completions")) {
         complete(peer, nlohmann::json::parse(text.substr(text.find("\r\n\r\n") + 4)));
       } else {
         peer.send(with_length(404, "application/json", R"({"error":{"message":"no such page"}})"));
@@ -85,7 +86,14 @@ class OpenAiStub {
     }
   }
 
-  void complete(net::CannedPeer& peer, const nlohmann::json& request) {
+  // Many tokens if the request has no limit.
+  static int tokens_of(const nlohmann::json& request) {
+    return request.value("max_completion_tokens", request.value("max_tokens", 50));
+  }
+
+  void complete(net::CannedPeer& peer, nlohmann::json request) {
+    const bool probe = tokens_of(request) == kProbeTokens;
+    for (const std::string& field : ignored_fields) request.erase(field);
     for (const std::string& field : refused_fields)
       if (request.contains(field) || (field == "token ids" && request.at("prompt").is_array()))
         return void(peer.send(with_length(400, "application/json", R"({"error":{"message":"unknown field"}})")));
@@ -93,7 +101,6 @@ class OpenAiStub {
                                  [&](const std::string& field) { return request.contains(field); });
     if (all && !refused_together.empty())
       return void(peer.send(with_length(400, "application/json", R"({"error":{"message":"not both"}})")));
-    const bool probe = request.value("max_tokens", 0) == kProbeTokens;
     if (!probe) {
       const std::lock_guard lock(mutex_);
       requests_.push_back(request);

@@ -92,6 +92,15 @@ TEST_F(HttpServerTest, KeepsAConnectionOpenAndAnswersPipelinedRequestsInOrder) {
   EXPECT_NE(all.find("GET /3 "), std::string::npos);
 }
 
+// A proxy's clients send whole URLs, and every server accepts them (RFC 9112, section 3.2.2).
+TEST_F(HttpServerTest, TakesThePathOfAWholeUrl) {
+  start();
+  for (const char* const target : {"http://t:80/ok?x=1", "HTTP://t/ok", "/ok?http://u/v"})
+    EXPECT_EQ(body_of(talk(port_, std::string("GET ") + target + " HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n")),
+              "GET /ok ")
+        << target;
+}
+
 // All three requests are read at once, but a server sees the second only after it has answered the first.
 TEST_F(HttpServerTest, APipelinedRequestComesWhenItsTurnComes) {
   start();
@@ -139,6 +148,10 @@ TEST_F(HttpServerTest, RefusesWhatIsNoRequestOrBeyondALimit) {
   EXPECT_THAT(talk(port_, post("/", std::string(1001, 'c'))), StartsWith("HTTP/1.1 413 "));
   EXPECT_THAT(talk(port_, "POST / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n"), StartsWith("HTTP/1.1 4"));
   EXPECT_THAT(talk(port_, post("/", "x", "Content-Encoding: gzip\r\n")), StartsWith("HTTP/1.1 415 "));
+  const std::string chunks = "POST / HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: ";
+  EXPECT_THAT(talk(port_, chunks + "gzip, chunked\r\n\r\n"), StartsWith("HTTP/1.1 501 "));
+  EXPECT_THAT(talk(port_, chunks + "chunked\r\n\r\n1;" + std::string(5000, 'e')), StartsWith("HTTP/1.1 431 "));
+  EXPECT_THAT(talk(port_, chunks + "chunked\r\n\r\n0\r\nT: " + std::string(5000, 't')), StartsWith("HTTP/1.1 4"));
   EXPECT_EQ(echo_.requests, 0);
   EXPECT_EQ(body_of(talk(port_, get("/ok"))), "GET /ok ");
 }

@@ -93,6 +93,23 @@ TEST_F(ArrivalsTest, AnEarlyRequestDoesNotCloseTheInstantForTheOthers) {
   EXPECT_EQ(sent_at(512 * kMs), 500 * kMs + load::kApart);
 }
 
+// Times in ms. After a step of 300, requests may follow each other by a tenth of it, and all within the longest time.
+TEST_F(ArrivalsTest, ALongStepWaitsLongerForTheNextRequests) {
+  arrivals_.gather(10 * kMs, 50 * kMs);
+  const ClientId first = arrivals_.add({}, 100 * kMs), second = arrivals_.add({}, 101 * kMs);
+  const ClientId third = arrivals_.add({}, 102 * kMs);
+  deliver(102 * kMs);
+  end(first, 0, 500 * kMs);
+  end(second, 1, 500 * kMs);
+  end(third, 2, 500 * kMs);
+  arrivals_.told(501 * kMs, 300 * kMs);
+  EXPECT_EQ(arrivals_.awaited_until(500 * kMs), 531 * kMs);
+  EXPECT_EQ(sent_at(530 * kMs), 500 * kMs);
+  EXPECT_EQ(arrivals_.awaited_until(500 * kMs), 550 * kMs) << "the longest time";
+  EXPECT_EQ(sent_at(549 * kMs), 500 * kMs + load::kApart);
+  EXPECT_EQ(sent_at(551 * kMs), 551 * kMs);
+}
+
 TEST_F(ArrivalsTest, ThePriorityReachesTheScheduler) {
   (void)arrivals_.add({.priority = -3, .hashes = {}}, 100);
   const auto attempt = arrivals_.send(100);
