@@ -85,7 +85,8 @@ int run(const QCommandLineParser& parser) {
   window.set_dark(theme == QStringLiteral("dark"));
   const QStringList files = parser.positionalArguments();
   if (parser.isSet(QStringLiteral("screenshot"))) {
-    for (const QString& file : files) bench.open(file);  // headless: an error ends the program
+    // Headless: an error ends the program. Studies after the first are added to it.
+    for (qsizetype i = 0; i < files.size(); ++i) i == 0 ? bench.open(files[i]) : bench.add(files[i]);
     if (files.isEmpty()) bench.session().replace(default_session());
     write_screenshot(bench, window, {view, parser.value(QStringLiteral("screenshot")), size});
     return 0;
@@ -97,10 +98,12 @@ int run(const QCommandLineParser& parser) {
   window.show();
   // Open files after the first paint, so that the window appears immediately.
   QTimer::singleShot(0, &window, [&] {
-    if (files.isEmpty())
+    if (files.isEmpty()) {
       bench.session().replace(default_session());
-    else
+      window.welcome();
+    } else {
       window.open_files(files);
+    }
     window.guard(QStandardPaths::writableLocation(QStandardPaths::AppDataLocation), kKeepMs);
   });
   return QApplication::exec();

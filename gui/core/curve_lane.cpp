@@ -8,6 +8,7 @@
 #include "gui/core/coarse_order.h"
 #include "gui/core/text.h"
 #include "model/error.h"
+#include "study/file/read_point.h"
 #include "study/run/bands.h"
 #include "study/run/estimate.h"
 #include "study/run/load_variation.h"
@@ -22,9 +23,47 @@ constexpr auto kMayFinish = std::chrono::milliseconds(100);
 constexpr auto kRest = std::chrono::milliseconds(60);
 constexpr std::size_t kShownEnough = 3;
 
+// Resolves one point of each curve. Studies with very many curves do not delay the first points.
+std::vector<Footprint> footprints_of(const study::Study& study, const CurveGrid& grid) {
+  constexpr std::size_t kMost = 32;
+  std::vector<Footprint> out;
+  for (std::size_t i = 0; i < grid.curve_of.size() && out.size() < std::min(kMost, grid.names.size()); ++i) {
+    if (grid.curve_of[i] == out.size()) out.push_back(footprint_of(study::resolve_point(study, i).result));
+  }
+  return out;
+}
+
+LaneFailure failure_of(const std::exception& error) {
+  const auto* input = dynamic_cast<const InputError*>(&error);
+  if (input == nullptr) return {qs(error.what()), {}};
+  return {qs(input->text()), qs(input->where().file), static_cast<int>(input->where().line)};
+}
+
 PointRow row_of(study::PointResult result, std::int32_t pp) { return make_row(std::move(result), pp); }
 
 }  // namespace
+
+std::optional<LanePoint> simulate_lane_point(const study::Study& study, const LanePointSpec& spec,
+                                             const std::stop_token& stop) {
+  LanePoint out{spec.load ? PointStage::refined : PointStage::study, spec.curve, spec.index, {}};
+  study::ResolvedPoint point;
+  // A refined point lies between points of the study and differs from one of them in its load alone.
+  if (spec.load) {
+    auto varied = study::with_load_value(study.point(spec.index), *spec.load);
+    if (!varied) return {};
+    point = study::resolve_spec(std::move(*varied));
+    point.result.index = spec.index;
+  } else {
+    point = study::resolve_point(study, spec.index);
+  }
+  const std::int32_t pp = point.scenario ? point.scenario->pp : 1;
+  sim::RunOptions options;
+  options.stop = stop;
+  study::FinishedPoint finished = study::simulate_point(std::move(point), {.options = std::move(options)});
+  if (finished.run.stopped) return {};
+  out.row = row_of(std::move(finished.result), pp);
+  return out;
+}
 
 enum class Phase : unsigned char { fresh, opening, points, refining, banding, done };
 
@@ -187,6 +226,7 @@ void CurveLane::open(Job& job) {
     // Read without holding the mutex, so that submit() never waits for a file.
     const auto known = catalogue();
     auto study = std::make_unique<const study::Study>(make_study(job.request.scenario, known));
+    study::refuse_pools(*study, "the window");
     CurveGrid grid = curve_grid(*study);
     CurveOutline outline;
     outline.title = qs(study->title());
@@ -197,6 +237,8 @@ void CurveLane::open(Job& job) {
     outline.notes = first.notes;
     outline.slo = first.slo;
     outline.defaults = field_defaults(job.request.scenario, first, known);
+    outline.setup = setup_of(first);
+    outline.footprints = footprints_of(*study, grid);
     const std::lock_guard lock(mutex_);
     job.study = std::move(study);
     job.grid = std::move(grid);
@@ -207,8 +249,7 @@ void CurveLane::open(Job& job) {
           .seconds = 0,
           .failure = {}});
   } catch (const std::exception& error) {
-    const auto* input = dynamic_cast<const InputError*>(&error);
-    fail(job, input ? LaneFailure{qs(input->text()), qs(input->where().file)} : LaneFailure{qs(error.what()), {}});
+    fail(job, failure_of(error));
     return;
   }
   estimate(job);
@@ -255,7 +296,7 @@ void CurveLane::add_band(Job& job, const Task& task) {
     if (job.stop.stop_requested()) return;
     out.row = row_of(std::move(out.row.result), point.scenario->pp);
   } catch (const std::exception& error) {
-    fail(job, {qs(error.what()), {}});
+    fail(job, failure_of(error));
     return;
   }
   const std::lock_guard lock(mutex_);
@@ -271,36 +312,21 @@ void CurveLane::run_task(Job& job, const Task& task) {
     add_band(job, task);
     return;
   }
-  LanePoint out{task.load ? PointStage::refined : PointStage::study, task.curve, task.index, {}};
+  std::optional<LanePoint> out;
   try {
-    study::ResolvedPoint point;
-    // A refined point lies between points of the study and differs from one of them in its load alone.
-    if (task.load) {
-      auto spec = study::with_load_value(job.study->point(task.index), *task.load);
-      if (!spec) return;
-      point = study::resolve_spec(std::move(*spec));
-      point.result.index = task.index;
-    } else {
-      point = study::resolve_point(*job.study, task.index);
-    }
-    const std::int32_t pp = point.scenario ? point.scenario->pp : 1;
-    sim::RunOptions options;
-    options.stop = job.stop.get_token();
-    study::FinishedPoint finished = study::simulate_point(std::move(point), {.options = std::move(options)});
+    out = simulate_lane_point(*job.study, {task.index, task.curve, task.load}, job.stop.get_token());
     // A newer request has replaced this one, whose points are no longer shown.
-    if (finished.run.stopped) return;
-    out.row = row_of(std::move(finished.result), pp);
+    if (!out) return;
   } catch (const std::exception& error) {
-    const auto* input = dynamic_cast<const InputError*>(&error);
-    fail(job, input ? LaneFailure{qs(input->text()), qs(input->where().file)} : LaneFailure{qs(error.what()), {}});
+    fail(job, failure_of(error));
     return;
   }
   const std::lock_guard lock(mutex_);
   ++job.shown;
-  if (out.stage == PointStage::study) job.seen.push_back(out);
+  if (out->stage == PointStage::study) job.seen.push_back(*out);
   Delivery delivery;
   delivery.generation = job.generation;
-  delivery.points.push_back(std::move(out));
+  delivery.points.push_back(std::move(*out));
   post(std::move(delivery));
 }
 

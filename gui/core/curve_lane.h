@@ -21,6 +21,7 @@
 
 #include "configs/catalogue.h"
 #include "gui/core/field_defaults.h"
+#include "gui/core/footprint.h"
 #include "gui/core/metrics.h"
 #include "gui/core/scenario.h"
 #include "study/file/study.h"
@@ -39,6 +40,16 @@ struct LanePoint {
   PointRow row;
 };
 
+/// A point to simulate: one of a study, or that point at another load.
+struct LanePointSpec {
+  std::size_t index = 0, curve = 0;
+  std::optional<double> load;
+};
+/// Simulates a point as the lane does. nullopt if it was stopped, or if the load has no value to change. Throws
+/// InputError.
+[[nodiscard]] std::optional<LanePoint> simulate_lane_point(const study::Study& study, const LanePointSpec& spec,
+                                                           const std::stop_token& stop);
+
 /// The properties of a study that are known before its points.
 struct CurveOutline {
   QString title;
@@ -46,8 +57,10 @@ struct CurveOutline {
   std::vector<std::string> swept_keys;
   std::size_t points = 0;
   std::vector<std::string> notes;
-  sched::Slo slo;          // of the first point
-  FieldDefaults defaults;  // of the first point: values for its empty fields
+  sched::Slo slo;                     // of the first point
+  FieldDefaults defaults;             // of the first point: values for its empty fields
+  Setup setup;                        // of the first point
+  std::vector<Footprint> footprints;  // of the curves
 };
 
 /// A curve to compute.
@@ -61,7 +74,8 @@ struct LaneRequest {
 /// Why a job ended without a curve.
 struct LaneFailure {
   QString text;
-  QString place;  // "file:line:column" or the edit at fault; may be empty
+  QString place;  // the file or the edit at fault; may be empty
+  int line = 0;   // in that file; 0: not known
 };
 
 /// The public functions belong to the thread of the object. The destructor stops the running job and joins the threads.

@@ -93,6 +93,19 @@ void CurveModel::clear() {
   Q_EMIT changed();
 }
 
+void CurveModel::adopt(const CurveModel& other) {
+  beginResetModel();
+  rows_.clear();
+  previous_.clear();
+  outline_ = other.outline_;
+  curves_ = other.curves_;
+  complete_ = other.complete_;
+  simulated_ = other.simulated_;
+  generation_ = 0;  // the lane's first is 1
+  endResetModel();
+  Q_EMIT changed();
+}
+
 std::vector<QString> CurveModel::impossible() const {
   std::vector<QString> reasons;
   for (const Curve& curve : curves_) {

@@ -30,6 +30,8 @@ class CurveModel final : public QAbstractTableModel {
   /// All points of the study have arrived; older generations are dropped.
   void complete(quint64 generation);
   void clear();
+  /// Shows the complete curves of another model. Points of earlier generations are ignored from now on.
+  void adopt(const CurveModel& other);
 
   [[nodiscard]] const CurveOutline& outline() const { return outline_; }
   /// Returns the curves of the newest request.

@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <map>
 
-#include "gui/core/slo_answer.h"
+#include "gui/core/coarse_order.h"
+#include "gui/core/curve_model.h"
 #include "gui/core/text.h"
 #include "sched/statistics.h"
 #include "study/run/load_variation.h"
@@ -46,32 +47,49 @@ std::int64_t swept_number(const study::Study& study, const study::PointResult& p
   return at < keys.size() ? std::get<std::int64_t>(point.swept[at]) : -1;
 }
 
-// Keeps in each cell the point that `better` prefers; the current point is null if the cell is empty.
-template <class Better>
-HeatMap simulate_map(Scenario scenario, const std::shared_ptr<const configs::Catalogue>& catalogue,
-                     study::RunControl& control, const Better& better) {
-  HeatMap map{{1, 2, 4, 8}, {4, 8, 16, 32, 64, 128, 256}, 0, {}};
+// The scenario with every TP degree and batch limit of the map.
+Scenario swept_over_map(Scenario scenario) {
   set_field(scenario, "deployment.tp", QStringLiteral("1, 2, 4, 8"));
   set_field(scenario, "scheduler.max_running", QStringLiteral("4, 8, 16, 32, 64, 128, 256"));
-  const study::Study study = make_study(scenario, catalogue);
-  study::RunSettings settings;
-  // Use one core: the interactive lane uses the others.
-  settings.jobs = 1;
-  settings.control = &control;
+  return scenario;
+}
+
+HeatMap empty_map() {
+  HeatMap map{{1, 2, 4, 8}, {4, 8, 16, 32, 64, 128, 256}, 0, {}};
   map.cells.resize(map.tp.size() * map.batch.size());
-  for (study::PointResult& point : study::run_study(study, settings).points) {
-    const auto t = std::find(map.tp.begin(), map.tp.end(), swept_number(study, point, "deployment.tp"));
-    const auto b = std::find(map.batch.begin(), map.batch.end(), swept_number(study, point, "scheduler.max_running"));
-    if (t == map.tp.end() || b == map.batch.end()) continue;
-    HeatMap::Cell& cell = map.cells[static_cast<std::size_t>(t - map.tp.begin()) * map.batch.size() +
-                                    static_cast<std::size_t>(b - map.batch.begin())];
-    // If the load is swept, the reason at the last load is the one that is kept.
-    cell.reason = qs(point.infeasible);
-    if (!point.metrics) continue;
-    PointRow row = make_row(std::move(point), 1);
-    if (better(row, cell.row ? &*cell.row : nullptr)) cell.row = std::move(row);
-  }
   return map;
+}
+
+// Returns the cell of a point, or nullptr if the map has none for it.
+HeatMap::Cell* cell_of(HeatMap& map, const study::Study& study, const study::PointResult& point) {
+  const auto t = std::find(map.tp.begin(), map.tp.end(), swept_number(study, point, "deployment.tp"));
+  const auto b = std::find(map.batch.begin(), map.batch.end(), swept_number(study, point, "scheduler.max_running"));
+  if (t == map.tp.end() || b == map.batch.end()) return nullptr;
+  return &map.cells[static_cast<std::size_t>(t - map.tp.begin()) * map.batch.size() +
+                    static_cast<std::size_t>(b - map.batch.begin())];
+}
+
+// Simulates the study's points and those that refine its curves, on one core: the interactive lane uses the others.
+std::vector<Curve> simulate_curves(const study::Study& study, double limit_s, study::RunControl& control) {
+  const CurveGrid grid = curve_grid(study);
+  std::vector<Curve> curves(grid.names.size());
+  std::vector<LanePoint> seen;
+  const auto simulate = [&](const LanePointSpec& spec) {
+    if (control.cancelled()) return;
+    control.check_in();
+    auto point = simulate_lane_point(study, spec, control.stop());
+    if (!point) return;
+    if (!spec.load) seen.push_back(*point);
+    curves[spec.curve].points.push_back(std::move(*point));
+  };
+  for (const std::size_t index : grid.order) simulate({index, grid.curve_of[index], {}});
+  for (const Refinement& r : refinements(grid, seen, limit_s)) simulate({r.index, r.curve, r.load});
+  for (Curve& curve : curves) {
+    std::stable_sort(curve.points.begin(), curve.points.end(), [](const LanePoint& a, const LanePoint& b) {
+      return a.row.result.labels.load_value < b.row.result.labels.load_value;
+    });
+  }
+  return curves;
 }
 
 }  // namespace
@@ -145,21 +163,42 @@ std::vector<TimedValue> step_difference(const std::vector<TimedValue>& a, const 
 
 HeatMap simulate_heat_map(const Scenario& scenario, const std::shared_ptr<const configs::Catalogue>& catalogue,
                           double load, study::RunControl& control) {
-  Scenario varied = scenario;
+  Scenario varied = swept_over_map(scenario);
   const LoadField field = load_field(scenario);
   if (!field.kind.isEmpty() && load > 0) set_load(varied, field.kind, qs(study::number_text(load)));
-  HeatMap map = simulate_map(std::move(varied), catalogue, control,
-                             [](const PointRow&, const PointRow* best) { return best == nullptr; });
+  HeatMap map = empty_map();
   map.load = load;
+  const study::Study study = make_study(varied, catalogue);
+  study::RunSettings settings;
+  // Use one core: the interactive lane uses the others.
+  settings.jobs = 1;
+  settings.control = &control;
+  for (study::PointResult& point : study::run_study(study, settings).points) {
+    HeatMap::Cell* cell = cell_of(map, study, point);
+    if (cell == nullptr) continue;
+    cell->reason = qs(point.infeasible);
+    if (point.metrics && !cell->row) cell->row = make_row(std::move(point), 1);
+  }
   return map;
 }
 
 HeatMap simulate_heat_map_within(const Scenario& scenario, const std::shared_ptr<const configs::Catalogue>& catalogue,
-                                 const MetricLimit& limit, study::RunControl& control) {
-  return simulate_map(scenario, catalogue, control, [&](const PointRow& point, const PointRow* best) {
-    if (!keeps_limits(point, {&limit.metric, limit.most})) return false;
-    return best == nullptr || point.result.metrics->output_tokens_per_s > best->result.metrics->output_tokens_per_s;
-  });
+                                 const DrawnLimit& limit, study::RunControl& control) {
+  HeatMap map = empty_map();
+  const study::Study study = make_study(swept_over_map(scenario), catalogue);
+  for (const Curve& curve : simulate_curves(study, refinement_limit(limit), control)) {
+    HeatMap::Cell* cell = curve.points.empty() ? nullptr : cell_of(map, study, curve.points.front().row.result);
+    if (cell == nullptr) continue;
+    // If loads differ in their reason, that of the largest is kept.
+    cell->reason = qs(curve.points.back().row.result.infeasible);
+    const auto answer = slo_answer(curve, limit);
+    if (!answer || !answer->carried) continue;
+    // Other swept values give several curves for a cell; the best one counts.
+    if (cell->answer && cell->answer->tokens_per_s >= answer->tokens_per_s) continue;
+    cell->answer = answer;
+    cell->row = curve.points[answer->point].row;
+  }
+  return map;
 }
 
 std::vector<PairedDifference> paired_differences(const StudyPair& studies, const Metric& metric, int replications,

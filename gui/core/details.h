@@ -11,6 +11,7 @@
 #include "gui/core/metrics.h"
 #include "gui/core/run_files.h"
 #include "gui/core/scenario.h"
+#include "gui/core/slo_answer.h"
 #include "sim/simulate.h"
 #include "study/run/run_control.h"
 
@@ -56,6 +57,7 @@ struct HeatMap {
   double load = 0;  // 0 if each cell has its own load
   struct Cell {
     std::optional<PointRow> row;
+    std::optional<SloAnswer> answer = {};  // what the deployment carries within the limits, if that was asked
     QString reason;  // why the cell cannot run; if this and the row are empty, no load is within the limit
   };
   std::vector<Cell> cells;  // row-major: cells[t * batch.size() + b]
@@ -64,15 +66,11 @@ struct HeatMap {
 [[nodiscard]] HeatMap simulate_heat_map(const Scenario& scenario,
                                         const std::shared_ptr<const configs::Catalogue>& catalogue, double load,
                                         study::RunControl& control);
-struct MetricLimit {
-  const Metric& metric;
-  double most = 0;
-};
-/// Picks for each cell, among the scenario's own loads, the one with the most output tokens/s within the limit
-/// and those of the study's SLO.
+/// Answers for each cell what the curves answer for a scenario with its values (slo_answer): the load that it carries
+/// within the limit and those of the study's SLO, from the scenario's own loads and points refined in between.
 [[nodiscard]] HeatMap simulate_heat_map_within(const Scenario& scenario,
                                                const std::shared_ptr<const configs::Catalogue>& catalogue,
-                                               const MetricLimit& limit, study::RunControl& control);
+                                               const DrawnLimit& limit, study::RunControl& control);
 
 /// The relative difference B / A - 1 of a metric at one load, over paired replications. Both scenarios see the same
 /// requests at the same times, so common variation cancels out.

@@ -26,13 +26,23 @@ constexpr auto kMetrics = std::to_array<Metric>({
      "Output tokens of completed requests / measured window.", false},
     {"tokens_per_s_per_gpu", "Throughput per GPU", "output tokens/s/GPU", 1, "throughput",
      "Output tokens/s divided by the accelerators that the replicas use (TP x PP x replicas).", false},
+    {"tokens_per_s_per_usd_per_hour", "Throughput per USD/h", "output tokens/s per USD/h", 1, "throughput",
+     "Output tokens/s divided by the price of the whole instances.", false},
     {"total_tokens_per_s", "Throughput with prompts", "tokens/s", 1, "throughput",
      "Input and output tokens of completed requests / measured window.", false},
     {"requests_per_s", "Request rate", "requests/s", 1, "throughput", "Completed requests / measured window.", false},
+    {"requests_per_s_per_gpu", "Request rate per GPU", "requests/s/GPU", 1, "throughput",
+     "Completed requests / measured window, divided by the accelerators that the replicas use.", false},
+    {"requests_per_s_per_usd_per_hour", "Request rate per USD/h", "requests/s per USD/h", 1, "throughput",
+     "Completed requests / measured window, divided by the price of the whole instances.", false},
     {"tokens_per_s_per_user", "Interactivity", "output tokens/s/user", 1, "throughput",
      "1 / mean TPOT: how fast one user sees tokens appear.", false},
     {"load_value", "Load", "users or requests/s", 1, "load",
      "What the sweep varies: the clients of a closed loop, or the arrival rate of an open one.", true},
+    {"load_per_gpu", "Load per GPU", "users or requests/s per GPU", 1, "load",
+     "The load divided by the accelerators that the replicas use.", true},
+    {"load_per_usd_per_hour", "Load per USD/h", "users or requests/s per USD/h", 1, "load",
+     "The load divided by the price of the whole instances.", true},
     {"batch_mean", "Mean batch", "sequences", 1, "load", "Sequences in a step, mean over the steps' time.", false},
     {"in_system_mean", "Requests in the system", "requests", 1, "load",
      "Logical requests sent and not ended, mean over time.", true},
@@ -89,12 +99,25 @@ std::optional<double> column(const PointRow& row, std::string_view name) {
   return index ? number_of(row.cells[*index]) : std::nullopt;
 }
 
-// Two metrics are computed from several columns; all others are columns of the row.
+/// A column and its values by GPU and by USD/h.
+struct MetricFamily {
+  const char *total, *per_gpu, *per_price;
+};
+constexpr auto kFamilies = std::to_array<MetricFamily>({
+    {"output_tokens_per_s", "tokens_per_s_per_gpu", "tokens_per_s_per_usd_per_hour"},
+    {"requests_per_s", "requests_per_s_per_gpu", "requests_per_s_per_usd_per_hour"},
+    {"load_value", "load_per_gpu", "load_per_usd_per_hour"},
+});
+
+// Some metrics are computed from several columns; all others are columns of the row.
 std::optional<double> raw_value(const PointRow& row, const Metric& metric) {
   const std::string_view id = metric.id;
-  if (id == "tokens_per_s_per_gpu") {
-    const auto rate = column(row, "output_tokens_per_s");
-    return rate ? std::optional(*rate / row.gpus) : std::nullopt;
+  for (const MetricFamily& family : kFamilies) {
+    const bool per_gpu = id == family.per_gpu, per_price = id == family.per_price;
+    if (!per_gpu && !per_price) continue;
+    const auto total = column(row, family.total);
+    const auto divisor = per_gpu ? std::optional<double>(row.gpus) : column(row, "usd_per_hour");
+    return total && divisor && *divisor > 0 ? std::optional(*total / *divisor) : std::nullopt;
   }
   if (id == "tokens_per_s_per_user") {
     const auto tpot = column(row, "tpot_mean_s");
@@ -110,6 +133,27 @@ std::span<const Metric> metrics() { return kMetrics; }
 const Metric* find_metric(std::string_view id) {
   const auto* const found = std::find_if(kMetrics.begin(), kMetrics.end(), [&](const Metric& m) { return id == m.id; });
   return found == kMetrics.end() ? nullptr : found;
+}
+
+const Metric* on_basis(const Metric& metric, Basis basis) {
+  const std::string_view id = metric.id;
+  for (const MetricFamily& family : kFamilies) {
+    if (id != family.total && id != family.per_gpu && id != family.per_price) continue;
+    return find_metric(basis == Basis::total     ? family.total
+                       : basis == Basis::per_gpu ? family.per_gpu
+                                                 : family.per_price);
+  }
+  return nullptr;
+}
+
+std::optional<Basis> basis_of(const Metric& metric) {
+  const std::string_view id = metric.id;
+  for (const MetricFamily& family : kFamilies) {
+    if (id == family.total) return Basis::total;
+    if (id == family.per_gpu) return Basis::per_gpu;
+    if (id == family.per_price) return Basis::per_price;
+  }
+  return {};
 }
 
 QString axis_title(const Metric& metric) {

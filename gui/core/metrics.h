@@ -27,6 +27,12 @@ struct Metric {
 [[nodiscard]] std::span<const Metric> metrics();
 /// Returns nullptr for an unknown name.
 [[nodiscard]] const Metric* find_metric(std::string_view id);
+/// What throughput and load are divided by, so that deployments of different size can be compared.
+enum class Basis : unsigned char { total, per_gpu, per_price };
+/// Returns the same metric on another basis; nullptr if it has only one.
+[[nodiscard]] const Metric* on_basis(const Metric& metric, Basis basis);
+/// Returns nullopt for a metric that has only one basis.
+[[nodiscard]] std::optional<Basis> basis_of(const Metric& metric);
 /// Returns "p90 latency per output token (ms)".
 [[nodiscard]] QString axis_title(const Metric& metric);
 

@@ -260,24 +260,34 @@ std::vector<OverlayPoint> overlay_points(const CurveModel& model, const std::vec
   return out;
 }
 
-std::vector<QString> overlay_notes(const CurveModel& model, const std::vector<OverlayTable>& tables) {
+std::vector<QString> overlay_notes(const std::vector<const CurveModel*>& models,
+                                   const std::vector<OverlayTable>& tables) {
   const auto translate = [](const char* text) { return QCoreApplication::translate("plimsoll::gui::Overlay", text); };
-  const auto typical = typical_points(model);
+  std::vector<std::vector<const study::PointResult*>> typical;
+  for (const CurveModel* model : models) {
+    auto points = typical_points(*model);
+    // Nothing can be compared before the first simulated point.
+    if (std::any_of(points.begin(), points.end(), [](const auto* p) { return p != nullptr; }))
+      typical.push_back(std::move(points));
+  }
   std::vector<QString> out;
-  // Nothing can be compared before the first simulated point.
-  if (std::all_of(typical.begin(), typical.end(), [](const auto* p) { return p == nullptr; })) return out;
+  if (typical.empty()) return out;
   for (const OverlayTable& table : tables) {
     if (table.published) continue;
     std::size_t without = 0, several = 0;
     QString why;
     for (const PointRow& row : table.rows) {
-      const CurveMatch match = match_of(table, row, typical);
-      if (match.curves.empty()) {
-        ++without;
-        why = match.why_not;
-      } else if (match.curves.size() > 1 && !table.tool.isEmpty()) {
-        ++several;
+      bool found = false, drawn = false;
+      QString why_not;
+      for (const auto& points : typical) {
+        const CurveMatch match = match_of(table, row, points);
+        if (match.curves.empty()) why_not = match.why_not;
+        found = found || !match.curves.empty();
+        drawn = drawn || match.curves.size() == 1 || (!match.curves.empty() && table.tool.isEmpty());
       }
+      if (!found) why = why_not;
+      without += found ? 0 : 1;
+      several += found && !drawn ? 1 : 0;
     }
     const QString name = table.tool.isEmpty() ? table.name : QStringLiteral("%1 (%2)").arg(table.name, table.tool);
     if (without > 0) {

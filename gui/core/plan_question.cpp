@@ -9,6 +9,7 @@
 
 #include "gui/core/metrics.h"
 #include "gui/core/slo_answer.h"
+#include "gui/core/slo_form.h"
 #include "gui/core/text.h"
 #include "model/error.h"
 #include "study/file/cell.h"
@@ -20,26 +21,6 @@ constexpr const char *kTp = "deployment.tp", *kReplicas = "deployment.replicas",
                      *kHardware = "hardware";
 
 QString tr(const char* text) { return QCoreApplication::translate("plimsoll::gui::PlanQuestion", text); }
-
-struct Limit {
-  std::string yaml;  // empty if the metric cannot be limited
-  QString words;
-};
-
-// Turns the shown limit into YAML: "latency_per_token_p90_s" at 50 ms becomes {p90_latency_per_token: 50 ms}.
-Limit limit_of(const ViewState& view) {
-  const Metric* metric = find_metric(view.y);
-  if (view.limit <= 0 || metric == nullptr) return {};
-  std::string id = metric->id;
-  if (!id.ends_with("_s")) return {};
-  id.resize(id.size() - 2);
-  const std::size_t split = id.rfind('_');
-  if (split == std::string::npos) return {};
-  const std::string what = id.substr(0, split), which = id.substr(split + 1);
-  if (what != "latency" && what != "ttft" && what != "tpot" && what != "itl" && what != "latency_per_token") return {};
-  return {"{" + which + "_" + what + ": " + study::number_text(view.limit / metric->scale) + " s}",
-          QStringLiteral("%1 ≤ %2 %3").arg(qs(metric->label), reader_text(view.limit, 4), qs(metric->unit))};
-}
 
 std::string swept(const Scenario& scenario, const char* path) {
   const FieldValue value = field_value(scenario, path);
@@ -85,23 +66,31 @@ PlanQuestion searched(const Scenario& scenario) {
 
 PlanQuestion plan_question(const Scenario& scenario, const ViewState& view) {
   const std::string slo = utf8(field_value(scenario, "slo").text), search = utf8(field_value(scenario, "search").text);
+  const std::vector<SloRow> rows = slo_rows(scenario, view);
+  if (rows.empty() && slo.empty())
+    throw InputError("state an SLO: a limit in the form, or the SLO line of a latency in Curves");
   PlanQuestion out = searched(scenario);
   if (!search.empty()) out.words = qs(out.search = search);
-  const Limit limit = limit_of(view);
-  if (slo.empty() && limit.yaml.empty())
-    throw InputError("state an SLO: in the field above, or as the SLO line of a latency in Curves");
-  out.slo = slo.empty() ? limit.yaml : slo;
+  // An SLO that has no rows is invalid; reading the study reports why.
+  out.slo = rows.empty() ? slo : slo_yaml(rows, view.margin);
+  QStringList limits;
+  for (const SloRow& row : rows) limits << slo_row_words(row, view.margin);
   out.words = tr("Asks for %1").arg(out.words) + QStringLiteral("\n") +
-              tr("within %1").arg(slo.empty() ? limit.words : qs(slo));
+              tr("within %1").arg(limits.isEmpty() ? qs(slo) : limits.join(QStringLiteral(", ")));
+  if (view.margin > 0) out.words += tr(", %1 % below the limits").arg(reader_text(100 * view.margin, 3));
   return out;
 }
+
+std::string derived_search(const Scenario& scenario) { return searched(scenario).search; }
 
 Scenario plan_scenario(const Scenario& scenario, const ViewState& view) {
   const PlanQuestion question = plan_question(scenario, view);
   Scenario planned = scenario;
-  if (field_value(scenario, "slo").text.isEmpty()) set_edit(planned, "slo", question.slo);
+  std::erase_if(planned.edits, [](const auto& edit) {
+    return edit.first.starts_with("sweep") || edit.first == "slo" || edit.first.starts_with("slo.");
+  });
+  set_edit(planned, "slo", question.slo);
   if (field_value(scenario, "search").text.isEmpty()) set_edit(planned, "search", question.search);
-  std::erase_if(planned.edits, [](const auto& edit) { return edit.first.starts_with("sweep"); });
   planned.edits.insert(planned.edits.begin(), {"sweep", "{}"});
   return planned;
 }

@@ -17,6 +17,9 @@ struct PlanQuestion {
 /// position and does not restrict the search. Throws InputError if no SLO can be derived.
 [[nodiscard]] PlanQuestion plan_question(const Scenario& scenario, const ViewState& view);
 
+/// Returns the search that is derived from the scenario if it states none, in the study's syntax.
+[[nodiscard]] std::string derived_search(const Scenario& scenario);
+
 /// Returns the study to plan: the scenario with the SLO and the search of the question, without its sweep.
 [[nodiscard]] Scenario plan_scenario(const Scenario& scenario, const ViewState& view);
 

@@ -294,7 +294,7 @@ void set_load(Scenario& scenario, const QString& kind, const QString& values) {
     const auto value = configs::parse_number(utf8(number));
     // Check here, so that the error names the field and not the generated YAML.
     if (!value || !(*value > 0))
-      throw InputError("'" + utf8(number) + "' is no load, expected numbers above 0, as in 1, 2, 4");
+      throw InputError("'" + utf8(number) + "' is not a load: expected numbers above 0, as in 1, 2, 4");
   }
   const std::string name = utf8(kind);
   const bool rate = !study::load_field(name, "rate").empty();
@@ -325,6 +325,18 @@ void set_trace(Scenario& scenario, const std::string& file) {
     clear_edit(scenario, std::string("sweep.") + part);
   }
   set_edit(scenario, "workload.lengths", "{trace: " + quoted + "}");
+}
+
+std::string edited_yaml(const Scenario& scenario) {
+  Document document = edited_document(scenario);
+  for (const auto& [path, yaml] : scenario.edits) {
+    try {
+      document.set(path, yaml, Where{"edit", 0, 0});
+    } catch (const std::exception&) {
+      continue;  // the form shows this edit with its error
+    }
+  }
+  return document.dump();
 }
 
 study::Study make_study(const Scenario& scenario, const std::shared_ptr<const configs::Catalogue>& catalogue) {

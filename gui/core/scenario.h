@@ -22,6 +22,9 @@ struct Scenario {
   std::string file;  // used in messages; relative file names start from its folder
   configs::Document document = configs::Document::from_text("{}", "empty");
   study::Overrides edits;
+  bool shown = true;        // whether the views draw it
+  std::size_t colour = 0;   // of its curves: an index into the theme's series
+  bool finds_load = false;  // its loads are found again when it changes (load_range.h)
 };
 
 /// Opens a study file. Throws InputError if the file cannot be read; an invalid study is opened all the same.
@@ -79,6 +82,9 @@ void set_load(Scenario& scenario, const QString& kind, const QString& values);
 void set_trace(Scenario& scenario, const std::string& file);
 /// Returns the kinds of loads that are set by a single number, which the form therefore offers.
 [[nodiscard]] std::vector<std::string> editable_load_kinds();
+
+/// Returns the scenario's study with its edits as YAML, even if it is not a valid study.
+[[nodiscard]] std::string edited_yaml(const Scenario& scenario);
 
 /// Returns the study that `plimsoll simulate` would read. Throws InputError.
 [[nodiscard]] study::Study make_study(const Scenario& scenario,

@@ -31,11 +31,13 @@ std::string indented(const std::string& text, const std::string& margin) {
 std::string view_text(const ViewState& v) {
   return "{x: " + v.x + ", y: " + v.y + ", log_x: " + word(v.log_x) + ", log_y: " + word(v.log_y) +
          ", measured: " + word(v.measured) + ", residuals: " + word(v.residuals) + ", bands: " + word(v.bands) +
-         ", knees: " + word(v.knees) + ", limit: " + study::number_text(v.limit) + "}";
+         ", knees: " + word(v.knees) + ", limit: " + study::number_text(v.limit) +
+         ", margin: " + study::number_text(v.margin) + ", safe: " + word(v.safe) + "}";
 }
 
 ViewState read_view(const Node& node) {
-  node.require_known_keys(Keys{"x", "y", "log_x", "log_y", "measured", "residuals", "bands", "knees", "limit"});
+  node.require_known_keys(
+      Keys{"x", "y", "log_x", "log_y", "measured", "residuals", "bands", "knees", "limit", "margin", "safe"});
   ViewState view;
   const auto metric = [&](const char* key, std::string& out) {
     const auto value = node.find(key);
@@ -56,6 +58,8 @@ ViewState read_view(const Node& node) {
   flag("bands", view.bands);
   flag("knees", view.knees);
   if (const auto value = node.find("limit")) view.limit = value->as_number(0, 1e12);
+  flag("safe", view.safe);
+  if (const auto value = node.find("margin")) view.margin = value->as_number(0, 0.99);
   return view;
 }
 
@@ -67,17 +71,24 @@ std::string scenario_text(const Scenario& scenario) {
   text += '\n';
   for (const auto& [path, yaml] : scenario.edits)
     text += "      - {path: " + quoted(path) + ", value: " + quoted(yaml) + "}\n";
+  // Only written if they differ from the defaults, so that older versions can read such a session.
+  if (!scenario.shown) text += "    shown: false\n";
+  if (scenario.finds_load) text += "    finds_load: true\n";
+  if (scenario.colour != 0) text += "    colour: " + std::to_string(scenario.colour) + '\n';
   return text + "    study:\n" + indented(scenario.document.dump(), "      ");
 }
 
 Scenario read_scenario(const Node& node) {
-  node.require_known_keys(Keys{"name", "file", "edits", "study"});
+  node.require_known_keys(Keys{"name", "file", "edits", "shown", "colour", "finds_load", "study"});
   Scenario scenario;
   scenario.name = qs(node.at("name").as_string());
   scenario.file = node.at("file").as_string();
   for (const configs::Item& item : node.at("edits").items()) {
     scenario.edits.emplace_back(item.value.at("path").as_string(), item.value.at("value").as_string());
   }
+  if (const auto shown = node.find("shown")) scenario.shown = shown->as_bool();
+  if (const auto finds = node.find("finds_load")) scenario.finds_load = finds->as_bool();
+  if (const auto colour = node.find("colour")) scenario.colour = static_cast<std::size_t>(colour->as_integer(0, 7));
   scenario.document = Document::from_text("{}", scenario.file);
   const Node study = node.at("study");
   if (!study.is_map()) study.fail("expected a study");
@@ -109,15 +120,16 @@ study::Cell read_cell(const Node& node) {
 }
 
 std::string run_text(const MeasuredRun& run) {
-  std::string text =
-      "  - name: " + quoted(utf8(run.name)) + "\n    note: " + quoted(utf8(run.note)) + "\n    points:\n";
+  std::string text = "  - name: " + quoted(utf8(run.name)) + "\n    note: " + quoted(utf8(run.note)) +
+                     (run.tool.isEmpty() ? "" : "\n    tool: " + quoted(utf8(run.tool))) + "\n    points:\n";
   for (const PointRow& row : run.rows) text += row_text(row);
   return text;
 }
 
 MeasuredRun read_run(const Node& node) {
-  node.require_known_keys(Keys{"name", "note", "points"});
+  node.require_known_keys(Keys{"name", "note", "tool", "points"});
   MeasuredRun run{qs(node.at("name").as_string()), qs(node.at("note").as_string()), {}, {}};
+  if (const auto tool = node.find("tool")) run.tool = qs(tool->as_string());
   for (const configs::Item& point : node.at("points").items()) {
     std::vector<std::pair<std::string, study::Cell>> cells;
     for (const configs::Item& cell : point.value.items()) cells.emplace_back(cell.key, read_cell(cell.value));
@@ -206,6 +218,14 @@ void Session::edit(const QString& label, const QString& merge, const std::functi
   merge_ = merge;
   state_ = std::move(next);
   future_.clear();
+  revision_ = ++newest_;
+  Q_EMIT changed();
+}
+
+void Session::amend(const std::function<void(SessionState&)>& change) {
+  SessionState next = state_;
+  change(next);
+  state_ = std::move(next);
   revision_ = ++newest_;
   Q_EMIT changed();
 }

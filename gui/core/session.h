@@ -22,6 +22,10 @@ struct ViewState {
   bool log_x = true, log_y = true;
   bool measured = true, residuals = true, bands = true, knees = true;
   double limit = 0;  // SLO line: limit of the y metric in its displayed unit; 0 for none
+  // How far from its limits a load must stay to count as carried: a share of each limit that remains unused, or the
+  // whole 90 % band within the limits.
+  double margin = 0;
+  bool safe = false;
   bool operator==(const ViewState&) const = default;
 };
 
@@ -37,6 +41,7 @@ struct MeasuredRun {
   QString name, note;          // the note says what makes the run doubtful; may be empty
   std::vector<PointRow> rows;  // missing figures are blank cells
   std::string folder = {};     // files of the run while the program is running; not saved
+  QString tool = {};           // of imported runs, as in OverlayTable: what they do not state may have any value
 };
 
 /// The saved part of a session.
@@ -71,6 +76,8 @@ class Session final : public QObject {
   /// Changes the state in one undoable step called `label`. Consecutive steps with the same `merge` key (not empty)
   /// become one step: for example, those of a slider during a drag.
   void edit(const QString& label, const QString& merge, const std::function<void(SessionState&)>& change);
+  /// Changes the state as a consequence of the last step, which undo takes back together with it.
+  void amend(const std::function<void(SessionState&)>& change);
   /// Adds a run, or replaces the one with the same folder. Measurements cost machine time, so this is not an edit: undo
   /// and redo keep the run. The session counts as modified until it is saved.
   void set_run(MeasuredRun run);

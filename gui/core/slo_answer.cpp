@@ -79,6 +79,7 @@ std::optional<double> band_edge(const PointRow& row, const PointLimit& limit) {
 /// A point within every limit or beyond one.
 struct Judged {
   const LanePoint* point = nullptr;
+  std::size_t index = 0;  // in the curve
   std::vector<PointLimit> limits;
   bool kept = false;
 };
@@ -143,8 +144,9 @@ std::vector<Judged> judged_points(const Curve& curve, const DrawnLimit& drawn, B
       all = false;
       continue;
     }
-    Judged judged{&point, limits_of(point.row, drawn, side), false};
-    if (side == BandSide::unfavourable &&
+    const auto index = static_cast<std::size_t>(&point - curve.points.data());
+    Judged judged{&point, index, limits_of(point.row, drawn, side), false};
+    if ((drawn.safe || side == BandSide::unfavourable) &&
         std::none_of(judged.limits.begin(), judged.limits.end(),
                      [&](const PointLimit& limit) { return band_edge(point.row, limit).has_value(); })) {
       all = false;  // nothing is known of this load
@@ -160,6 +162,7 @@ std::vector<Judged> judged_points(const Curve& curve, const DrawnLimit& drawn, B
 void set_point(SloAnswer& answer, const Judged& judged) {
   const sched::PointMetrics& m = *judged.point->row.result.metrics;
   answer.labels = judged.point->row.result.labels;
+  answer.point = judged.index;
   answer.tokens_per_s = m.output_tokens_per_s;
   answer.failed = failed_of(m);
   answer.steady = m.steady.verdict;
@@ -168,6 +171,32 @@ void set_point(SloAnswer& answer, const Judged& judged) {
 }
 
 }  // namespace
+
+QString load_text(const study::PointLabels& labels, int digits) {
+  const bool clients = labels.load().quantity == load::LoadQuantity::clients;
+  const bool rate = labels.load().quantity == load::LoadQuantity::requests_per_s;
+  const QString value = reader_text(labels.load_value, digits);
+  if (clients) return labels.load_value == 1 ? tr("1 client") : tr("%1 clients").arg(value);
+  return rate ? tr("%1 requests/s").arg(value) : tr("load %1").arg(value);
+}
+
+QString failed_text(const study::PointResult& point) {
+  if (!point.infeasible.empty()) return qs(point.infeasible);
+  if (!point.metrics) return {};
+  const sched::PointMetrics& m = *point.metrics;
+  QStringList said;
+  if (m.steady.verdict == sched::Steadiness::unstable) said << qs(study::steady_text(m.steady));
+  const double all = static_cast<double>(m.requests_completed + m.requests_rejected + m.requests_timed_out);
+  const auto share = [&](std::int64_t part) { return reader_text(100 * static_cast<double>(part) / all, 3); };
+  if (m.requests_rejected > 0) {
+    QStringList codes;
+    for (const auto& [code, count] : m.rejections) codes << qs(code);
+    said << tr("%1 % of the requests rejected").arg(share(m.requests_rejected)) +
+                (codes.empty() ? QString() : QStringLiteral(" (%1)").arg(codes.join(QStringLiteral(", "))));
+  }
+  if (m.requests_timed_out > 0) said << tr("%1 % of the requests timed out").arg(share(m.requests_timed_out));
+  return said.join(QStringLiteral(", "));
+}
 
 double PointLimit::used() const {
   if (!std::isfinite(value)) return kInfinite;
@@ -195,7 +224,9 @@ std::vector<PointLimit> limits_of(const PointRow& row, const DrawnLimit& drawn, 
     }
   }
   for (PointLimit& limit : out) {
-    const auto edge = side == BandSide::unfavourable ? band_edge(row, limit) : std::nullopt;
+    limit.limit *= limit.at_least ? 1 + drawn.margin : 1 - drawn.margin;
+    const bool outer = drawn.safe || side == BandSide::unfavourable;
+    const auto edge = outer ? band_edge(row, limit) : std::nullopt;
     if (edge && std::isfinite(limit.value)) limit.value = *edge;
   }
   return out;
@@ -218,6 +249,11 @@ QString used_words(const PointLimit& limit) {
     return tr("%1 of at most %2 (requests fail, or the queue grows without end)").arg(limit.name, bound);
   return (limit.at_least ? tr("%1 %2 of at least %3") : tr("%1 %2 of at most %3"))
       .arg(limit.name, qs(study::limit_text(limit.value, limit.unit)), bound);
+}
+
+double refinement_limit(const DrawnLimit& drawn) {
+  const bool per_token = drawn.metric != nullptr && std::string_view(drawn.metric->id) == "latency_per_token_p90_s";
+  return per_token ? drawn.most / drawn.metric->scale : 0;
 }
 
 std::optional<SloAnswer> slo_answer(const Curve& curve, const DrawnLimit& drawn, BandSide side) {
@@ -246,6 +282,28 @@ std::optional<SloAnswer> slo_answer(const Curve& curve, const DrawnLimit& drawn,
   answer.every = best != nullptr && all;
   if (best != nullptr && next != nullptr && !next->kept) cross(answer, *best, *next);
   return answer;
+}
+
+DrawnLimit drawn_limit(const ViewState& view) {
+  return {find_metric(view.y), view.limit, view.log_y, view.margin, view.safe};
+}
+
+std::vector<LimitCrossing> limit_crossings(const Curve& curve, const DrawnLimit& drawn) {
+  bool all = true;
+  const std::vector<Judged> points = judged_points(curve, drawn, BandSide::middle, all);
+  std::vector<LimitCrossing> out;
+  const std::size_t limits = points.empty() ? 0 : points.front().limits.size();
+  for (std::size_t k = 0; k < limits; ++k) {
+    for (std::size_t i = 0; i + 1 < points.size(); ++i) {
+      if (points[i].limits.size() <= k || points[i + 1].limits.size() <= k) continue;
+      const PointLimit &within = points[i].limits[k], &beyond = points[i + 1].limits[k];
+      const auto part = within.kept() ? part_at(within, beyond) : std::nullopt;
+      if (!part) continue;
+      out.push_back({beyond, points[i].index, points[i + 1].index, *part});
+      break;
+    }
+  }
+  return out;
 }
 
 }  // namespace plimsoll::gui

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <thread>
 
+#include "gui/core/answer_rows.h"
 #include "gui/core/file_kind.h"
+#include "gui/core/import_form.h"
 #include "gui/core/plan_question.h"
 #include "gui/core/text.h"
 #include "model/error.h"
@@ -60,19 +62,12 @@ std::shared_ptr<const configs::Catalogue> load_catalogue() {
   return catalogue;
 }
 
-// Returns a name that no scenario has.
-QString fresh_name(const std::vector<Scenario>& scenarios, const QString& base) {
-  for (int i = 2;; ++i) {
-    const QString name = QStringLiteral("%1 %2").arg(base).arg(i);
-    if (std::none_of(scenarios.begin(), scenarios.end(), [&](const Scenario& s) { return s.name == name; }))
-      return name;
-  }
-}
+constexpr std::size_t kColours = 8;  // of a theme
 
 }  // namespace
 
 Workbench::Workbench(int threads, QObject* parent)
-    : QObject(parent), catalogue_(load_catalogue()), lane_(catalogue_, threads), compared_lane_(catalogue_, 1) {
+    : QObject(parent), catalogue_(load_catalogue()), sides_(catalogue_), lane_(catalogue_, threads) {
   // A drag changes the session many times within a frame; one request a frame is enough.
   coalesce_.setSingleShot(true);
   coalesce_.setInterval(kFrameMs);
@@ -94,82 +89,130 @@ Workbench::Workbench(int threads, QObject* parent)
     last_seconds_ = seconds;
     curves_.complete(generation);
     tasks_.set_paused(false);  // refined points and bands must not delay a timeline
+    sides_.hold(false);
     Q_EMIT curves_changed();
   });
-  connect(&lane_, &CurveLane::finished, this, &Workbench::finish);
-  connect(&lane_, &CurveLane::failed, this, [this](quint64 generation, const LaneFailure& failure) {
+  connect(&lane_, &CurveLane::finished, this, [this](quint64 generation) {
+    finished_ = generation == generation_;
+    if (finished_) sides_.put(*submitted_, curves_);
+    finish();
+  });
+  connect(&lane_, &CurveLane::failed, this, [this](quint64 /*generation*/, const LaneFailure& failure) {
     failure_ = failure;
     Q_EMIT curves_changed();
-    finish(generation);
+    finish();
   });
-  // The compared curve has a lane of its own with one thread, which never delays the edited one.
-  connect(&compared_lane_, &CurveLane::outlined, &compared_, &CurveModel::begin);
-  connect(&compared_lane_, &CurveLane::points, &compared_, &CurveModel::add);
-  connect(&compared_lane_, &CurveLane::study_done, this, [this](quint64 generation, double /*seconds*/) {
-    compared_.complete(generation);
-    Q_EMIT curves_changed();
+  connect(&sides_, &SideCurves::changed, this, &Workbench::curves_changed);
+  connect(&sides_, &SideCurves::settled, this, [this] {
+    if (!is_busy()) Q_EMIT settled();
   });
-  connect(&compared_lane_, &CurveLane::failed, this, [this] { compared_.clear(); });
 }
 
-void Workbench::finish(quint64 /*generation*/) {
+void Workbench::finish() {
   tasks_.set_paused(false);
+  sides_.hold(false);
+  find_load();
   Q_EMIT settled();
 }
 
-// Returns everything that the curves depend on. Equal questions have equal answers, so they are not simulated again.
-Workbench::CurveQuestion Workbench::question_of(const Scenario& scenario, const ViewState& view) {
-  // Points are refined around the limit of this metric only, so other limits do not change the curves.
-  const bool refines = view.y == "latency_per_token_p90_s";
-  return {scenario.file, scenario.document.dump(), scenario.edits, refines ? view.limit : 0};
+CurveQuestion Workbench::question_of(const Scenario& scenario) const {
+  return {scenario.file, scenario.document.dump(), scenario.edits,
+          refinement_limit(drawn_limit(session_.state().view))};
 }
 
 LaneRequest Workbench::request_for(const Scenario& scenario) const {
-  const ViewState& view = session_.state().view;
-  const Metric* y = find_metric(view.y);
-  const bool per_token = view.y == "latency_per_token_p90_s" && y != nullptr;
-  return {scenario, true, true, per_token ? view.limit / y->scale : 0};
+  return {scenario, true, true, refinement_limit(drawn_limit(session_.state().view))};
 }
 
 void Workbench::session_changed() {
   load_tables();
-  // The first change is simulated at once; further changes within a frame are combined.
-  if (coalesce_.isActive()) {
+  // The first change is simulated at once; further changes within a frame are combined. Another scenario must not be
+  // drawn with the curves of this one.
+  if (coalesce_.isActive() && session_.scenario().name == submitted_name_) {
     dirty_ = true;
   } else {
     submit();
     coalesce_.start();
   }
+  // What is shown of the curves may change without a new simulation, also by undo.
+  if (seen_view_ != session_.state().view) {
+    seen_view_ = session_.state().view;
+    Q_EMIT curves_changed();
+  }
 }
 
-// Pauses the window's tasks until the study is done: the curves come first.
+// The window's tasks and the other scenarios wait until the study is done: the edited curves come first.
 void Workbench::submit() {
-  CurveQuestion question = question_of(session_.scenario(), session_.state().view);
-  if (question != submitted_) {
+  const Scenario& scenario = session_.scenario();
+  CurveQuestion question = question_of(scenario);
+  const bool other = scenario.name != submitted_name_, changed = question != submitted_;
+  submitted_name_ = scenario.name;
+  if (changed) {
     submitted_ = std::move(question);
-    tasks_.set_paused(true);
-    lane_.submit(request_for(session_.scenario()));
+    finished_ = sides_.take(*submitted_, curves_);
+    if (finished_ || other) failure_.reset();
+    if (finished_) {
+      lane_.cancel();
+    } else {
+      // The former curves of another scenario are drawn as its own.
+      if (other) curves_.clear();
+      tasks_.set_paused(true);
+      sides_.hold(true);
+      generation_ = lane_.submit(request_for(scenario));
+    }
   }
-  submit_compared();
+  want_sides();
+  if (!changed) return;
+  Q_EMIT curves_changed();
+  if (finished_) finish();
 }
 
-// Simulates scenario B without refined points and bands, at the points of its study only.
-void Workbench::submit_compared() {
-  const auto& other = session_.state().compared;
-  if (!other || *other == session_.state().current) {
-    if (submitted_compared_) {
-      submitted_compared_.reset();
-      compared_lane_.cancel();
-      compared_.clear();
-      Q_EMIT curves_changed();
-    }
-    return;
+void Workbench::want_sides() {
+  const SessionState& state = session_.state();
+  std::vector<SideCurves::Wanted> wanted;
+  for (std::size_t i = 0; i < state.scenarios.size(); ++i) {
+    const Scenario& scenario = state.scenarios[i];
+    if (i != state.current && scenario.shown)
+      wanted.push_back({scenario.name, question_of(scenario), request_for(scenario)});
   }
-  const Scenario& scenario = session_.state().scenarios[*other];
-  CurveQuestion question = question_of(scenario, {});
-  if (question == submitted_compared_) return;
-  submitted_compared_ = std::move(question);
-  compared_lane_.submit({scenario, false, false, 0});
+  sides_.want(std::move(wanted));
+  // A copy asks what the current scenario has just answered.
+  if (finished_) sides_.put(*submitted_, curves_);
+}
+
+const CurveModel* Workbench::curves_of(std::size_t scenario) const {
+  const SessionState& state = session_.state();
+  return scenario == state.current ? &curves_ : sides_.curves(state.scenarios[scenario].name);
+}
+
+const LaneFailure* Workbench::failure_of(std::size_t scenario) const {
+  const SessionState& state = session_.state();
+  if (scenario == state.current) return failure_ ? &*failure_ : nullptr;
+  return sides_.failure(state.scenarios[scenario].name);
+}
+
+QString Workbench::curve_name(std::size_t scenario, const Curve& curve) const {
+  const std::vector<Scenario>& all = session_.state().scenarios;
+  if (curve.name.isEmpty()) return all[scenario].name;
+  return all.size() == 1 ? curve.name : QStringLiteral("%1: %2").arg(all[scenario].name, curve.name);
+}
+
+std::vector<DrawnCurve> Workbench::drawn() const {
+  const SessionState& state = session_.state();
+  std::vector<DrawnCurve> out;
+  for (std::size_t s = 0; s < state.scenarios.size(); ++s) {
+    const Scenario& scenario = state.scenarios[s];
+    const CurveModel* model = scenario.shown ? curves_of(s) : nullptr;
+    if (model == nullptr) continue;
+    for (std::size_t c = 0; c < model->curves().size(); ++c) {
+      const Curve& curve = model->curves()[c];
+      // A single scenario's curves differ in colour. With several, the colour names the scenario and its shade the
+      // curve.
+      const std::size_t colour = scenario.colour + (state.scenarios.size() == 1 ? c : c * kColours);
+      out.push_back({s, c, model, &curve, curve_name(s, curve), colour, s == state.current, failure_of(s) != nullptr});
+    }
+  }
+  return out;
 }
 
 void Workbench::read_files() {
@@ -198,7 +241,7 @@ void Workbench::load_tables() {
   tables_ = published_;
   tables_.insert(tables_.end(), files_.begin(), files_.end());
   for (const auto& run : loaded_runs_) {
-    tables_.push_back({run->name, run->rows, false, {}, {}, run->folder});
+    tables_.push_back({run->name, run->rows, false, run->tool, {}, run->folder});
     if (!run->note.isEmpty()) tables_.back().notes.push_back(run->note);
   }
   Q_EMIT overlays_changed();
@@ -266,9 +309,10 @@ std::pair<std::string, std::size_t> Workbench::run_of(const LanePoint& point) co
 void Workbench::add_measured(const QString& file) {
   const std::string path = utf8(QFileInfo(file).absoluteFilePath());
   // Read before it is added: a file that cannot be read must not enter the session.
-  static_cast<void>(read_overlay(path));
+  const OverlayTable table = read_overlay(path);
   session_.edit(tr("Add %1").arg(QFileInfo(file).fileName()), {}, [&](SessionState& s) {
     if (std::find(s.measured.begin(), s.measured.end(), path) == s.measured.end()) s.measured.push_back(path);
+    show_rows(s, table.rows);
   });
 }
 
@@ -306,6 +350,20 @@ bool Workbench::replaces_session(const QString& file) {
   }
 }
 
+void Workbench::add(const QString& file) {
+  const std::string text = is_packed(file) ? std::string() : read_text(file);
+  const FileKind kind = kind_of(file, text);
+  if (kind == FileKind::study) {
+    Scenario scenario = open_scenario(utf8(file));
+    static_cast<void>(make_study(scenario, catalogue_));  // an invalid study is not added
+    add_scenarios(tr("Add %1").arg(scenario.name), {scenario});
+  } else if (kind == FileKind::session) {
+    add_scenarios(tr("Add %1").arg(QFileInfo(file).fileName()), parse_session(text, utf8(file)).scenarios);
+  } else {
+    open(file);
+  }
+}
+
 void Workbench::open_study(const QString& file) {
   SessionState state = default_session();
   state.scenarios = {open_scenario(utf8(file))};
@@ -331,78 +389,12 @@ void Workbench::reload_catalogue() {
   catalogue_ = load_catalogue();
   lane_.set_catalogue(catalogue_);
   // Forget the stored questions: their answers depend on the catalogue, which is not part of the question.
-  compared_lane_.set_catalogue(catalogue_);
+  sides_.set_catalogue(catalogue_);
   submitted_.reset();
-  submitted_compared_.reset();
+  finished_ = false;
   asked_details_.reset();
+  asked_load_.reset();
   submit();
-}
-
-void Workbench::set_value(const QString& path, const QString& text) {
-  session_.edit(tr("Set %1").arg(path), QStringLiteral("set ") + path, [&](SessionState& s) {
-    Scenario& scenario = s.scenarios[s.current];
-    if (path == QStringLiteral("engine"))
-      set_engine(scenario, text);
-    else
-      set_field(scenario, utf8(path), text);
-  });
-}
-
-void Workbench::change_load(const QString& kind, const QString& values) {
-  session_.edit(tr("Change the load"), {}, [&](SessionState& s) { set_load(s.scenarios[s.current], kind, values); });
-}
-
-void Workbench::set_view(const QString& label, const QString& merge, const std::function<void(ViewState&)>& change) {
-  session_.edit(label, merge, [&](SessionState& s) { change(s.view); });
-  Q_EMIT curves_changed();
-}
-
-void Workbench::duplicate_scenario() {
-  session_.edit(tr("Duplicate the scenario"), {}, [](SessionState& s) {
-    Scenario copy = s.scenarios[s.current];
-    copy.name = fresh_name(s.scenarios, copy.name);
-    s.scenarios.push_back(std::move(copy));
-    s.compared = s.current;
-    s.current = s.scenarios.size() - 1;
-  });
-}
-
-void Workbench::remove_scenario(std::size_t index) {
-  if (session_.state().scenarios.size() < 2) return;
-  session_.edit(tr("Remove a scenario"), {}, [&](SessionState& s) {
-    s.scenarios.erase(s.scenarios.begin() + static_cast<std::ptrdiff_t>(index));
-    s.compared.reset();
-    s.current = std::min(s.current, s.scenarios.size() - 1);
-  });
-}
-
-void Workbench::choose_scenario(std::size_t index) {
-  if (index == session_.state().current) return;
-  session_.edit(tr("Choose a scenario"), {}, [&](SessionState& s) { s.current = index; });
-}
-
-void Workbench::compare_with(std::optional<std::size_t> index) {
-  session_.edit(tr("Compare"), {}, [&](SessionState& s) { s.compared = index; });
-}
-
-void Workbench::swap_compared() {
-  if (!session_.state().compared) return;
-  session_.edit(tr("Swap A and B"), {}, [](SessionState& s) {
-    const std::size_t other = *s.compared;
-    s.compared = s.current;
-    s.current = other;
-  });
-}
-
-void Workbench::toggle_pin(const Pin& pin) {
-  session_.edit(tr("Pin"), {}, [&](SessionState& s) {
-    const auto found = std::find(s.pins.begin(), s.pins.end(), pin);
-    if (found != s.pins.end())
-      s.pins.erase(found);
-    else
-      s.pins.push_back(pin);
-  });
-  Q_EMIT curves_changed();
 }
 
 void Workbench::select(const Selection& selection) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <QObject>
+#include <QStringList>
 #include <QTimer>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "gui/core/details.h"
 #include "gui/core/overlay.h"
 #include "gui/core/session.h"
+#include "gui/core/side_curves.h"
 #include "gui/core/task_lane.h"
 
 namespace plimsoll::gui {
@@ -24,6 +26,18 @@ struct Selection {
   std::size_t curve = 0;
   double load = 0;
   bool operator==(const Selection&) const = default;
+};
+
+/// A curve that the views draw.
+struct DrawnCurve {
+  std::size_t scenario = 0;  // index in the session
+  std::size_t index = 0;     // index in its model
+  const CurveModel* model = nullptr;
+  const Curve* curve = nullptr;
+  QString name;            // names scenario and swept values, unique among the drawn curves
+  std::size_t colour = 0;  // index for Theme::colour
+  bool current = false;    // of the scenario that is edited
+  bool stale = false;      // the last valid curve of a scenario that is invalid now
 };
 
 /// Owns the session and the lanes. Belongs to the thread of the window; all signals are emitted there.
@@ -38,13 +52,20 @@ class Workbench final : public QObject {
   [[nodiscard]] const Session& session() const { return session_; }
   [[nodiscard]] const CurveModel& curves() const { return curves_; }
   [[nodiscard]] CurveModel& curves() { return curves_; }
-  /// Returns the curves of the scenario that the current one is compared with; empty without one.
-  [[nodiscard]] const CurveModel& compared() const { return compared_; }
+  /// Returns the curves of a scenario; nullptr if it is neither current nor shown.
+  [[nodiscard]] const CurveModel* curves_of(std::size_t scenario) const;
+  /// Returns why a scenario has no curves; nullptr if it has.
+  [[nodiscard]] const LaneFailure* failure_of(std::size_t scenario) const;
+  /// Returns every curve of every shown scenario, in the order of the session. Valid until the next change.
+  [[nodiscard]] std::vector<DrawnCurve> drawn() const;
+  /// Returns the name of a scenario's curve: that of the scenario, its swept values, or both if there are several
+  /// scenarios.
+  [[nodiscard]] QString curve_name(std::size_t scenario, const Curve& curve) const;
   /// Returns the published tables, the user's files and the session's measured runs.
   [[nodiscard]] const std::vector<OverlayTable>& tables() const { return tables_; }
   [[nodiscard]] TaskLane& tasks() { return tasks_; }
   /// Returns true while the curves are not final.
-  [[nodiscard]] bool is_busy() const { return dirty_ || lane_.busy() || compared_lane_.busy(); }
+  [[nodiscard]] bool is_busy() const { return dirty_ || lane_.busy() || sides_.busy(); }
   /// Returns the time that the study's points of the last complete curves took, in seconds.
   [[nodiscard]] double last_seconds() const { return last_seconds_; }
   /// Returns why the current scenario has no curves; empty if it has.
@@ -56,6 +77,8 @@ class Workbench final : public QObject {
   /// Opens a study, a session, a table of measured points, another tool's result, a Hugging Face config.json or a
   /// trace, depending on the content. Throws InputError; then nothing has changed.
   void open(const QString& file);
+  /// As open(), but the scenarios of a study or a session are added to those of this session.
+  void add(const QString& file);
   /// Returns true if opening the file would replace the whole session rather than add to it.
   [[nodiscard]] static bool replaces_session(const QString& file);
   /// Writes the session. Throws DeviceError if the file cannot be written.
@@ -72,12 +95,32 @@ class Workbench final : public QObject {
   // Edits of the current scenario. Each is one step that can be undone.
   /// Sets a field; `text` as for set_field. Consecutive steps of the same path merge.
   void set_value(const QString& path, const QString& text);
+  /// Returns the number of replicas that the instances of the current scenario hold, if that is more than it has;
+  /// nullopt if all are used, or if its curves differ in their footprints.
+  [[nodiscard]] std::optional<std::int64_t> filling_replicas() const;
+  /// Sets that number of replicas.
+  void fill_instances();
+  /// Gives every shown scenario so many replicas that all use as many GPUs as the largest one. Returns the names of
+  /// scenarios whose number of GPUs cannot be reached exactly, which get the next lower one, or not be changed at all.
+  QStringList equalise_gpus();
   /// Sets the load and its sweep, as set_load does.
   void change_load(const QString& kind, const QString& values);
+  /// Finds the loads of the current scenario by itself from now on, whenever it changes, or no longer does.
+  void follow_load(bool on);
+  /// Finds the loads of every shown scenario once, in one step that can be undone.
+  void find_all_loads();
   /// Changes what is shown. Steps with the same `merge` key merge, as for Session::edit.
   void set_view(const QString& label, const QString& merge, const std::function<void(ViewState&)>& change);
   /// Copies the current scenario, switches to the copy and compares it with the original.
   void duplicate_scenario();
+  /// Adds scenarios and switches to the first of them. They get names and colours that no other scenario has.
+  void add_scenarios(const QString& label, std::vector<Scenario> scenarios);
+  /// Renames a scenario. A name that another scenario has gets a number; an empty one changes nothing.
+  void rename_scenario(std::size_t index, const QString& name);
+  /// Shows the scenario in the views, or hides it.
+  void show_scenario(std::size_t index, bool shown);
+  /// Sets the colour of its curves, an index for Theme::colour.
+  void colour_scenario(std::size_t index, std::size_t colour);
   /// Does nothing if it is the only one.
   void remove_scenario(std::size_t index);
   /// Makes a scenario the one that is edited.
@@ -97,7 +140,7 @@ class Workbench final : public QObject {
   [[nodiscard]] const QString& details_failure() const { return details_failure_; }
 
  Q_SIGNALS:
-  void curves_changed();  // curves(), compared() or failure() has changed
+  void curves_changed();  // curves, or the failure, of some scenario have changed
   void overlays_changed();
   void selection_changed();
   void details_changed();
@@ -110,16 +153,18 @@ class Workbench final : public QObject {
   [[nodiscard]] std::pair<std::string, std::size_t> run_of(const LanePoint& point) const;
   void session_changed();
   void submit();
-  void submit_compared();
+  void want_sides();
+  void find_load();
   void load_tables();
   void read_files();
-  /// Everything that the curves of a scenario depend on.
-  struct CurveQuestion {
-    std::string file, text;
-    study::Overrides edits;
-    double limit = 0;  // limit around which points are refined; 0 if it is on another metric
-    bool operator==(const CurveQuestion&) const = default;
+  /// Everything that the loads of a scenario depend on: its question without the loads, and the limit.
+  struct LoadQuestion {
+    CurveQuestion scenario;
+    std::string metric;
+    double limit = 0, margin = 0;
+    bool operator==(const LoadQuestion&) const = default;
   };
+  [[nodiscard]] std::optional<LoadQuestion> load_question() const;
   /// Everything that a point's details depend on. `folder` contains the files of the run that measured it.
   struct DetailQuestion {
     std::optional<CurveQuestion> curves;
@@ -128,13 +173,13 @@ class Workbench final : public QObject {
     std::string folder;
     bool operator==(const DetailQuestion&) const = default;
   };
-  [[nodiscard]] static CurveQuestion question_of(const Scenario& scenario, const ViewState& view);
+  [[nodiscard]] CurveQuestion question_of(const Scenario& scenario) const;
   [[nodiscard]] LaneRequest request_for(const Scenario& scenario) const;
-  void finish(quint64 generation);
+  void finish();
 
   std::shared_ptr<const configs::Catalogue> catalogue_;
   Session session_;
-  CurveModel curves_, compared_;
+  CurveModel curves_;
   std::vector<OverlayTable> published_, files_, tables_;
   std::vector<std::string> loaded_;
   std::vector<std::shared_ptr<const MeasuredRun>> loaded_runs_;
@@ -144,12 +189,18 @@ class Workbench final : public QObject {
   std::optional<DetailQuestion> asked_details_;
   QString details_failure_;
   QString session_file_;
-  std::optional<CurveQuestion> submitted_, submitted_compared_;
+  std::optional<CurveQuestion> submitted_;  // of curves_
+  QString submitted_name_;                  // its scenario
+  std::optional<LoadQuestion> asked_load_;
+  ViewState seen_view_;     // that curves_changed() has reported
+  quint64 generation_ = 0;  // of the lane
+  bool finished_ = false;   // curves_ has its refined points and bands too
   double last_seconds_ = 0;
   QTimer coalesce_;
   bool dirty_ = false, published_read_ = false;
   TaskLane tasks_;
-  CurveLane lane_, compared_lane_;  // last members, so that they stop first
+  SideCurves sides_;
+  CurveLane lane_;  // last members, so that they stop first
 };
 
 }  // namespace plimsoll::gui

@@ -178,10 +178,13 @@ void paint_mark(QPainter& painter, const PlotFrame& f, const PlotMark& mark) {
   const auto at = f.pixel(mark.x, mark.y);
   if (!at || !f.area.contains(*at)) return;
   const QFontMetricsF metrics(f.font);
-  const QColor colour = f.theme->colour(mark.colour);
-  painter.setPen(QPen(colour, 1.6));
+  const QColor colour = mark.limit ? f.theme->bad : f.theme->colour(mark.colour);
+  painter.setPen(QPen(colour, mark.limit ? 2.4 : 1.6));
   painter.setBrush(Qt::NoBrush);
-  painter.drawPolygon(polygon({{0, -1.25}, {1.25, 0}, {0, 1.25}, {-1.25, 0}}, *at, 8));
+  if (mark.limit)
+    painter.drawLine(*at - QPointF(0, 9), *at + QPointF(0, 9));
+  else
+    painter.drawPolygon(polygon({{0, -1.25}, {1.25, 0}, {0, 1.25}, {-1.25, 0}}, *at, 8));
   if (mark.label.isEmpty()) return;
   QRectF box(at->x() + 11, at->y() + 4, metrics.horizontalAdvance(mark.label) + 4, metrics.height());
   // Keep the word inside the plot.
@@ -193,6 +196,65 @@ void paint_mark(QPainter& painter, const PlotFrame& f, const PlotMark& mark) {
   painter.setFont(f.font);
   painter.setPen(colour);
   painter.drawText(QPointF(box.left() + 2, box.top() + metrics.ascent()), mark.label);
+}
+
+struct EndLabel {
+  QString text;
+  QColor colour;
+  QRectF box;
+};
+
+// Collects the labels beside the last visible points of their curves, left of the point where there is no room.
+std::vector<EndLabel> end_labels(const PlotFrame& f) {
+  constexpr double kGapToPoint = 8, kWidest = 0.3;  // of the plot
+  const QFontMetricsF metrics(f.font);
+  std::vector<EndLabel> labels;
+  for (const PlotSeries& series : f.content->series) {
+    if (series.label.isEmpty() || series.line == LineLook::faded) continue;
+    for (auto point = series.points.rbegin(); point != series.points.rend(); ++point) {
+      const auto at = f.pixel(point->x, point->y);
+      if (!at || !f.area.contains(*at)) continue;
+      EndLabel label{metrics.elidedText(series.label, Qt::ElideMiddle, f.area.width() * kWidest),
+                     f.theme->colour(series.colour),
+                     {}};
+      label.box = QRectF(at->x() + kGapToPoint, at->y() - metrics.height() / 2,
+                         metrics.horizontalAdvance(label.text) + 4, metrics.height());
+      if (label.box.right() > f.area.right()) label.box.moveRight(at->x() - kGapToPoint);
+      labels.push_back(std::move(label));
+      break;
+    }
+  }
+  return labels;
+}
+
+// Labels keep their order from top to bottom. One that would cover an earlier one moves below it; at the lower edge all
+// of them move up.
+void paint_end_labels(QPainter& painter, const PlotFrame& f) {
+  std::vector<EndLabel> labels = end_labels(f);
+  std::stable_sort(labels.begin(), labels.end(),
+                   [](const EndLabel& a, const EndLabel& b) { return a.box.top() < b.box.top(); });
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    QRectF& box = labels[i].box;
+    box.moveTop(std::max(box.top(), f.area.top() + 1));
+    for (std::size_t k = 0; k < i; ++k) {
+      if (labels[k].box.intersects(box)) box.moveTop(labels[k].box.bottom() + 1);
+    }
+  }
+  double lowest = f.area.bottom();
+  for (auto label = labels.rbegin(); label != labels.rend(); ++label) {
+    if (label->box.bottom() <= lowest) continue;
+    label->box.moveBottom(lowest - 1);
+    lowest = label->box.top();
+  }
+  const QFontMetricsF metrics(f.font);
+  QColor ground = f.theme->background;
+  ground.setAlphaF(0.8F);
+  painter.setFont(f.font);
+  for (const EndLabel& label : labels) {
+    painter.fillRect(label.box, ground);
+    painter.setPen(label.colour);
+    painter.drawText(QPointF(label.box.left() + 2, label.box.top() + metrics.ascent()), label.text);
+  }
 }
 
 void draw_cross(QPainter& painter, const QPointF& at, double r) {
@@ -318,6 +380,7 @@ void paint_over(QPainter& painter, const PlotFrame& f) {
     if (series.markers) paint_series_marks(painter, f, series);
   }
   for (const PlotMark& mark : f.content->marks) paint_mark(painter, f, mark);
+  paint_end_labels(painter, f);
   paint_failures(painter, f);
   if (f.content->message.isEmpty()) return;
   painter.setFont(f.font);

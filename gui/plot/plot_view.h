@@ -38,6 +38,7 @@ struct PlotSeries {
   bool markers = true;
   std::vector<PlotPoint> points;
   double width = 2.2;  // of the line, in pixels
+  QString label = {};  // written at the last point; empty: none
 };
 
 /// A filled area between two lines over x.
@@ -62,6 +63,7 @@ struct PlotMark {  // a diamond with a label
   double x = 0, y = 0;
   std::size_t colour = 0;
   QString label;
+  bool limit = false;  // a bar across the line instead, in the colour of limits
 };
 
 /// A point that cannot be drawn: a cross at the upper edge, at its x or at the right end, with the reason.

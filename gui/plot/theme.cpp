@@ -61,6 +61,14 @@ const Theme& dark_theme() {
   return theme;
 }
 
+QColor Theme::colour(std::size_t index) const {
+  constexpr std::size_t kShades = 4;
+  const QColor& base = series[index % series.size()];
+  const auto step = static_cast<int>(index / series.size() % kShades);
+  if (step == 0) return base;
+  return dark ? base.lighter(100 + 14 * step) : base.darker(100 + 35 * step);
+}
+
 QPalette Theme::palette() const {
   QPalette p;
   p.setColor(QPalette::Window, panel);

@@ -10,12 +10,13 @@
 
 namespace plimsoll::gui {
 
-/// The colours of a window and its plots. Series beyond the eighth repeat colours, with other markers.
+/// The colours of a window and its plots. Series beyond the eighth repeat colours, in another shade and with other
+/// markers; a shade has at least the contrast of its colour.
 struct Theme {
   bool dark = false;
   QColor background, panel, text, soft_text, grid, frame, accent, good, bad, shade;
   std::array<QColor, 8> series;
-  [[nodiscard]] QColor colour(std::size_t index) const { return series[index % series.size()]; }
+  [[nodiscard]] QColor colour(std::size_t index) const;
   [[nodiscard]] QPalette palette() const;
 };
 

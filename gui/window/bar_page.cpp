@@ -11,7 +11,6 @@
 #include <algorithm>
 
 #include "gui/core/text.h"
-#include "gui/window/curve_content.h"
 #include "model/memory_plan.h"
 #include "study/run/resolve.h"
 
@@ -133,44 +132,66 @@ BarPage::BarPage(Workbench& bench, QWidget* parent) : View(bench, parent) {
 
 void BarPage::set_theme(const Theme& theme) { chart_->set_theme(theme); }
 
+namespace {
+
+/// The memory of the deployments of one scenario.
+struct MemoryBars {
+  std::vector<BarChart::Bar> bars;
+  std::vector<double> budgets;  // usable memory, GB
+};
+
+void add_memory(const Workbench& bench, std::size_t scenario, MemoryBars& out) {
+  constexpr double kGb = 1e9;
+  const study::Study study = make_study(bench.session().state().scenarios[scenario], bench.catalogue());
+  for (const DrawnCurve& drawn : bench.drawn()) {
+    const Curve& curve = *drawn.curve;
+    if (drawn.scenario != scenario || curve.points.empty() || curve.points.front().index >= study.point_count())
+      continue;
+    study::PointSpec spec = study.point(curve.points.front().index);
+    if (!spec.shape || !spec.hardware.accelerator) continue;
+    if (spec.deployment.tp_is_max) spec.deployment.tp = spec.hardware.count;
+    if (!model::tp_problem(*spec.shape, spec.deployment.tp).empty()) continue;
+    const model::MemoryPlan plan = study::point_memory(spec);
+    out.budgets.push_back(plan.budget.value / kGb);
+    const double longest = static_cast<double>(study::longest_sequence(spec));
+    const QString note = plan.fits()
+                             ? MemoryPage::tr("%1 KV tokens: %2 sequences of %3")
+                                   .arg(reader_text(static_cast<double>(plan.kv_tokens), 4))
+                                   .arg(reader_text(std::floor(static_cast<double>(plan.kv_tokens) / longest), 4))
+                                   .arg(reader_text(longest, 6))
+                             : MemoryPage::tr("✗ %1 GB are missing").arg(reader_text(-plan.kv.value / kGb, 3));
+    out.bars.push_back({drawn.name,
+                        {plan.weights.value / kGb, plan.activation.value / kGb, plan.overhead.value / kGb,
+                         std::max(0.0, plan.kv.value / kGb)},
+                        note});
+  }
+}
+
+}  // namespace
+
 // Computed here and not in a lane, because a deployment's memory plan takes only microseconds.
 void MemoryPage::refresh() {
   chart_->setAccessibleName(tr("Memory of a GPU by deployment"));
-  constexpr double kGb = 1e9;
-  std::vector<BarChart::Bar> bars;
-  std::optional<BarChart::Limit> budget;
-  QString problem;
-  try {
-    const study::Study study = make_study(bench_.session().scenario(), bench_.catalogue());
-    const CurveModel& curves = bench_.curves();
-    for (const Curve& curve : curves.curves()) {
-      if (curve.points.empty() || curve.points.front().index >= study.point_count()) continue;
-      study::PointSpec spec = study.point(curve.points.front().index);
-      if (!spec.shape || !spec.hardware.accelerator) continue;
-      if (spec.deployment.tp_is_max) spec.deployment.tp = spec.hardware.count;
-      if (!model::tp_problem(*spec.shape, spec.deployment.tp).empty()) continue;
-      const model::MemoryPlan plan = study::point_memory(spec);
-      budget = {plan.budget.value / kGb, tr("usable")};
-      const double longest = static_cast<double>(study::longest_sequence(spec));
-      const QString note = plan.fits()
-                               ? tr("%1 KV tokens: %2 sequences of %3")
-                                     .arg(reader_text(static_cast<double>(plan.kv_tokens), 4))
-                                     .arg(reader_text(std::floor(static_cast<double>(plan.kv_tokens) / longest), 4))
-                                     .arg(reader_text(longest, 6))
-                               : tr("✗ %1 GB are missing").arg(reader_text(-plan.kv.value / kGb, 3));
-      bars.push_back({curve_name(bench_, curve),
-                      {plan.weights.value / kGb, plan.activation.value / kGb, plan.overhead.value / kGb,
-                       std::max(0.0, plan.kv.value / kGb)},
-                      note});
+  MemoryBars all;
+  QStringList problems;
+  const std::vector<Scenario>& scenarios = bench_.session().state().scenarios;
+  for (std::size_t s = 0; s < scenarios.size(); ++s) {
+    try {
+      if (scenarios[s].shown) add_memory(bench_, s, all);
+    } catch (const std::exception& error) {
+      problems << (scenarios.size() > 1 ? QStringLiteral("%1: %2").arg(scenarios[s].name, qs(error.what()))
+                                        : qs(error.what()));
     }
-  } catch (const std::exception& error) {
-    problem = qs(error.what());
   }
-  caption_->setText(problem.isEmpty() ? tr("One GPU's memory by deployment, GB: what is left after weights, "
-                                           "activations and overhead holds the KV cache.")
-                                      : problem);
+  // A single line is right only if all bars have the same budget.
+  std::optional<BarChart::Limit> budget;
+  const bool equal = std::all_of(all.budgets.begin(), all.budgets.end(), [&](double b) { return b == all.budgets[0]; });
+  if (!all.budgets.empty() && equal) budget = {all.budgets[0], tr("usable")};
+  caption_->setText(problems.isEmpty() ? tr("One GPU's memory by deployment, GB: what is left after weights, "
+                                            "activations and overhead holds the KV cache.")
+                                       : problems.join(QChar(u'\n')));
   chart_->show_bars({{tr("weights"), 0}, {tr("activations"), 1}, {tr("overhead"), 4}, {tr("KV cache"), 2}},
-                    std::move(bars), tr("GB"), budget);
+                    std::move(all.bars), tr("GB"), budget);
 }
 
 void TimePage::refresh() {
@@ -190,8 +211,8 @@ void TimePage::refresh() {
                        m->time_queue_s, m->time_preempt_s, m->time_other_s},
                       tr("%1 s").arg(reader_text(*m->latency.mean, 3))});
     }
-    caption_->setText(
-        tr("%1: mean seconds of a request by cause, for each load.").arg(curve_name(bench_, curves.curves()[shown])));
+    caption_->setText(tr("%1: mean seconds of a request by cause, for each load.")
+                          .arg(bench_.curve_name(bench_.session().state().current, curves.curves()[shown])));
   }
   chart_->show_bars({{tr("reading weights"), 0},
                      {tr("reading KV"), 5},

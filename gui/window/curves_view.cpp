@@ -10,7 +10,9 @@
 #include <QSplitter>
 #include <QVBoxLayout>
 
+#include "gui/core/slo_form.h"
 #include "gui/core/text.h"
+#include "gui/window/curve_words.h"
 #include "gui/window/flow_layout.h"
 
 namespace plimsoll::gui {
@@ -18,40 +20,33 @@ namespace plimsoll::gui {
 CurvesView::CurvesView(Workbench& bench, QWidget* parent) : View(bench, parent) {
   plot_ = make_plot_view(this).release();
   plot_->set_name(tr("Latency against throughput; arrow keys walk along the points"));
-  plot_->setMinimumHeight(160);
+  plot_->setMinimumHeight(130);
   residuals_ = make_plot_view(this).release();
   residuals_->set_name(tr("Residuals: predicted against measured, in percent"));
-  residuals_->setFixedHeight(130);
-  legend_ = new Legend(this);
+  residuals_->setFixedHeight(100);
+  card_ = new AnswerCard(this);
   summary_ = new QLabel(this);
   summary_->setWordWrap(true);
-  answer_ = new QLabel(this);
-  answer_->setWordWrap(true);
-  answer_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
   notes_ = new QLabel(this);
   notes_->setWordWrap(true);
   notes_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
-  auto* plots = new QVBoxLayout();
-  plots->setSpacing(2);
-  plots->addWidget(plot_, 1);
-  plots->addWidget(answer_);
-  plots->addWidget(summary_);
-  plots->addWidget(residuals_);
-  plots->addWidget(notes_);
-  row_ = new QHBoxLayout();
-  row_->addLayout(plots, 1);
-  row_->addWidget(legend_);
   auto* all = new QVBoxLayout(this);
   all->setContentsMargins(6, 6, 6, 6);
+  all->setSpacing(2);
   all->addWidget(make_bar());
-  all->addLayout(row_, 1);
+  all->addWidget(plot_, 1);
+  all->addWidget(summary_);
+  all->addWidget(residuals_);
+  all->addWidget(card_);
+  all->addWidget(notes_);
   connect(plot_, &PlotView::activated, this, &CurvesView::activate);
   connect(plot_, &PlotView::hovered, this,
           [this](const QString& tip) { Q_EMIT message(QString(tip).replace(QChar(u'\n'), QStringLiteral(" · "))); });
   connect(plot_, &PlotView::line_moved, this,
           [this](int, double value, bool finished) { move_limit(value, finished); });
   connect(plot_, &PlotView::range_changed, this, [this] { residuals_->follow_x(plot_->x_range()); });
-  connect(legend_, &Legend::changed, this, &CurvesView::refresh);
+  connect(card_, &AnswerCard::changed, this, &CurvesView::refresh);
+  connect(card_, &AnswerCard::chosen, &bench_, &Workbench::choose_scenario);
 }
 
 QComboBox* CurvesView::metric_box(const QString& name, bool x) {
@@ -66,12 +61,38 @@ QComboBox* CurvesView::metric_box(const QString& name, bool x) {
   box->setMaxVisibleItems(20);
   connect(box, &QComboBox::activated, this, [this, box, x](int index) {
     const std::string id = utf8(box->itemData(index).toString());
-    bench_.set_view(tr("Choose a metric"), {}, [&](ViewState& view) {
-      (x ? view.x : view.y) = id;
-      if (!x) view.limit = 0;  // the limit on the old metric has other units
+    bench_.session().edit(tr("Choose a metric"), {}, [&](SessionState& state) {
+      if (x)
+        state.view.x = id;
+      else
+        choose_y(state, id);
     });
   });
   return box;
+}
+
+// Divides throughput and load by the GPUs or the price, so that deployments of different size can be compared.
+QComboBox* CurvesView::basis_box() {
+  auto* box = new QComboBox(this);
+  box->addItems({tr("in total"), tr("per GPU"), tr("per USD/h")});
+  box->setAccessibleName(tr("Basis of throughput and load"));
+  box->setToolTip(tr("Throughput and load in total, by GPU in use, or by the price of the whole instances"));
+  connect(box, &QComboBox::activated, this, [this](int index) {
+    bench_.session().edit(tr("Choose a basis"), {}, [&](SessionState& state) {
+      const auto basis = static_cast<Basis>(index);
+      if (const Metric* x = on_basis(*find_metric(state.view.x), basis)) state.view.x = x->id;
+      const Metric* y = on_basis(*find_metric(state.view.y), basis);
+      if (y != nullptr && y->id != state.view.y) choose_y(state, y->id);
+    });
+  });
+  return box;
+}
+
+void CurvesView::refresh_basis() {
+  const ViewState& v = bench_.session().state().view;
+  const auto x = basis_of(*find_metric(v.x)), y = basis_of(*find_metric(v.y));
+  basis_->setEnabled(x || y);
+  basis_->setCurrentIndex(static_cast<int>(x ? *x : y.value_or(Basis::total)));
 }
 
 QCheckBox* CurvesView::flag_box(const QString& text, const QString& help, bool ViewState::*flag) {
@@ -114,6 +135,8 @@ QWidget* CurvesView::make_bar() {
   };
   pair(label(tr("&X"), x_), x_);
   pair(label(tr("&Y"), y_), y_);
+  basis_ = basis_box();
+  layout->addWidget(basis_);
   pair(label(tr("S&LO"), limit_), limit_);
   layout->addWidget(flag_box(tr("log x"), tr("Logarithmic horizontal axis"), &ViewState::log_x));
   layout->addWidget(flag_box(tr("log y"), tr("Logarithmic vertical axis"), &ViewState::log_y));
@@ -128,8 +151,8 @@ QWidget* CurvesView::make_bar() {
 
 ContentChoice CurvesView::choice() const {
   const ViewState& v = bench_.session().state().view;
-  ContentChoice out{find_metric(v.x), find_metric(v.y), v.log_x, v.log_y,          v.knees,
-                    v.measured,       v.bands,          v.limit, legend_->hidden()};
+  ContentChoice out{find_metric(v.x), find_metric(v.y), v.log_x,         v.log_y,  v.knees, v.measured,
+                    v.bands,          v.limit,          card_->hidden(), v.margin, v.safe};
   // During a drag the limit is not part of the session yet, so it makes no undo step.
   if (dragged_limit_ > 0) out.limit = dragged_limit_;
   return out;
@@ -140,6 +163,7 @@ void CurvesView::refresh() {
   for (const auto& [box, flag] : flags_) box->setChecked(v.*flag);
   x_->setCurrentIndex(x_->findData(qs(v.x)));
   y_->setCurrentIndex(y_->findData(qs(v.y)));
+  refresh_basis();
   const ContentChoice now = choice();
   {
     // Show the limit without emitting its signal, which would count as an edit.
@@ -149,7 +173,6 @@ void CurvesView::refresh() {
   }
   CurveContent curves = curve_content(bench_, now);
   sources_ = std::move(curves.sources);
-  legend_->show_series(curves.content.series, *theme_);
   plot_->set_content(std::move(curves.content));
   const QString summary = now.measured ? residual_summary(bench_, now) : QString();
   // Without measured points the strip would only waste space.
@@ -161,12 +184,9 @@ void CurvesView::refresh() {
     residuals_->follow_x(plot_->x_range());
     summary_->setText(summary);
   }
-  const QString answer = limit_answer(bench_, now);
-  answer_->setVisible(!answer.isEmpty());
-  const QString limits = limits_text(bench_, now);
-  // A single limit is the line in the plot; several must all hold, so they are listed.
-  answer_->setText(limits.contains(QChar(u',')) ? tr("Within the SLO (%1): %2").arg(limits, answer)
-                                                : tr("Within the SLO: %1").arg(answer));
+  DrawnLimit drawn = drawn_limit(v);
+  drawn.most = now.limit;
+  card_->show_rows(answer_rows(bench_, drawn, now.bands), limits_text(bench_, drawn));
   refresh_notes();
 }
 
@@ -177,7 +197,11 @@ void CurvesView::refresh_notes() {
   if (!validity.isEmpty()) lines << validity;
   for (const QString& note : failure_notes(bench_)) lines << note;
   if (choice().measured) {
-    for (const QString& note : overlay_notes(bench_.curves(), bench_.tables())) lines << note;
+    std::vector<const CurveModel*> models;
+    for (const DrawnCurve& drawn : bench_.drawn()) {
+      if (models.empty() || models.back() != drawn.model) models.push_back(drawn.model);
+    }
+    for (const QString& note : overlay_notes(models, bench_.tables())) lines << note;
   }
   notes_->setVisible(!lines.isEmpty());
   notes_->setToolTip(bench_.curves().extrapolates());
@@ -185,15 +209,11 @@ void CurvesView::refresh_notes() {
   if (notes_->text() != lines.join(QChar(u'\n'))) notes_->setText(lines.join(QChar(u'\n')));
 }
 
-void CurvesView::resizeEvent(QResizeEvent* event) {
-  View::resizeEvent(event);
-  legend_->place_in(*row_, width());
-}
-
 void CurvesView::set_theme(const Theme& theme) {
   theme_ = &theme;
   plot_->set_theme(theme);
   residuals_->set_theme(theme);
+  card_->set_theme(theme);
   refresh();
 }
 
@@ -206,22 +226,29 @@ void CurvesView::zoom_back() { plot_->zoom_back(); }
 void CurvesView::activate(std::size_t series, std::size_t point, Qt::KeyboardModifiers modifiers) {
   // Measured points and greyed curves cannot be selected.
   if (series >= sources_.size() || sources_[series].kind != SeriesSource::Kind::curve) return;
-  const Curve& curve = bench_.curves().curves()[sources_[series].curve];
+  const SeriesSource source = sources_[series];
+  const CurveModel* model = bench_.curves_of(source.scenario);
+  if (model == nullptr || source.curve >= model->curves().size()) return;
+  const Curve& curve = model->curves()[source.curve];
   const std::size_t id = plot_->content().series[series].points[point].id;
   // The curve may have been replaced since the plot was drawn.
   if (id >= curve.points.size()) return;
   const double load = curve.points[id].row.result.labels.load_value;
-  if (modifiers & Qt::ShiftModifier)
-    bench_.toggle_pin({bench_.session().scenario().name, curve.name, load});
-  else
-    bench_.select({sources_[series].curve, load});
+  if (modifiers & Qt::ShiftModifier) {
+    bench_.toggle_pin({bench_.session().state().scenarios[source.scenario].name, curve.name, load});
+    return;
+  }
+  // The other views show details of the edited scenario.
+  bench_.choose_scenario(source.scenario);
+  bench_.select({source.curve, load});
 }
 
 // A drag redraws the line at every step and becomes one undo step at its end.
 void CurvesView::move_limit(double value, bool finished) {
   dragged_limit_ = finished ? -1 : value;
   if (finished)
-    bench_.set_view(tr("Move the SLO line"), QStringLiteral("limit"), [&](ViewState& view) { view.limit = value; });
+    bench_.session().edit(tr("Move the SLO line"), QStringLiteral("limit"),
+                          [&](SessionState& state) { move_slo_line(state, value); });
   else
     refresh();
 }

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Plots any metric against any other, with measured points on top and the residuals below.
+// Plots any metric against any other, with measured points on top, and the residuals and the answer below.
 #pragma once
 
+#include "gui/window/answer_card.h"
 #include "gui/window/curve_content.h"
-#include "gui/window/legend.h"
 #include "gui/window/view.h"
 
 class QCheckBox;
 class QComboBox;
 class QDoubleSpinBox;
-class QBoxLayout;
 class QLabel;
 
 namespace plimsoll::gui {
 
-/// One curve for each combination of the swept values. The controls above the plot choose metrics, scales and the
-/// limit.
+/// One curve for each shown scenario and combination of its swept values. The controls above the plot choose metrics,
+/// scales and the limit.
 class CurvesView final : public View {
   Q_OBJECT
  public:
@@ -28,27 +27,25 @@ class CurvesView final : public View {
   void reset_zoom() override;
   void zoom_back() override;
   [[nodiscard]] PlotView& plot() { return *plot_; }
-  [[nodiscard]] Legend& legend() { return *legend_; }
+  [[nodiscard]] AnswerCard& card() { return *card_; }
   /// Returns what the controls choose; curve_content() makes the picture of it.
   [[nodiscard]] ContentChoice choice() const;
-  /// Returns the lines of text below the plot: the answer at the limit, and why figures are estimates.
+  /// Returns the lines of text below the plot: why figures are estimates, and what fails.
   [[nodiscard]] QString notes() const;
-
- protected:
-  void resizeEvent(QResizeEvent* event) override;
 
  private:
   QWidget* make_bar();
   QComboBox* metric_box(const QString& name, bool x);
+  QComboBox* basis_box();
+  void refresh_basis();
   QCheckBox* flag_box(const QString& text, const QString& help, bool ViewState::*flag);
   void activate(std::size_t series, std::size_t point, Qt::KeyboardModifiers modifiers);
   void move_limit(double value, bool finished);
   void refresh_notes();
   PlotView *plot_ = nullptr, *residuals_ = nullptr;
-  Legend* legend_ = nullptr;
-  QBoxLayout* row_ = nullptr;  // the plots and the legend
-  QLabel *summary_ = nullptr, *answer_ = nullptr, *notes_ = nullptr;
-  QComboBox *x_ = nullptr, *y_ = nullptr;
+  AnswerCard* card_ = nullptr;
+  QLabel *summary_ = nullptr, *notes_ = nullptr;
+  QComboBox *x_ = nullptr, *y_ = nullptr, *basis_ = nullptr;
   QDoubleSpinBox* limit_ = nullptr;
   std::vector<std::pair<QCheckBox*, bool ViewState::*>> flags_;
   std::vector<SeriesSource> sources_;

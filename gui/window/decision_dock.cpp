@@ -9,13 +9,17 @@
 #include <QJsonArray>
 #include <QLabel>
 #include <QPushButton>
+#include <QScrollArea>
 #include <QTableWidget>
+#include <QToolButton>
 #include <QVBoxLayout>
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "gui/core/plan_question.h"
 #include "gui/core/text.h"
-#include "gui/window/scenario_dock.h"
+#include "gui/window/plan_panel.h"
 #include "gui/window/view.h"
 #include "model/error.h"
 
@@ -35,6 +39,7 @@ const std::vector<Column>& columns() {
       {"replicas", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "replicas")},
       {"scheduler.max_running", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "batch")},
       {"objective", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "objective")},
+      {"margin", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "margin")},
       {"output_tokens_per_s", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "tokens/s")},
       {"usd_per_hour", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "USD/h")},
       {"usd_per_million_output_tokens", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "USD/M tokens")},
@@ -48,6 +53,10 @@ const std::vector<Column>& columns() {
 
 // Returns a column's value, from the row or from the study settings of the deployment.
 QJsonValue value_of(const QJsonObject& deployment, const char* key) {
+  if (std::string_view(key) == "margin") {
+    const QJsonValue used = deployment.value(QStringLiteral("slo_used"));
+    return used.isDouble() ? QJsonValue(100 * (1 - used.toDouble())) : QJsonValue();
+  }
   const QJsonValue own = deployment.value(QLatin1String(key));
   if (!own.isUndefined()) return own;
   const QString setting = deployment.value(QStringLiteral("settings")).toObject().value(QLatin1String(key)).toString();
@@ -56,19 +65,36 @@ QJsonValue value_of(const QJsonObject& deployment, const char* key) {
   return number ? QJsonValue(value) : QJsonValue(setting);
 }
 
-QString shown(const QJsonValue& value) {
+QString shown(const QJsonValue& value, const char* key) {
   if (value.isBool()) return value.toBool() ? QStringLiteral("✓") : QStringLiteral("✗");
+  if (std::string_view(key) == "margin" && value.isDouble())
+    return reader_text(value.toDouble(), 2) + QStringLiteral(" %");
   if (value.isDouble()) return reader_text(value.toDouble(), 4);
   return value.toString();
 }
 
 constexpr int kObjective = 6;  // the objective column; its title becomes its unit once that is known
-constexpr int kPrice = 8;      // the price column, which the objective of a search for the least cost repeats
+constexpr int kSloColumn = 2;
+constexpr int kPrice = 9;  // the price column, which the objective of a search for the least cost repeats
+
+// Returns whether a look is better than another: within the SLO, then by the objective, then by the margin.
+bool goes_before(const QJsonObject& a, const QJsonObject& b) {
+  const auto meets = [](const QJsonObject& one) { return one.value(QStringLiteral("meets_slo")).toBool(); };
+  if (meets(a) != meets(b)) return meets(a);
+  const QJsonValue oa = a.value(QStringLiteral("objective")), ob = b.value(QStringLiteral("objective"));
+  const QString unit = a.value(QStringLiteral("objective_unit")).toString();
+  if (meets(a) && oa.isDouble() && ob.isDouble() && oa.toDouble() != ob.toDouble()) {
+    const bool more = unit.contains(QStringLiteral("tokens/s"));
+    return more ? oa.toDouble() > ob.toDouble() : oa.toDouble() < ob.toDouble();
+  }
+  const auto used = [](const QJsonObject& one) { return one.value(QStringLiteral("slo_used")).toDouble(1e9); };
+  return used(a) < used(b);
+}
 
 }  // namespace
 
 DecisionDock::DecisionDock(Workbench& bench, QWidget* parent) : RunDock(bench, parent) {
-  make_fields();
+  make_panel();
   for (QLabel** label : {&asks_, &best_, &why_}) {
     *label = new QLabel(this);
     (*label)->setWordWrap(true);
@@ -85,8 +111,6 @@ DecisionDock::DecisionDock(Workbench& bench, QWidget* parent) : RunDock(bench, p
   last->addWidget(files_, 1);
   last->addWidget(copy_);
   last->addWidget(use_);
-  column_->insertWidget(0, slo_);
-  column_->insertWidget(1, search_);
   column_->insertWidget(2, asks_);
   column_->insertWidget(column_->count() - 1, best_);
   column_->insertWidget(column_->count() - 1, ranking_, 4);
@@ -97,29 +121,32 @@ DecisionDock::DecisionDock(Workbench& bench, QWidget* parent) : RunDock(bench, p
   refresh();
 }
 
-void DecisionDock::make_fields() {
-  slo_ =
-      new Field({QStringLiteral("slo"),
-                 tr("SLO"),
-                 tr("Limits that must hold, as {p90_latency: 20 s, p99_ttft: 2 s}; empty: the SLO line of the curves"),
-                 {QStringLiteral("{p90_latency_per_token: 50 ms}"), QStringLiteral("{p90_latency: 20 s}"),
-                  QStringLiteral("{p95_ttft: 500 ms, p99_itl: 50 ms}")},
-                 false,
-                 false,
-                 tr("the SLO line of Curves")},
-                this);
-  search_ = new Field(
-      {QStringLiteral("search"),
-       tr("Search"),
-       tr("What may vary, and the objective: tp, replicas, max_running, instances; objective cost, capacity, gpus, "
-          "latency or throughput"),
-       {QStringLiteral("{objective: capacity, tp: [1, 2, 4, 8], replicas: [1], max_running: [16, 32, 64, 128]}"),
-        QStringLiteral("{objective: cost, tp: [1, 2, 4, 8], replicas: [1, 2, 4, 8], instances: [ml.g5.12xlarge, "
-                       "ml.p4d.24xlarge]}")},
-       false,
-       false,
-       tr("chosen from the scenario, as shown below")},
-      this);
+// The form folds away when a search starts, so that the ranking gets its room.
+void DecisionDock::make_panel() {
+  fold_ = new QToolButton(this);
+  fold_->setText(tr("Search"));
+  fold_->setCheckable(true);
+  fold_->setChecked(true);
+  fold_->setAutoRaise(true);
+  fold_->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
+  fold_->setArrowType(Qt::DownArrow);
+  fold_->setToolTip(tr("Show or hide what may vary and what is best"));
+  // On a small screen the form scrolls.
+  auto* scroll = new QScrollArea(this);
+  panel_ = new PlanPanel(bench_, scroll);
+  scroll->setWidget(panel_);
+  scroll->setWidgetResizable(true);
+  scroll->setFrameShape(QFrame::NoFrame);
+  scroll->setFocusPolicy(Qt::NoFocus);
+  scroll->setMinimumHeight(3 * fontMetrics().height());
+  scroll->setSizePolicy(QSizePolicy::Preferred, QSizePolicy::Maximum);
+  column_->insertWidget(0, fold_);
+  column_->insertWidget(1, scroll, 3);
+  connect(fold_, &QToolButton::toggled, this, [this, scroll](bool open) {
+    fold_->setArrowType(open ? Qt::DownArrow : Qt::RightArrow);
+    scroll->setVisible(open);
+    if (open) panel_->refresh();
+  });
 }
 
 void DecisionDock::make_ranking() {
@@ -138,12 +165,6 @@ void DecisionDock::connect_all() {
   connect(add_button(tr("P&lan"), tr("Find the best deployment of the current scenario")), &QPushButton::clicked, this,
           &DecisionDock::plan);
   connect(&run_, &ChildRun::object, this, &DecisionDock::add);
-  connect(&run_, &ChildRun::point, this,
-          [this] { best_->setText(tr("%1 deployments simulated so far").arg(++tried_)); });
-  for (Field* field : {slo_, search_}) {
-    connect(field, &Field::entered, this,
-            [this](const QString& path, const QString& text) { bench_.set_value(path, text); });
-  }
   connect(ranking_, &QTableWidget::currentCellChanged, this, [this](int row) { explain(row); });
   connect(ranking_, &QTableWidget::cellActivated, this, [this](int row) { use(row); });
   connect(copy_, &QPushButton::clicked, this, &DecisionDock::copy_file);
@@ -152,10 +173,9 @@ void DecisionDock::connect_all() {
 }
 
 void DecisionDock::refresh() {
-  for (Field* field : {slo_, search_})
-    field->show_value(field_value(bench_.session().scenario(), utf8(field->spec().path)));
   // Deriving the question reads the study, so do it only while the dock is visible.
   if (!isVisible()) return;
+  if (fold_->isChecked()) panel_->refresh();
   ask();
   if (asked_.empty() || run_.state() != ChildRun::State::idle) return;
   state().setText(asked_ == key() ? verdict_ : tr("⚠ The question has changed since. Plan again."));
@@ -193,7 +213,10 @@ void DecisionDock::plan() {
   if (!ask()) return;
   try {
     const Scenario planned = plan_scenario(bench_.session().scenario(), bench_.session().state().view);
-    if (start(QStringLiteral("plan"), {}, make_study(planned, bench_.catalogue()).resolved_yaml())) asking_ = key();
+    if (start(QStringLiteral("plan"), {}, make_study(planned, bench_.catalogue()).resolved_yaml())) {
+      asking_ = key();
+      fold_->setChecked(false);
+    }
   } catch (const std::exception& error) {
     refuse(qs(error.what()));
   }
@@ -204,9 +227,17 @@ void DecisionDock::clear() {
   asked_.clear();
   deploy_ = {};
   tried_ = 0;
+  provisional_ = true;
   best_->clear();
   why_->clear();
   files_->clear();
+  clear_ranking();
+  copy_->setEnabled(false);
+  use_->setEnabled(false);
+}
+
+void DecisionDock::clear_ranking() {
+  deployments_.clear();
   ranking_->setSortingEnabled(false);
   ranking_->clear();
   ranking_->setRowCount(0);
@@ -216,13 +247,57 @@ void DecisionDock::clear() {
   for (const Column& column : columns()) titles << tr(column.title);
   ranking_->setHorizontalHeaderLabels(titles);
   fit_columns();
-  copy_->setEnabled(false);
-  use_->setEnabled(false);
 }
 
 void DecisionDock::add(const QString& type, const QJsonObject& line) {
-  if (type == QStringLiteral("ranking")) add_deployment(line);
+  if (type == QStringLiteral("candidate")) add_look(line);
+  if (type == QStringLiteral("ranking")) {
+    // The final order replaces the first looks.
+    if (std::exchange(provisional_, false)) clear_ranking();
+    add_deployment(line);
+  }
   if (type == QStringLiteral("answer")) show_answer(line);
+}
+
+// Places a first look among the others. Each shows its place so far in brackets.
+void DecisionDock::add_look(const QJsonObject& line) {
+  ++tried_;
+  if (!provisional_) return;
+  add_deployment(line);
+  show_so_far();
+}
+
+void DecisionDock::show_so_far() {
+  std::vector<std::size_t> order(deployments_.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [this](std::size_t a, std::size_t b) { return goes_before(deployments_[a], deployments_[b]); });
+  std::vector<std::size_t> place(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) place[order[i]] = i + 1;
+  for (int row = 0; row < ranking_->rowCount(); ++row) {
+    const auto index = static_cast<std::size_t>(ranking_->item(row, 0)->data(Qt::UserRole).toULongLong());
+    auto* rank = new SortedItem(QStringLiteral("(%1)").arg(place[index]), static_cast<double>(place[index]));
+    rank->setData(Qt::UserRole, static_cast<qulonglong>(index));
+    rank->setToolTip(tr("The place so far, after a first look at the study's load"));
+    ranking_->setItem(row, 0, rank);
+  }
+  ranking_->sortItems(0, Qt::AscendingOrder);
+  if (ranking_->rowCount() < 2) fit_columns();
+  best_->setText(tr("%1 deployments simulated so far. Leading: %2")
+                     .arg(tried_)
+                     .arg(deployments_[order.front()].value(QStringLiteral("deployment")).toString()));
+}
+
+// No rank of a cancelled search is final.
+void DecisionDock::mark_cancelled() {
+  for (int row = 0; row < ranking_->rowCount(); ++row) {
+    for (const int column : {0, kSloColumn}) {
+      QTableWidgetItem* item = ranking_->item(row, column);
+      if (item->text().isEmpty() || item->text().endsWith(QChar(u'?'))) continue;
+      item->setText(item->text() + QStringLiteral(" ?"));
+      item->setToolTip(tr("Not final: the search was cancelled"));
+    }
+  }
 }
 
 void DecisionDock::add_deployment(const QJsonObject& line) {
@@ -232,7 +307,8 @@ void DecisionDock::add_deployment(const QJsonObject& line) {
   for (int c = 0; c < static_cast<int>(columns().size()); ++c) {
     const Column& column = columns()[static_cast<std::size_t>(c)];
     const QJsonValue value = value_of(line, column.key);
-    auto* item = new SortedItem(shown(value), value.isDouble() ? std::optional(value.toDouble()) : std::nullopt);
+    auto* item =
+        new SortedItem(shown(value, column.key), value.isDouble() ? std::optional(value.toDouble()) : std::nullopt);
     item->setToolTip(line.value(QStringLiteral("deployment")).toString());
     // Sorting moves rows, so each row keeps the index of its deployment.
     item->setData(Qt::UserRole, static_cast<qulonglong>(deployments_.size()));
@@ -263,6 +339,7 @@ void DecisionDock::show_answer(const QJsonObject& line) {
                                               capacity.value(QStringLiteral("unit")).toString());
     }
     if (const QString margin = margin_text(1); !margin.isEmpty()) text += QStringLiteral("\n") + margin;
+    text += thin_margin(1);
     const QString price = winner.value(QStringLiteral("price")).toString();
     if (!price.isEmpty()) text += QStringLiteral("\n") + tr("Price: %1").arg(price);
     for (const QJsonValue& one : line.value(QStringLiteral("sensitivity")).toArray()) {
@@ -278,12 +355,25 @@ void DecisionDock::show_answer(const QJsonObject& line) {
     for (auto it = deploy_.begin(); it != deploy_.end(); ++it) files_->addItem(it.key());
     copy_->setEnabled(files_->count() > 0);
   }
+  if (line.value(QStringLiteral("cancelled")).toBool()) mark_cancelled();
   say(line.value(QStringLiteral("text")).toString());
   show_log_from_top();
   fit_columns();
   ranking_->setSortingEnabled(true);
   ranking_->sortByColumn(0, Qt::AscendingOrder);
   if (ranking_->rowCount() > 0) ranking_->setCurrentCell(0, 0);
+}
+
+// Warns if the deployment of a rank has almost nothing to spare; empty if it has.
+QString DecisionDock::thin_margin(int rank) const {
+  constexpr double kThin = 0.95;  // predictions of latency are seldom better than 5 %
+  for (const QJsonObject& deployment : deployments_) {
+    if (deployment.value(QStringLiteral("rank")).toInt() != rank) continue;
+    if (deployment.value(QStringLiteral("slo_used")).toDouble() < kThin) return {};
+    return QStringLiteral("\n") +
+           tr("⚠ Little to spare: choose a safety margin in the SLO of the form and plan again.");
+  }
+  return {};
 }
 
 // Returns how much of its limit the deployment of a rank uses; empty if it is not known.
@@ -309,6 +399,8 @@ void DecisionDock::finished(const QString& verb, int exit_code, const QString& t
   RunDock::finished(verb, exit_code, text);
   // Exit code 4: the search is complete, but no deployment meets the SLO.
   if (exit_code == 4 && text.isEmpty()) state().setText(tr("✓ done: nothing meets the SLO"));
+  // Without an answer, the first looks stay and count as not final.
+  if (provisional_ && ranking_->rowCount() > 0) mark_cancelled();
   // refresh() shows this text again whenever the form returns to the question that was answered.
   verdict_ = state().text();
   asked_ = text.isEmpty() && (exit_code == 0 || exit_code == 4) ? asking_ : std::string();
@@ -324,9 +416,10 @@ void DecisionDock::explain(int row) {
   const QJsonObject* deployment = deployment_at(row);
   use_->setEnabled(deployment != nullptr);
   if (deployment == nullptr) return;
-  QString text = deployment->value(QStringLiteral("deployment")).toString() + QStringLiteral(": ") +
-                 deployment->value(QStringLiteral("verdict")).toString();
-  const QString margin = margin_text(deployment->value(QStringLiteral("rank")).toInt());
+  QString text = deployment->value(QStringLiteral("deployment")).toString();
+  const QString verdict = deployment->value(QStringLiteral("verdict")).toString();
+  if (!verdict.isEmpty()) text += QStringLiteral(": ") + verdict;
+  const QString margin = margin_text(deployment->value(QStringLiteral("rank")).toInt(-1));
   if (!margin.isEmpty()) text += QStringLiteral("; ") + margin;
   why_->setText(text);
 }

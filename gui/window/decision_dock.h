@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The Decision dock runs `plimsoll plan` on the current scenario. It shows the deployments, best first, why each does
-// not win, and the winner's flags and files.
+// The Plan dock runs `plimsoll plan` on the current scenario. It shows the deployments, best first, why each does not
+// win, and the winner's flags and files. While the search runs, it ranks the deployments by their first looks.
 #pragma once
 
 #include <QJsonObject>
@@ -11,10 +11,11 @@
 
 class QComboBox;
 class QTableWidget;
+class QToolButton;
 
 namespace plimsoll::gui {
 
-class Field;
+class PlanPanel;
 
 /// Results belong to the question that was asked. If the question changes, they stay and the dock marks them as
 /// outdated.
@@ -27,6 +28,7 @@ class DecisionDock final : public RunDock {
   /// Returns every column of every deployment.
   [[nodiscard]] TableData table() const;
   [[nodiscard]] QTableWidget& ranking() { return *ranking_; }
+  [[nodiscard]] PlanPanel& panel() { return *panel_; }
   /// Returns the best deployment in one sentence, or why there is none.
   [[nodiscard]] QString answer() const;
   /// Applies the deployment of a row to the scenario.
@@ -43,17 +45,23 @@ class DecisionDock final : public RunDock {
   bool ask();
   void fit_columns();
   void add(const QString& type, const QJsonObject& line);
+  void add_look(const QJsonObject& line);
   void add_deployment(const QJsonObject& line);
+  void clear_ranking();
+  void show_so_far();
+  void mark_cancelled();
   void show_answer(const QJsonObject& line);
   void explain(int row);
   [[nodiscard]] QString margin_text(int rank) const;
+  [[nodiscard]] QString thin_margin(int rank) const;
   void copy_file();
-  void make_fields();
+  void make_panel();
   void make_ranking();
   void connect_all();
   [[nodiscard]] std::string key() const;
   [[nodiscard]] const QJsonObject* deployment_at(int row) const;
-  Field *slo_ = nullptr, *search_ = nullptr;
+  PlanPanel* panel_ = nullptr;
+  QToolButton* fold_ = nullptr;
   QTableWidget* ranking_ = nullptr;
   QLabel *asks_ = nullptr, *best_ = nullptr, *why_ = nullptr;
   QComboBox* files_ = nullptr;
@@ -63,6 +71,7 @@ class DecisionDock final : public RunDock {
   std::string asking_, asked_;            // keys of the question being asked and of the answered one; empty if none
   QString verdict_;                       // the outcome as text
   std::size_t tried_ = 0;
+  bool provisional_ = false;  // the ranking shows first looks; the answer is not known yet
 };
 
 }  // namespace plimsoll::gui

@@ -35,10 +35,9 @@ void HeatGrid::show_map(HeatMap map, const QString& message) {
   update();
 }
 
-void HeatGrid::show_metric(const Metric& metric, const Metric& limited, double limit) {
+void HeatGrid::show_metric(const Metric& metric, const DrawnLimit& drawn) {
   metric_ = &metric;
-  limited_ = &limited;
-  limit_ = limit;
+  drawn_ = drawn;
   update();
 }
 
@@ -48,14 +47,23 @@ void HeatGrid::set_theme(const Theme& theme) {
 }
 
 std::optional<double> HeatGrid::value(std::size_t cell) const {
-  const auto& row = map_.cells[cell].row;
-  return row && metric_ != nullptr ? value_of(*row, *metric_) : std::nullopt;
+  const HeatMap::Cell& shown = map_.cells[cell];
+  if (!shown.row || metric_ == nullptr) return {};
+  const auto simulated = value_of(*shown.row, *metric_);
+  if (!shown.answer) return simulated;
+  // The answer may lie between two simulated loads; the other metrics are those of the load before it.
+  const std::string_view id = metric_->id;
+  if (id == "load_value") return shown.answer->labels.load_value;
+  if (id == "usd_per_million_output_tokens") return shown.answer->usd_per_million;
+  const Metric* total = on_basis(*metric_, Basis::total);
+  if (total == nullptr || std::string_view(total->id) != "output_tokens_per_s" || !simulated) return simulated;
+  return *simulated * shown.answer->tokens_per_s / shown.row->result.metrics->output_tokens_per_s;
 }
 
 // Returns the mark for a value that violates the SLO line.
 QString HeatGrid::mark_of(std::size_t cell) const {
   const auto& row = map_.cells[cell].row;
-  return row && !keeps_limits(*row, {limited_, limit_}) ? QStringLiteral(" ✗") : QString();
+  return row && !keeps_limits(*row, drawn_) ? QStringLiteral(" ✗") : QString();
 }
 
 QString HeatGrid::cell_text(std::size_t cell) const {

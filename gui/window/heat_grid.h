@@ -7,6 +7,7 @@
 
 #include "gui/core/details.h"
 #include "gui/core/metrics.h"
+#include "gui/core/slo_answer.h"
 #include "gui/plot/theme.h"
 
 namespace plimsoll::gui {
@@ -20,9 +21,8 @@ class HeatGrid final : public QWidget {
 
   /// Shows a map, or `message` if the map has no cells. The cursor stays where it is.
   void show_map(HeatMap map, const QString& message);
-  /// Chooses the metric that cells show. Cells that miss the study's SLO, or whose
-  /// `limited` is above `limit` (> 0, in its unit), are marked.
-  void show_metric(const Metric& metric, const Metric& limited, double limit);
+  /// Chooses the metric that cells show. Cells that miss the study's SLO or the drawn limit are marked.
+  void show_metric(const Metric& metric, const DrawnLimit& drawn);
   void set_theme(const Theme& theme);
   [[nodiscard]] const HeatMap& map() const { return map_; }
   /// Returns the metric of a cell in its unit; nullopt if the deployment does not fit or was not simulated.
@@ -58,8 +58,7 @@ class HeatGrid final : public QWidget {
   HeatMap map_;
   QString message_;
   const Metric* metric_ = nullptr;
-  const Metric* limited_ = nullptr;
-  double limit_ = 0;
+  DrawnLimit drawn_;
   const Theme* theme_ = &light_theme();
   std::optional<std::size_t> cursor_;
 };

@@ -6,11 +6,21 @@
 
 #include "gui/core/text.h"
 #include "gui/window/bar_page.h"
-#include "gui/window/curve_content.h"
+#include "gui/window/curve_words.h"
 #include "gui/window/flow_layout.h"
 #include "gui/window/heat_grid.h"
 
 namespace plimsoll::gui {
+namespace {
+
+// The map's points have no 90 % bands, so it judges the prediction itself.
+DrawnLimit limit_of_map(const ViewState& view) {
+  DrawnLimit drawn = drawn_limit(view);
+  drawn.safe = false;
+  return drawn;
+}
+
+}  // namespace
 
 HeatPage::HeatPage(Workbench& bench, QWidget* parent) : View(bench, parent) {
   caption_ = new QLabel(this);
@@ -45,13 +55,13 @@ HeatPage::HeatPage(Workbench& bench, QWidget* parent) : View(bench, parent) {
 
 // If there is an SLO line, the map shows the load carried within it, unless the user chose otherwise.
 bool HeatPage::is_within() {
-  const double limit = bench_.session().state().view.limit;
+  const bool limited = has_limit(bench_, drawn_limit(bench_.session().state().view));
   auto* items = qobject_cast<QStandardItemModel*>(at_->model());
-  items->item(1)->setEnabled(limit > 0);
-  if (!chosen_ || !(limit > 0)) at_->setCurrentIndex(limit > 0 ? 1 : 0);
-  at_->setToolTip(limit > 0 ? QString()
-                            : tr("State an SLO in Curves to see the load that each deployment carries "
-                                 "within it"));
+  items->item(1)->setEnabled(limited);
+  if (!chosen_ || !limited) at_->setCurrentIndex(limited ? 1 : 0);
+  at_->setToolTip(limited ? QString()
+                          : tr("State an SLO in Curves to see the load that each deployment carries "
+                               "within it"));
   return at_->currentIndex() == 1;
 }
 
@@ -65,43 +75,47 @@ void HeatPage::prepare() {
   SessionState alone;
   alone.scenarios = {bench_.session().scenario()};
   const bool within = is_within();
-  const std::string key = session_text(alone) + (within ? view.y + std::to_string(view.limit) : std::to_string(at));
+  const std::string judged = view.y + std::to_string(view.limit) + " " + std::to_string(view.margin);
+  const std::string key = session_text(alone) + (within ? judged : std::to_string(at));
   // An equal map is not simulated again, even while it is still being simulated.
   if (key == key_) return;
   key_ = key;
   grid_->show_map({}, tr("Simulating the map…"));
-  bench_.tasks().start(tr("TP by batch"), [this, key, at, within, limit = view.limit, metric = find_metric(view.y),
-                                           scenario = bench_.session().scenario(),
-                                           catalogue = bench_.catalogue()](study::RunControl& control) {
-    HeatMap map;
-    QString failure;
-    try {
-      map = within ? simulate_heat_map_within(scenario, catalogue, {*metric, limit}, control)
-                   : simulate_heat_map(scenario, catalogue, at, control);
-    } catch (const std::exception& error) {
-      failure = qs(error.what());
-    }
-    return std::function<void()>([this, key, map, failure] {
-      // The scenario has changed meanwhile; another map will follow.
-      if (key != key_) return;
-      grid_->show_map(map, failure);
-      refresh();
-    });
-  });
+  bench_.tasks().start(tr("TP by batch"),
+                       [this, key, at, within, limit = limit_of_map(view), scenario = bench_.session().scenario(),
+                        catalogue = bench_.catalogue()](study::RunControl& control) {
+                         HeatMap map;
+                         QString failure;
+                         try {
+                           map = within ? simulate_heat_map_within(scenario, catalogue, limit, control)
+                                        : simulate_heat_map(scenario, catalogue, at, control);
+                         } catch (const std::exception& error) {
+                           failure = qs(error.what());
+                         }
+                         return std::function<void()>([this, key, map, failure] {
+                           // The scenario has changed meanwhile; another map will follow.
+                           if (key != key_) return;
+                           grid_->show_map(map, failure);
+                           refresh();
+                         });
+                       });
 }
 
 void HeatPage::refresh() {
   if (isVisible()) prepare();
   const ViewState& view = bench_.session().state().view;
-  const Metric& limited = *find_metric(view.y);
-  grid_->show_metric(*find_metric(utf8(metric_->currentData().toString())), limited, view.limit);
+  const DrawnLimit drawn = limit_of_map(view);
+  grid_->show_metric(*find_metric(utf8(metric_->currentData().toString())), drawn);
   if (grid_->map().cells.empty()) return;
-  const QString slo = tr("%1 ≤ %2 %3").arg(qs(limited.label), reader_text(view.limit, 4), qs(limited.unit));
+  QString slo = limits_text(bench_, drawn);
+  if (view.safe && !slo.isEmpty()) slo += tr(" (the prediction itself, without its 90 % band)");
+  const auto& scenarios = bench_.session().state().scenarios;
+  const QString whose = scenarios.size() > 1 ? tr("%1: ").arg(bench_.session().scenario().name) : QString();
   if (!(grid_->map().load > 0))
-    caption_->setText(tr("of the scenario's loads, the one with the most tokens/s within %1").arg(slo));
+    caption_->setText(whose + tr("what each deployment carries within %1, as in Curves").arg(slo));
   else
-    caption_->setText(tr("%1; a point selected in Curves changes it%2")
-                          .arg(load_of_map(), view.limit > 0 ? tr(". ✗: not within %1").arg(slo) : QString()));
+    caption_->setText(whose + tr("%1; a point selected in Curves changes it%2")
+                                  .arg(load_of_map(), slo.isEmpty() ? QString() : tr(". ✗: not within %1").arg(slo)));
 }
 
 // Returns "32 clients", worded as for the curves' points if there are any.

@@ -76,8 +76,13 @@ LiveDock::LiveDock(Workbench& bench, QWidget* parent) : RunDock(bench, parent) {
   connect(add_button(tr("&Measure"),
                      tr("Run the scenario's points on this machine or on the server, in a process of its own")),
           &QPushButton::clicked, this, &LiveDock::measure);
-  connect(add_button(tr("Ca&librate"), tr("Measure this machine's speed, to base predictions on it")),
+  connect(add_button(tr("Ca&librate"),
+                     tr("Measure this machine's speed, to base predictions on it; with a server's address, "
+                        "fit a profile of its engine")),
           &QPushButton::clicked, this, &LiveDock::calibrate);
+  connect(
+      add_button(tr("&Fit an engine…"), tr("Fit a profile of your own engine to files of runs or to a running server")),
+      &QPushButton::clicked, this, [this] { Q_EMIT fit_wanted(endpoint_->text().trimmed()); });
   connect(&run_, &ChildRun::point, this, [this](const PointRow& row) {
     rows_.push_back(row);
     // Pass all points so far, because each call replaces the run of this folder.
@@ -146,6 +151,11 @@ void LiveDock::measure() {
 }
 
 void LiveDock::calibrate() {
+  // A server is calibrated by a profile of its engine, which needs more than this dock's fields.
+  if (const QString server = endpoint_->text().trimmed(); !server.isEmpty()) {
+    Q_EMIT fit_wanted(server);
+    return;
+  }
   start(QStringLiteral("calibrate"),
         {QStringLiteral("--device"), device_->currentData().toString(), QStringLiteral("--seconds"),
          QString::number(seconds_->value())},

@@ -31,6 +31,10 @@ class LiveDock final : public RunDock {
   /// Returns the field for the address of a server to measure; if it is empty, this machine is measured.
   [[nodiscard]] QLineEdit& endpoint() { return *endpoint_; }
 
+ Q_SIGNALS:
+  /// The user asks for a profile of an own engine; the address of its server may be empty.
+  void fit_wanted(const QString& endpoint);
+
  protected:
   void clear() override;
   void finished(const QString& verb, int exit_code, const QString& text) override;

@@ -22,11 +22,15 @@
 #include "gui/window/bar_page.h"
 #include "gui/window/curves_view.h"
 #include "gui/window/decision_dock.h"
+#include "gui/window/header_bar.h"
 #include "gui/window/live_dock.h"
 #include "gui/window/plot_page.h"
 #include "gui/window/scenario_dock.h"
+#include "gui/window/style.h"
 #include "gui/window/timeline_page.h"
 #include "gui/window/view.h"
+#include "gui/window/welcome.h"
+#include "gui/window/yaml_dock.h"
 
 namespace plimsoll::gui {
 namespace {
@@ -74,6 +78,10 @@ MainWindow::MainWindow(Workbench& bench, QWidget* parent) : QMainWindow(parent),
     scenario_->refresh();
     refresh_title();
   });
+  connect(header_, &HeaderBar::edit_wanted, this, [this](const QString& path) {
+    show_dock(*docks_.front());
+    scenario_->reveal(path);
+  });
   watch_children();
   resize(1320, 860);
   set_dark(false);
@@ -96,6 +104,10 @@ void MainWindow::make_views() {
   tabs_ = new QTabWidget(centre);
   tabs_->setDocumentMode(true);
   tabs_->setAccessibleName(tr("Views"));
+  make_welcome();
+  column->addWidget(welcome_);
+  header_ = new HeaderBar(bench_, centre);
+  column->addWidget(header_);
   column->addWidget(banner_);
   column->addWidget(tabs_, 1);
   setCentralWidget(centre);
@@ -144,8 +156,10 @@ void MainWindow::show_dock(QDockWidget& dock) {
 
 void MainWindow::make_docks() {
   scenario_ = new ScenarioDock(bench_, this);
+  connect(scenario_, &ScenarioDock::hardware_wanted, this, &MainWindow::choose_hardware);
   decision_ = new DecisionDock(bench_, this);
   live_ = new LiveDock(bench_, this);
+  connect(live_, &LiveDock::fit_wanted, this, &MainWindow::fit_engine);
   twin_ = new QTableWidget(this);
   twin_->setAccessibleName(tr("Data of the current view"));
   twin_->setEditTriggers(QAbstractItemView::NoEditTriggers);
@@ -157,7 +171,10 @@ void MainWindow::make_docks() {
   QDockWidget* live = add_dock(QStringLiteral("live"), tr("Measure"), live_, Qt::RightDockWidgetArea);
   tabifyDockWidget(decision, live);
   QDockWidget* twin = add_dock(QStringLiteral("data"), tr("Data of the view"), twin_, Qt::BottomDockWidgetArea);
-  for (QDockWidget* dock : {decision, live, twin}) dock->hide();
+  yaml_ = new YamlDock(bench_, this);
+  QDockWidget* yaml = add_dock(QStringLiteral("yaml"), tr("YAML"), yaml_, Qt::LeftDockWidgetArea);
+  splitDockWidget(docks_.front(), yaml, Qt::Horizontal);
+  for (QDockWidget* dock : {decision, live, twin, yaml}) dock->hide();
   connect(twin, &QDockWidget::visibilityChanged, this, [this](bool shown) {
     if (shown) fill_twin();
   });
@@ -216,10 +233,9 @@ void MainWindow::set_dark(bool dark) {
   dark_ = dark;
   dark_action_->setChecked(dark);
   QApplication::setPalette(theme().palette());
-  setStyleSheet(qs("QLabel#problem{color:%1;} QToolButton#series{border:1px solid transparent;padding:1px 3px;} "
-                   "QToolButton#series:hover,QToolButton#series:focus{border:1px solid %4;border-radius:3px;} "
-                   "QToolTip{color:%2;background:%3;border:1px solid %4;}")
-                    .arg(theme().bad.name(), theme().text.name(), theme().panel.name(), theme().frame.name()));
+  setStyleSheet(style_sheet(theme()));
+  scenario_->set_theme(theme());
+  yaml_->set_theme(theme());
   for (View* view : views_) view->set_theme(theme());
   refresh_status();
 }
@@ -247,6 +263,7 @@ void MainWindow::refresh_in_time() {
 void MainWindow::refresh() {
   refreshed_.start();
   scenario_->refresh_findings();
+  header_->refresh();
   if (View* view = current_view()) view->refresh();
   fill_twin();
   refresh_status();
@@ -268,7 +285,9 @@ void MainWindow::refresh_status() {
   if (bench_.is_busy())
     state_->setText(tr("● simulating: %1 of %2 points").arg(curves.simulated()).arg(curves.outline().points));
   else
-    state_->setText(tr("○ %1 points in %2 ms").arg(curves.simulated()).arg(bench_.last_seconds() * 1000, 0, 'f', 0));
+    state_->setText((curves.simulated() == 1 ? tr("○ %1 point in %2 ms") : tr("○ %1 points in %2 ms"))
+                        .arg(curves.simulated())
+                        .arg(bench_.last_seconds() * 1000, 0, 'f', 0));
   const QString why = curves.extrapolates();
   validity_->setText(why.isEmpty() ? QString() : tr("⚠ estimated, not calibrated"));
   validity_->setToolTip(why);

@@ -20,8 +20,11 @@ namespace plimsoll::gui {
 class ScenarioDock;
 class CurvesView;
 class DecisionDock;
+class HeaderBar;
 class LiveDock;
 class Recovery;
+class WelcomeStrip;
+class YamlDock;
 
 /// The name with which show_view() shows the curves and the planner's dock.
 inline constexpr const char* kDecisionView = "decision";
@@ -44,10 +47,15 @@ class MainWindow final : public QMainWindow {
   void report(const QString& text);
   /// Returns the error that is shown; empty: none.
   [[nodiscard]] QString problem() const;
-  /// Opens studies, sessions, tables, traces and models, each by its content. Reports what cannot be opened.
+  /// Opens studies, sessions, tables, traces and models, each by its content. Of several studies, the first replaces
+  /// the session and the others are added to it. Reports what cannot be opened.
   void open_files(const QStringList& files);
+  /// Adds the scenarios of studies and sessions to this session, and opens all other files.
+  void add_files(const QStringList& files);
   [[nodiscard]] ScenarioDock& scenario() { return *scenario_; }
   [[nodiscard]] CurvesView& curves() { return *curves_; }
+  [[nodiscard]] HeaderBar& header() { return *header_; }
+  [[nodiscard]] YamlDock& yaml() { return *yaml_; }
   [[nodiscard]] LiveDock& live() { return *live_; }
   [[nodiscard]] DecisionDock& decision() { return *decision_; }
   /// Returns every action of the menus, for the palette, the help and the tests.
@@ -57,6 +65,16 @@ class MainWindow final : public QMainWindow {
   /// From now on, keeps a copy of unsaved work in this folder so that it survives a crash. Offers to recover what an
   /// earlier program left there.
   void guard(const QString& folder, int delay_ms);
+  /// Writes a report (report.h). Reports a failure.
+  void report_to(const QString& file);
+  /// Opens the hardware picker for the current scenario.
+  void choose_hardware();
+  /// Greets a user who has not closed the welcome strip before.
+  void welcome();
+  /// Asks what the columns of a file of runs mean, and adds the runs. Reports a file that cannot be read.
+  void import_runs(const QString& file);
+  /// Opens the wizard for a profile of an own engine; `endpoint` may be empty.
+  void fit_engine(const QString& endpoint);
   /// Saves the session. Reports a failure and keeps the session unsaved.
   void save_to(const QString& file);
   /// Writes the current view in the format of the name's ending (export.h). Reports a failure.
@@ -80,13 +98,16 @@ class MainWindow final : public QMainWindow {
   void make_menus();
   void make_file_menu();
   void make_edit_menu();
+  void make_scenario_menu();
   void make_view_menu();
   void make_run_menu();
   void make_help_menu();
+  void make_welcome();
   void add_to_corner(const std::vector<std::pair<QString, QAction*>>& buttons);
   void show_dock(QDockWidget& dock);
   QDockWidget* add_dock(const QString& name, const QString& title, QWidget* inside, Qt::DockWidgetArea area);
-  void open_dialog();
+  void open_dialog(bool add);
+  void add_planned();
   void save(bool ask);
   void export_dialog();
   void refresh_recent();
@@ -101,18 +122,21 @@ class MainWindow final : public QMainWindow {
   QAction* add_action(QMenu* menu, const QString& text, const QKeySequence& keys, Action&& action);
 
   Workbench& bench_;
+  HeaderBar* header_ = nullptr;
   QTabWidget* tabs_ = nullptr;
   std::vector<View*> views_;
   ScenarioDock* scenario_ = nullptr;
   CurvesView* curves_ = nullptr;
   LiveDock* live_ = nullptr;
   DecisionDock* decision_ = nullptr;
+  YamlDock* yaml_ = nullptr;
   QTableWidget* twin_ = nullptr;
   std::vector<QDockWidget*> docks_;
   QMenu* recent_ = nullptr;
   QLabel *state_ = nullptr, *validity_ = nullptr, *banner_ = nullptr;
   QAction *undo_ = nullptr, *redo_ = nullptr, *dark_action_ = nullptr, *recover_ = nullptr;
   Recovery* recovery_ = nullptr;
+  WelcomeStrip* welcome_ = nullptr;
   QTimer refresh_soon_;
   QElapsedTimer refreshed_;
   bool dark_ = false;

@@ -8,6 +8,7 @@
 #include <QFileInfo>
 #include <QHBoxLayout>
 #include <QLabel>
+#include <QLineEdit>
 #include <QMenuBar>
 #include <QMessageBox>
 #include <QSettings>
@@ -19,17 +20,37 @@
 #include "gui/core/text.h"
 #include "gui/window/decision_dock.h"
 #include "gui/window/export.h"
+#include "gui/window/fit_dialog.h"
+#include "gui/window/hardware_dialog.h"
+#include "gui/window/import_dialog.h"
 #include "gui/window/live_dock.h"
 #include "gui/window/main_window.h"
 #include "gui/window/palette.h"
+#include "gui/window/report.h"
+#include "gui/window/scenario_dock.h"
+#include "gui/window/welcome.h"
 #include "model/error.h"
 #include "study/output/deployment_flags.h"
 
 namespace plimsoll::gui {
 namespace {
 
+// Returns whether a file is a table with a header of words and a row of as many fields.
+bool is_foreign_table(const QString& file) {
+  if (!QStringList({QStringLiteral("csv"), QStringLiteral("tsv"), QStringLiteral("txt")})
+           .contains(QFileInfo(file).suffix().toLower()))
+    return false;
+  try {
+    const study::TableHead head = study::read_table_head(utf8(file), 1);
+    return head.is_table && head.header.size() > 1 && !head.rows.empty();
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 constexpr int kMaxRecent = 10;
 const QString kRecent = QStringLiteral("recent");
+const QString kWelcomed = QStringLiteral("welcomed");  // the user has closed the welcome strip
 
 }  // namespace
 
@@ -44,6 +65,7 @@ QAction* MainWindow::add_action(QMenu* menu, const QString& text, const QKeySequ
 void MainWindow::make_menus() {
   make_file_menu();
   make_edit_menu();
+  make_scenario_menu();
   make_view_menu();
   make_run_menu();
   make_help_menu();
@@ -54,7 +76,12 @@ void MainWindow::make_file_menu() {
   add_action(file, tr("&New"), QKeySequence::New, [this] {
     if (may_discard()) bench_.session().replace(new_session());
   });
-  add_action(file, tr("&Open…"), QKeySequence::Open, [this] { open_dialog(); });
+  add_action(file, tr("&Open…"), QKeySequence::Open, [this] { open_dialog(false); });
+  add_action(file, tr("&Import measured runs…"), {}, [this] {
+    const QString name = QFileDialog::getOpenFileName(
+        this, tr("Import measured runs"), {}, tr("Runs (*.csv *.tsv *.txt *.json *.jsonl *.gz);;All files (*)"));
+    if (!name.isEmpty()) import_runs(name);
+  });
   recent_ = file->addMenu(tr("Open &recent"));
   connect(recent_, &QMenu::aboutToShow, this, &MainWindow::refresh_recent);
   recover_ = add_action(file, tr("&Recover the unsaved session"), {}, [this] {
@@ -81,6 +108,12 @@ void MainWindow::make_file_menu() {
   });
   file->addSeparator();
   add_action(file, tr("&Export the view…"), QKeySequence(tr("Ctrl+E")), [this] { export_dialog(); });
+  add_action(file, tr("Write a &report…"), QKeySequence(tr("Ctrl+R")), [this] {
+    const QString name = QFileDialog::getSaveFileName(this, tr("Write a report"),
+                                                      bench_.session().scenario().name + QStringLiteral(".pdf"),
+                                                      tr("Reports (*.pdf *.html)"));
+    if (!name.isEmpty()) report_to(name);
+  });
   file->addSeparator();
   add_action(file, tr("&Quit"), QKeySequence(tr("Ctrl+Q")), [this] { close(); });
 }
@@ -112,10 +145,48 @@ void MainWindow::make_edit_menu() {
     if (View* view = current_view()) QApplication::clipboard()->setImage(view->grab().toImage());
   });
   edit->addSeparator();
-  add_action(edit, tr("D&uplicate the scenario"), QKeySequence(tr("Ctrl+D")), [this] { bench_.duplicate_scenario(); });
-  add_action(edit, tr("S&wap A and B"), QKeySequence(tr("Ctrl+B")), [this] { bench_.swap_compared(); });
-  add_action(edit, tr("Remo&ve the scenario"), {},
+  add_action(edit, tr("Choose &hardware…"), QKeySequence(tr("Ctrl+H")), [this] { choose_hardware(); });
+}
+
+void MainWindow::make_scenario_menu() {
+  QMenu* menu = menuBar()->addMenu(tr("&Scenarios"));
+  QAction* add =
+      add_action(menu, tr("&Add from files…"), QKeySequence(tr("Ctrl+Shift+O")), [this] { open_dialog(true); });
+  QAction* planned = add_action(menu, tr("Add the &plan's answer"), {}, [this] { add_planned(); });
+  QMenu& more = scenario_->scenarios().add_menu();
+  more.insertAction(more.actions().front(), add);
+  more.insertAction(more.actions()[1], planned);
+  add_action(menu, tr("D&uplicate the scenario"), QKeySequence(tr("Ctrl+D")), [this] { bench_.duplicate_scenario(); });
+  add_action(menu, tr("Remo&ve the scenario"), {},
              [this] { bench_.remove_scenario(bench_.session().state().current); });
+  add_action(menu, tr("S&wap A and B"), QKeySequence(tr("Ctrl+B")), [this] { bench_.swap_compared(); });
+  menu->addSeparator();
+  add_action(menu, tr("&Fill the instances with replicas"), {}, [this] {
+    if (bench_.filling_replicas())
+      bench_.fill_instances();
+    else
+      statusBar()->showMessage(tr("The replicas use all GPUs that their instances have for them"), 5000);
+  });
+  add_action(menu, tr("Find the &loads of all shown scenarios"), {}, [this] { bench_.find_all_loads(); });
+  add_action(menu, tr("Use &equal numbers of GPUs"), {}, [this] {
+    const QStringList inexact = bench_.equalise_gpus();
+    statusBar()->showMessage(inexact.isEmpty()
+                                 ? tr("All shown scenarios use the same number of GPUs")
+                                 : tr("Another number of GPUs remains: %1").arg(inexact.join(QStringLiteral(", "))),
+                             10000);
+  });
+}
+
+// The answer becomes a copy of the scenario with the selected deployment's settings.
+void MainWindow::add_planned() {
+  const int row = decision_->ranking().currentRow();
+  if (row < 0) {
+    report(tr("The planner has no answer yet: Run ▸ Plan"));
+    return;
+  }
+  bench_.duplicate_scenario();
+  decision_->use(row);
+  bench_.rename_scenario(bench_.session().state().current, tr("planned"));
 }
 
 // The first nine views get Ctrl+1 to Ctrl+9.
@@ -144,7 +215,11 @@ void MainWindow::make_view_menu() {
   flag(tr("Intervals"), tr("Alt+B"), &ViewState::bands);
   menu->addSeparator();
   for (QDockWidget* dock : docks_) menu->addAction(dock->toggleViewAction());
-  docks_.back()->toggleViewAction()->setShortcut(QKeySequence(tr("Ctrl+T")));
+  for (QDockWidget* dock : docks_) {
+    if (dock->objectName() == QStringLiteral("data")) dock->toggleViewAction()->setShortcut(QKeySequence(tr("Ctrl+T")));
+    if (dock->objectName() == QStringLiteral("yaml"))
+      dock->toggleViewAction()->setShortcut(QKeySequence(tr("Ctrl+Shift+Y")));
+  }
   menu->addSeparator();
   dark_action_ = add_action(menu, tr("&Dark"), QKeySequence(tr("Ctrl+Shift+L")), [this](bool on) {
     set_dark(on);
@@ -168,6 +243,7 @@ void MainWindow::make_run_menu() {
     show(2);
     live_->calibrate();
   });
+  add_action(menu, tr("&Fit an engine of your own…"), {}, [this] { fit_engine({}); });
   add_action(menu, tr("&Use this machine for the scenario"), {}, [this, show] {
     show(2);
     live_->use_this_machine();
@@ -216,6 +292,12 @@ void MainWindow::make_help_menu() {
     palette->open();
   });
   add_to_corner({{tr("Commands…"), commands}});
+  add_action(menu, tr("&Welcome"), {}, [this] { welcome_->show(); });
+  add_action(menu, tr("&About Plimsoll"), {}, [this] {
+    auto* about = new QMessageBox(QMessageBox::NoIcon, tr("About Plimsoll"), about_text(), QMessageBox::Close, this);
+    about->setAttribute(Qt::WA_DeleteOnClose);
+    about->open();
+  });
   add_action(menu, tr("About &Qt"), {}, [] { QApplication::aboutQt(); });
 }
 
@@ -229,29 +311,117 @@ std::vector<QAction*> MainWindow::actions_of_menus() const {
   return found;
 }
 
-void MainWindow::open_dialog() {
+void MainWindow::open_dialog(bool add) {
   const QStringList files = QFileDialog::getOpenFileNames(
-      this, tr("Open"), {},
+      this, add ? tr("Add scenarios") : tr("Open"), {},
       tr("Studies, sessions, tables, pictures (*.yaml *.yml *.csv *.json *.jsonl *.png *.svg *.pdf);;All files (*)"));
-  open_files(files);
+  add ? add_files(files) : open_files(files);
 }
 
 // Opens files in turn. A file that fails is reported, and the next ones are still opened.
 void MainWindow::open_files(const QStringList& files) {
   report({});
+  bool studies = false;  // whether one of these files has been opened as a study
   for (const QString& file : files) {
     try {
       const QString ending = file.section(QChar(u'.'), -1).toLower();
       const bool picture =
           ending == QStringLiteral("png") || ending == QStringLiteral("svg") || ending == QStringLiteral("pdf");
-      if ((picture || Workbench::replaces_session(file)) && !may_discard()) continue;
+      const bool replaces = !picture && Workbench::replaces_session(file);
+      if (replaces && studies) {
+        bench_.add(file);
+        remember(file);
+        continue;
+      }
+      if ((picture || replaces) && !may_discard()) continue;
       if (picture) {
         const std::string session = session_in_picture(file);
         if (session.empty()) throw InputError(utf8(file) + ": contains no session of this program");
         bench_.session().replace(parse_session(session, utf8(file)));
       } else {
         bench_.open(file);
+        studies = studies || replaces;
       }
+      remember(file);
+      welcome_->hide();
+    } catch (const std::exception& error) {
+      report(qs(error.what()));
+      // A table whose columns are not ours can still be imported by saying what they mean.
+      if (isVisible() && is_foreign_table(file)) import_runs(file);
+    }
+  }
+}
+
+void MainWindow::report_to(const QString& file) {
+  try {
+    write_report(bench_, *curves_, file);
+    statusBar()->showMessage(tr("Wrote %1").arg(file), 5000);
+  } catch (const std::exception& error) {
+    report(qs(error.what()));
+  }
+}
+
+void MainWindow::choose_hardware() {
+  auto* dialog = new HardwareDialog(bench_, this);
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  dialog->open();
+}
+
+// The strip's buttons are the menus' actions; it goes when a session replaces the example.
+void MainWindow::make_welcome() {
+  welcome_ = new WelcomeStrip(this);
+  welcome_->hide();
+  const auto leave = [this] { welcome_->hide(); };
+  connect(welcome_, &WelcomeStrip::dismissed, this, [] { QSettings().setValue(kWelcomed, true); });
+  connect(welcome_, &WelcomeStrip::example_wanted, this, [this] {
+    if (may_discard()) bench_.session().replace(default_session());
+  });
+  connect(welcome_, &WelcomeStrip::new_wanted, this, [this, leave] {
+    if (!may_discard()) return;
+    bench_.session().replace(new_session());
+    leave();
+  });
+  connect(welcome_, &WelcomeStrip::open_wanted, this, [this] { open_dialog(false); });
+  connect(welcome_, &WelcomeStrip::plan_wanted, this, [this] { show_dock(*docks_[1]); });
+  connect(welcome_, &WelcomeStrip::measure_wanted, this, [this] {
+    show_dock(*docks_[2]);
+    live_->endpoint().setFocus();
+  });
+  connect(welcome_, &WelcomeStrip::import_wanted, this, [this] {
+    const QString name = QFileDialog::getOpenFileName(
+        this, tr("Import measured runs"), {}, tr("Runs (*.csv *.tsv *.txt *.json *.jsonl *.gz);;All files (*)"));
+    if (!name.isEmpty()) import_runs(name);
+  });
+}
+
+void MainWindow::welcome() {
+  if (!QSettings().value(kWelcomed).toBool()) welcome_->show();
+}
+
+void MainWindow::import_runs(const QString& file) {
+  try {
+    auto* dialog = new ImportDialog(bench_, file, this);
+    dialog->setAttribute(Qt::WA_DeleteOnClose);
+    connect(dialog, &QDialog::accepted, this, [this] { report({}); });
+    dialog->open();
+  } catch (const std::exception& error) {
+    report(qs(error.what()));
+  }
+}
+
+void MainWindow::fit_engine(const QString& endpoint) {
+  auto* dialog = new FitDialog(bench_, this);
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  dialog->set_theme(theme());
+  if (!endpoint.isEmpty()) dialog->choose_server(endpoint);
+  dialog->show();
+}
+
+void MainWindow::add_files(const QStringList& files) {
+  report({});
+  for (const QString& file : files) {
+    try {
+      bench_.add(file);
       remember(file);
     } catch (const std::exception& error) {
       report(qs(error.what()));

@@ -6,7 +6,7 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
-#include "gui/core/slo_answer.h"
+#include "gui/core/answer_rows.h"
 #include "gui/core/text.h"
 #include "study/run/curve_shape.h"
 
@@ -53,6 +53,7 @@ void PlotPage::set_theme(const Theme& theme) {
 TableData PlotPage::table() const { return table_of(plot_->content()); }
 
 PlotPage::Page ParetoPage::build(const std::set<QString>& hidden) const {
+  const ViewState& view = bench_.session().state().view;
   const ContentChoice choice{find_metric("tokens_per_s_per_user"),
                              find_metric("tokens_per_s_per_gpu"),
                              false,
@@ -61,12 +62,14 @@ PlotPage::Page ParetoPage::build(const std::set<QString>& hidden) const {
                              true,
                              false,
                              0,
-                             hidden};
+                             hidden,
+                             view.margin,
+                             view.safe};
   PlotContent content = curve_content(bench_, choice).content;
   std::vector<double> x, y;
   std::vector<const PlotPoint*> points;
   for (const PlotSeries& series : content.series) {
-    // Only the current curves, not greyed ones or measured points.
+    // The curves of all scenarios, not greyed ones or measured points.
     if (series.line != LineLook::solid) continue;
     for (const PlotPoint& point : series.points) {
       x.push_back(point.x);
@@ -101,34 +104,26 @@ PlotPage::Page CostPage::build(const std::set<QString>& hidden) const {
                              false,
                              false,
                              0,
-                             hidden};
+                             hidden,
+                             view.margin,
+                             view.safe};
   const double limit = latency ? view.limit : 0;
   PlotContent content = curve_content(bench_, choice).content;
-  double best = 0;
-  bool limited = false;
-  QString where;
-  for (const Curve& curve : bench_.curves().curves()) {
-    for (const LanePoint& point : curve.points) {
-      const auto cost = value_of(point.row, *choice.y);
-      if (point.stage == PointStage::estimate || !cost) continue;
-      // A cheapest point counts only if it keeps every limit.
-      const DrawnLimit drawn{shown, view.limit};
-      limited = limited || !limits_of(point.row, drawn).empty();
-      if ((best > 0 && *cost >= best) || !keeps_limits(point.row, drawn)) continue;
-      best = *cost;
-      where = tr("%1 at %2").arg(curve_name(bench_, curve), load_text(point.row.result.labels));
-    }
-  }
+  const DrawnLimit drawn = drawn_limit(view);
+  std::vector<AnswerRow> rows = answer_rows(bench_, drawn, false);
+  std::erase_if(rows, [&](const AnswerRow& row) { return hidden.contains(row.drawn.name); });
+  const AnswerRow* best = best_row(rows);
   // The line of Curves replaces the study's own limit on its metric.
   if (limit > 0) std::erase_if(content.lines, [](const PlotLine& line) { return line.orientation == Qt::Vertical; });
   if (limit > 0)
     content.lines.push_back({0, Qt::Vertical, limit,
                              QStringLiteral("SLO %1 %2").arg(reader_text(limit, 3), qs(choice.x->unit)), false, true});
-  if (best > 0)
+  if (best != nullptr && best->answer->usd_per_million)
     return {std::move(content),
-            (limited ? tr("Cheapest within the SLO: %1 USD per million output tokens, %2. Whole instances count.")
-                     : tr("Cheapest: %1 USD per million output tokens, %2. Whole instances count."))
-                .arg(reader_text(best, 3), where)};
+            (has_limit(bench_, drawn)
+                 ? tr("Cheapest within the SLO: %1 USD per million output tokens, %2 at %3. Whole instances count.")
+                 : tr("Cheapest: %1 USD per million output tokens, %2 at %3. Whole instances count."))
+                .arg(reader_text(*best->answer->usd_per_million, 3), best->drawn.name, best->load)};
   const bool priced = std::any_of(content.series.begin(), content.series.end(),
                                   [](const PlotSeries& series) { return !series.points.empty(); });
   return {std::move(content),
@@ -139,19 +134,21 @@ PlotPage::Page CostPage::build(const std::set<QString>& hidden) const {
 PlotPage::Page ParityPage::build(const std::set<QString>& hidden) const {
   const ViewState& view = bench_.session().state().view;
   const Metric &x = *find_metric(view.x), &y = *find_metric(view.y);
-  const auto all = residuals(bench_.curves(), overlay_points(bench_.curves(), bench_.tables()), x, y);
+  const std::vector<DrawnCurve> drawn = bench_.drawn();
+  const auto all = residuals_of(bench_, drawn, x, y);
   PlotContent content;
   content.x = {tr("measured: %1").arg(axis_title(y)), true, true};
   content.y = {tr("predicted: %1").arg(axis_title(y)), true, true};
   // The lines of equality must span all points.
   double low = 1e300, high = 0;
-  for (std::size_t c = 0; c < bench_.curves().curves().size(); ++c) {
+  for (const DrawnCurve& curve : drawn) {
     PlotSeries series;
-    series.name = curve_name(bench_, bench_.curves().curves()[c]);
-    series.colour = c;
+    series.name = curve.name;
+    series.colour = curve.colour;
     series.line = LineLook::none;
-    for (const Residual& r : all) {
-      if (r.point.curve != c || hidden.contains(series.name)) continue;
+    for (const CurveResidual& one : all) {
+      const Residual& r = one.residual;
+      if (one.curve != &curve || hidden.contains(series.name)) continue;
       series.points.push_back(
           {r.measured, r.predicted, PointLook::filled,
            tr("%1, load %2\nmeasured %3\npredicted %4\nerror %5 %")

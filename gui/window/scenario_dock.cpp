@@ -2,8 +2,8 @@
 #include "gui/window/scenario_dock.h"
 
 #include <QAbstractItemView>
+#include <QCheckBox>
 #include <QComboBox>
-#include <QGroupBox>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QLineEdit>
@@ -17,6 +17,7 @@
 
 #include "configs/quantity.h"
 #include "gui/core/text.h"
+#include "gui/window/slo_panel.h"
 #include "model/error.h"
 
 namespace plimsoll::gui {
@@ -147,46 +148,84 @@ void Field::show_problem(const QString& text) { show_text(*problem_, text); }
 ScenarioDock::ScenarioDock(Workbench& bench, QWidget* parent) : QWidget(parent), bench_(bench) {
   auto* outer = new QVBoxLayout(this);
   outer->setContentsMargins(0, 0, 0, 0);
-  auto* scroll = new QScrollArea(this);
-  scroll->setWidgetResizable(true);
-  scroll->setFrameShape(QFrame::NoFrame);
-  scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
-  scroll->setFocusPolicy(Qt::NoFocus);
-  outer->addWidget(scroll);
-  auto* inner = new QWidget(scroll);
+  scroll_ = new QScrollArea(this);
+  scroll_->setWidgetResizable(true);
+  scroll_->setFrameShape(QFrame::NoFrame);
+  scroll_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  scroll_->setFocusPolicy(Qt::NoFocus);
+  outer->addWidget(scroll_);
+  auto* inner = new QWidget(scroll_);
   column_ = new QVBoxLayout(inner);
   column_->setContentsMargins(8, 4, 8, 8);
-  scroll->setWidget(inner);
-  column_->addWidget(make_scenarios());
+  column_->setSpacing(2);
+  scroll_->setWidget(inner);
+  scenarios_ = new ScenarioList(bench_, inner);
+  column_->addWidget(scenarios_);
   problem_ = problem_label(inner);
   column_->addWidget(problem_);
-  const FieldGroups groups = field_groups(*bench_.catalogue());
-  add_group(tr("Deployment"), groups.deployment);
-  column_->addWidget(make_load());
-  add_group(tr("Requests"), groups.workload);
-  add_group(tr("Scheduler"), groups.scheduler);
+  const FieldGroups fields = field_groups(*bench_.catalogue());
+  add_fields(*make_group(tr("Model and machine"), QStringLiteral("machine"), true), fields.machine);
+  add_fields(*make_group(tr("Deployment"), QStringLiteral("deployment"), true), fields.deployment);
+  load_ = make_group(tr("Load"), QStringLiteral("load"), true);
+  make_load(*load_);
+  make_group(tr("SLO"), QStringLiteral("slo"), true)->content().addWidget(new SloPanel(bench_, this));
+  add_fields(*make_group(tr("Requests"), QStringLiteral("requests"), true), fields.workload);
+  advanced_ = make_group(tr("Advanced"), QStringLiteral("advanced"), false);
+  add_fields(*advanced_, fields.advanced);
   make_hidden();
-  add_group(tr("Machine and model"), groups.machine);
   column_->addStretch();
-  // Make room, so that the scroll bar covers nothing of the form.
+  // Make room, so that the scroll bar covers nothing of the form. Folded groups count too: unfolding one must not
+  // widen the form.
+  int width = 0;
+  for (const Field* field : fields_) width = std::max(width, field->minimumSizeHint().width());
   inner->adjustSize();
-  scroll->setMinimumWidth(inner->minimumSizeHint().width() + scroll->verticalScrollBar()->sizeHint().width());
+  scroll_->setMinimumWidth(std::max(inner->minimumSizeHint().width(), width + 32) +
+                           scroll_->verticalScrollBar()->sizeHint().width());
 }
 
-void ScenarioDock::add_group(const QString& title, const std::vector<FieldSpec>& specs) {
-  auto* group = new QGroupBox(title, this);
-  auto* layout = new QVBoxLayout(group);
-  layout->setContentsMargins(8, 4, 8, 8);
+FoldGroup* ScenarioDock::make_group(const QString& title, const QString& key, bool open) {
+  auto* group = new FoldGroup(title, key, open, this);
+  groups_.push_back(group);
+  column_->addWidget(group);
+  return group;
+}
+
+void ScenarioDock::add_group(const QString& title, const QString& key, QWidget* content) {
+  auto* group = new FoldGroup(title, key, true, this);
+  group->content().addWidget(content);
+  groups_.push_back(group);
+  column_->insertWidget(column_->indexOf(load_) + 1, group);
+}
+
+void ScenarioDock::reveal(const QString& path) {
+  Field* wanted = field(path);
+  if (wanted == nullptr) return;
+  for (FoldGroup* group : groups_) {
+    if (group->isAncestorOf(wanted)) group->set_open(true);
+  }
+  layout()->activate();
+  scroll_->ensureWidgetVisible(wanted);
+  wanted->box()->setFocus();
+  wanted->box()->lineEdit()->selectAll();
+}
+
+void ScenarioDock::add_fields(FoldGroup& group, const std::vector<FieldSpec>& specs) {
   for (const FieldSpec& spec : specs) {
-    auto* field = new Field(spec, group);
-    layout->addWidget(field);
+    auto* field = new Field(spec, &group);
+    group.content().addWidget(field);
     fields_.push_back(field);
     connect(field, &Field::entered, this,
             [this](const QString& path, const QString& text) { bench_.set_value(path, text); });
+    if (spec.path == QStringLiteral("hardware")) {
+      auto* pick = new QToolButton(&group);
+      pick->setText(tr("Choose from a table…"));
+      pick->setToolTip(tr("By GPU, count, memory, links, cloud and price (Ctrl+H)"));
+      group.content().addWidget(pick);
+      connect(pick, &QToolButton::clicked, this, &ScenarioDock::hardware_wanted);
+    }
     // A new drag of the same slider must be a separate undo step.
     connect(field, &Field::released, this, [this] { bench_.session().end_merge(); });
   }
-  column_->addWidget(group);
 }
 
 // Settings without a field would otherwise act unseen.
@@ -214,60 +253,26 @@ void ScenarioDock::refresh_hidden() {
   hidden_->setVisible(!words.isEmpty());
 }
 
-QWidget* ScenarioDock::make_scenarios() {
-  auto* group = new QGroupBox(tr("Scenario"), this);
-  auto* column = new QVBoxLayout(group);
-  column->setContentsMargins(8, 4, 8, 8);
-  auto* row = new QHBoxLayout();
-  scenario_ = new QComboBox(group);
-  scenario_->setAccessibleName(tr("Current scenario"));
-  scenario_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
-  scenario_->setMinimumContentsLength(10);
-  auto* copy = new QToolButton(group);
-  copy->setText(tr("Duplicate"));
-  copy->setToolTip(tr("Make a copy and compare the two (Ctrl+D)"));
-  copy->setAccessibleName(tr("Duplicate the scenario"));
-  row->addWidget(scenario_, 1);
-  row->addWidget(copy);
-  column->addLayout(row);
-  auto* label = new QLabel(tr("&Compare with"), group);
-  compared_ = new QComboBox(group);
-  compared_->setAccessibleName(tr("Scenario to compare with"));
-  compared_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
-  compared_->setMinimumContentsLength(10);
-  label->setBuddy(compared_);
-  auto* other = new QHBoxLayout();
-  other->addWidget(label);
-  other->addWidget(compared_, 1);
-  column->addLayout(other);
-  connect(scenario_, &QComboBox::activated, this,
-          [this](int i) { bench_.choose_scenario(static_cast<std::size_t>(i)); });
-  connect(copy, &QToolButton::clicked, &bench_, &Workbench::duplicate_scenario);
-  connect(compared_, &QComboBox::activated, this, [this](int i) {
-    bench_.compare_with(i == 0 ? std::nullopt : std::optional(static_cast<std::size_t>(i - 1)));
-  });
-  return group;
-}
-
-QWidget* ScenarioDock::make_load() {
-  auto* group = new QGroupBox(tr("Load"), this);
-  auto* column = new QVBoxLayout(group);
-  column->setContentsMargins(8, 4, 8, 8);
-  kind_ = new QComboBox(group);
+void ScenarioDock::make_load(FoldGroup& group) {
+  kind_ = new QComboBox(&group);
   kind_->setAccessibleName(tr("Kind of load"));
   for (const std::string& kind : editable_load_kinds()) kind_->addItem(load_kind_label(qs(kind)), qs(kind));
-  values_ = new QLineEdit(group);
+  values_ = new QLineEdit(&group);
   values_->setAccessibleName(tr("Values of the load"));
   values_->setToolTip(tr("Clients or requests per second, separated by commas: each is a point of the curve"));
-  load_problem_ = problem_label(group);
-  column->addWidget(kind_);
-  column->addWidget(values_);
-  column->addWidget(load_problem_);
+  load_problem_ = problem_label(&group);
+  group.content().addWidget(kind_);
+  group.content().addWidget(values_);
+  follows_ = new QCheckBox(tr("Find the loads by itself"), &group);
+  follows_->setToolTip(
+      tr("From a small load up to saturation, or to the first that misses the SLO; again after each change"));
+  group.content().addWidget(follows_);
+  group.content().addWidget(load_problem_);
+  connect(follows_, &QCheckBox::clicked, &bench_, &Workbench::follow_load);
   connect(kind_, &QComboBox::activated, this, &ScenarioDock::enter_load);
   connect(values_, &QLineEdit::editingFinished, this, [this] {
     if (values_->isModified()) enter_load();
   });
-  return group;
 }
 
 void ScenarioDock::enter_load() {
@@ -287,26 +292,12 @@ Field* ScenarioDock::field(const QString& path) const {
 }
 
 void ScenarioDock::refresh() {
-  refresh_scenarios();
+  scenarios_->refresh();
   refresh_load();
   refresh_hidden();
   const Scenario& scenario = bench_.session().scenario();
   for (Field* field : fields_) field->show_value(field_value(scenario, utf8(field->spec().path)));
   refresh_findings();
-}
-
-void ScenarioDock::refresh_scenarios() {
-  const SessionState& state = bench_.session().state();
-  // Rebuilt on every change: there are few scenarios, and any of them may have been renamed.
-  scenario_->clear();
-  compared_->clear();
-  compared_->addItem(tr("nothing"));
-  for (const Scenario& scenario : state.scenarios) {
-    scenario_->addItem(scenario.name);
-    compared_->addItem(scenario.name);
-  }
-  scenario_->setCurrentIndex(static_cast<int>(state.current));
-  compared_->setCurrentIndex(state.compared ? static_cast<int>(*state.compared) + 1 : 0);
 }
 
 void ScenarioDock::refresh_load() {
@@ -318,6 +309,8 @@ void ScenarioDock::refresh_load() {
   if (!values_->hasFocus() || !values_->isModified()) values_->setText(load.values);
   values_->setCursorPosition(0);
   values_->setEnabled(at >= 0);
+  follows_->setEnabled(at >= 0);
+  follows_->setChecked(bench_.session().scenario().finds_load);
   values_->setPlaceholderText(at >= 0 ? QString() : tr("the study's own load: %1").arg(load.kind));
 }
 
@@ -343,10 +336,15 @@ void ScenarioDock::refresh_problems() {
         culprit = field;
       }
     }
-    if (culprit != nullptr)
+    if (culprit != nullptr) {
       culprit->show_problem(failure->text);
-    else
+      // A folded group would hide the problem.
+      for (FoldGroup* group : groups_) {
+        if (group->isAncestorOf(culprit)) group->set_open(true);
+      }
+    } else {
       general = failure->text;
+    }
   } else {
     const auto reasons = bench_.curves().impossible();
     if (!reasons.empty()) {

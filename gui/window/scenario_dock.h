@@ -8,13 +8,15 @@
 
 #include "configs/catalogue.h"
 #include "gui/core/workbench.h"
+#include "gui/window/fold_group.h"
+#include "gui/window/scenario_list.h"
 
+class QCheckBox;
 class QComboBox;
-class QGroupBox;
 class QLabel;
 class QLineEdit;
+class QScrollArea;
 class QSlider;
-class QToolButton;
 class QVBoxLayout;
 
 namespace plimsoll::gui {
@@ -30,7 +32,7 @@ struct FieldSpec {
 
 // The fields of the form, with choices from the catalogue (scenario_fields.cpp).
 struct FieldGroups {
-  std::vector<FieldSpec> deployment, workload, scheduler, machine;
+  std::vector<FieldSpec> machine, deployment, workload, advanced;
 };
 [[nodiscard]] FieldGroups field_groups(const configs::Catalogue& catalogue);
 /// Returns "closed loop (clients)".
@@ -76,22 +78,38 @@ class ScenarioDock final : public QWidget {
   void refresh();
   /// Shows what the simulation reported about the scenario: errors, and the defaults of its empty fields.
   void refresh_findings();
+  void set_theme(const Theme& theme) { scenarios_->set_theme(theme); }
   [[nodiscard]] Field* field(const QString& path) const;
+  [[nodiscard]] ScenarioList& scenarios() { return *scenarios_; }
+  /// Returns the groups of the form, which can be folded.
+  [[nodiscard]] const std::vector<FoldGroup*>& groups() const { return groups_; }
+  /// Adds a group made elsewhere below the load. `key` names it in the settings.
+  void add_group(const QString& title, const QString& key, QWidget* content);
+  /// Unfolds the group of a field, scrolls to it and gives it the focus.
+  void reveal(const QString& path);
+
+ Q_SIGNALS:
+  /// The user wants to choose the hardware from a table.
+  void hardware_wanted();
 
  private:
   void refresh_problems();
-  void add_group(const QString& title, const std::vector<FieldSpec>& specs);
-  QWidget* make_scenarios();
-  QWidget* make_load();
+  FoldGroup* make_group(const QString& title, const QString& key, bool open);
+  void add_fields(FoldGroup& group, const std::vector<FieldSpec>& specs);
+  void make_load(FoldGroup& group);
   void make_hidden();
-  void refresh_scenarios();
   void refresh_load();
   void refresh_hidden();
   void enter_load();
   Workbench& bench_;
   QVBoxLayout* column_ = nullptr;
+  QScrollArea* scroll_ = nullptr;
+  ScenarioList* scenarios_ = nullptr;
+  std::vector<FoldGroup*> groups_;
+  FoldGroup *load_ = nullptr, *advanced_ = nullptr;
   std::vector<Field*> fields_;
-  QComboBox *scenario_ = nullptr, *compared_ = nullptr, *kind_ = nullptr;
+  QComboBox* kind_ = nullptr;
+  QCheckBox* follows_ = nullptr;
   QLineEdit* values_ = nullptr;
   QLabel *load_problem_ = nullptr, *problem_ = nullptr, *hidden_ = nullptr;
 };

@@ -57,12 +57,22 @@ FieldSpec slider(const char* path, const QString& label, const QString& help, QS
 
 FieldGroups field_groups(const configs::Catalogue& catalogue) {
   FieldGroups g;
+  g.machine = {
+      spec("model", tr("Model"), tr("A name of the catalogue, or a Hugging Face config.json"),
+           names(catalogue, "models")),
+      spec("dtype", tr("Weights"), tr("Number format of the weights"),
+           words("fp16 bf16 fp8 int8 int4 nvfp4 mxfp4 fp32")),
+      spec("hardware", tr("Hardware"), tr("An instance, or {accelerator: h100-sxm, count: 8}"), hardware(catalogue)),
+      spec("engine", tr("Engine"), tr("Engine profile: scheduler defaults, host times"), names(catalogue, "engines")),
+  };
   g.deployment = {
       slider("deployment.tp", tr("Tensor-parallel degree"), tr("GPUs of one replica; a list such as 1, 2, 4 sweeps it"),
              words("1 2 4 8")),
       slider("deployment.replicas", tr("Replicas"), tr("Copies of the model behind the router"),
              words("1 2 3 4 6 8 12 16 24 32")),
-      spec("deployment.router", tr("Router"), tr("Which replica takes a request"), list_of(sched::router_names())),
+      slider("scheduler.max_running", tr("Batch limit"),
+             tr("Most sequences at once (max_num_seqs, max_rolling_batch_size, MAX_BATCH_SIZE)"),
+             words("1 2 4 8 16 32 64 96 128 192 256 384 512")),
   };
   g.workload = {
       spec("workload.lengths.input", tr("Input tokens"),
@@ -72,30 +82,20 @@ FieldGroups field_groups(const configs::Catalogue& catalogue) {
            words("32 64 128 256 512 1024")),
       spec("workload.requests", tr("Requests"), tr("Number of requests, unless the load states it"),
            words("200 500 1000 2000 5000")),
-      spec("replications", tr("Replications"), tr("Independent repetitions, for confidence intervals"),
-           words("1 2 5 10")),
-      spec("seed", tr("Seed"), tr("Of all random numbers"), words("1 2 3")),
   };
-  g.scheduler = {
-      slider("scheduler.max_running", tr("Batch limit"),
-             tr("Most sequences at once (max_num_seqs, max_rolling_batch_size, MAX_BATCH_SIZE)"),
-             words("1 2 4 8 16 32 64 96 128 192 256 384 512")),
+  g.advanced = {
       spec("scheduler.policy", tr("Policy"), tr("Batching policy (default: the engine's own)"),
            list_of(sched::policy_names())),
       spec("scheduler.step_token_budget", tr("Step token budget"),
            tr("Most tokens in one step (max_num_batched_tokens)"), words("512 1024 2048 4096 8192")),
       spec("scheduler.mem_fraction", tr("Memory fraction"), tr("Of the accelerator's memory (gpu_memory_utilization)"),
            words("0.80 0.85 0.90 0.95")),
-  };
-  g.machine = {
-      spec("model", tr("Model"), tr("A name of the catalogue, or a Hugging Face config.json"),
-           names(catalogue, "models")),
-      spec("dtype", tr("Weights"), tr("Number format of the weights"),
-           words("fp16 bf16 fp8 int8 int4 nvfp4 mxfp4 fp32")),
-      spec("hardware", tr("Hardware"), tr("An instance, or {accelerator: h100-sxm, count: 8}"), hardware(catalogue)),
-      spec("engine", tr("Engine"), tr("Engine profile: scheduler defaults, host times"), names(catalogue, "engines")),
+      spec("deployment.router", tr("Router"), tr("Which replica takes a request"), list_of(sched::router_names())),
       spec("engine_front_end", tr("Front end"), tr("Server of another project in front of the engine; adds its delay"),
            list_of(model::kFrontEndNames)),
+      spec("replications", tr("Replications"), tr("Independent repetitions, for confidence intervals"),
+           words("1 2 5 10")),
+      spec("seed", tr("Seed"), tr("Of all random numbers"), words("1 2 3")),
   };
   return g;
 }

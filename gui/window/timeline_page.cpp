@@ -62,6 +62,11 @@ TimelinePage::TimelinePage(Workbench& bench, QWidget* parent) : View(bench, pare
   for (PlotView* strip : {batch_, kv_, queue_}) column->addWidget(strip, 1);
   connect(&bench, &Workbench::details_changed, this, &TimelinePage::refresh);
   connect(side_, &QComboBox::currentIndexChanged, this, &TimelinePage::refresh);
+  connect(waterfall_, &Waterfall::selection_changed, this, [this] {
+    if (waterfall_->selected())
+      Q_EMIT message(waterfall_->words(*waterfall_->selected()).replace(QChar(u'\n'), QStringLiteral(" · ")));
+    refresh();
+  });
   // The strips below show the waterfall's range of time.
   connect(waterfall_, &Waterfall::range_changed, this, [this](double low, double high) {
     for (PlotView* strip : {batch_, kv_, queue_}) strip->follow_x(std::pair(low, high));
@@ -113,11 +118,11 @@ void TimelinePage::refresh() {
   const auto& steps = measured ? details->measured->steps : details->steps;
   std::int64_t step_count = 0;  // a row may represent a run of equal steps
   for (const sim::StepRow& row : steps) step_count += row.steps;
-  caption_->setText(
-      tr("%1 at load %2, %3: %4 requests in %5 steps. Wheel zooms, A and D move, W and S zoom, 0 shows all.")
-          .arg(details->name, reader_text(details->load, 4), measured ? tr("measured") : tr("simulated"))
-          .arg(requests.size())
-          .arg(reader_text(static_cast<double>(step_count), 6)));
+  caption_->setText(tr("%1 at load %2, %3: %4 requests in %5 steps. Click a request to follow it below. Wheel zooms, A "
+                       "and D move, W and S zoom, 0 shows all.")
+                        .arg(details->name, reader_text(details->load, 4), measured ? tr("measured") : tr("simulated"))
+                        .arg(requests.size())
+                        .arg(reader_text(static_cast<double>(step_count), 6)));
   show_run(requests, steps);
 }
 
@@ -128,6 +133,12 @@ PlotContent TimelinePage::strip(const QString& title, const StepValue& value,
   content.y = {title, false, true};
   for (std::int32_t r = 0; r < replicas_of(steps); ++r)
     content.series.push_back(stepped(r, step_values(steps, r, value)));
+  // The selected request from its arrival to its end.
+  if (const auto selected = waterfall_->selected()) {
+    const sim::RequestRow& row = waterfall_->requests()[*selected];
+    for (const Nanos at : {row.arrival, row.end})
+      content.lines.push_back({1, Qt::Vertical, seconds(at), QString(), false, false});
+  }
   if (steps.empty()) content.message = tr("The run left no timeline.json (--timeline)");
   return content;
 }

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/window/waterfall.h"
 
+#include <QHelpEvent>
 #include <QKeyEvent>
+#include <QMouseEvent>
 #include <QPainter>
+#include <QToolTip>
 #include <QWheelEvent>
 #include <algorithm>
 #include <cmath>
+
+#include "gui/core/text.h"
 
 namespace plimsoll::gui {
 namespace {
@@ -26,11 +31,65 @@ void Waterfall::show_requests(const std::vector<sim::RequestRow>& requests) {
   // If the same run is shown again, keep the user's zoom.
   if (same) return;
   requests_ = requests;
+  selected_.reset();
   std::stable_sort(requests_.begin(), requests_.end(),
                    [](const auto& a, const auto& b) { return a.arrival < b.arrival; });
   end_ = 1e-9;
   for (const sim::RequestRow& row : requests_) end_ = std::max(end_, seconds(row.end));
   show_all();
+}
+
+std::optional<std::size_t> Waterfall::request_at(const QPointF& place) const {
+  const QRectF box = area();
+  if (requests_.empty() || !box.contains(place)) return {};
+  const double height = box.height() / static_cast<double>(requests_.size());
+  return std::min(requests_.size() - 1, static_cast<std::size_t>((place.y() - box.top()) / height));
+}
+
+QString Waterfall::words(std::size_t request) const {
+  const sim::RequestRow& row = requests_.at(request);
+  const auto time = [](double value) {
+    return value < 1 ? tr("%1 ms").arg(reader_text(value * 1e3, 3)) : tr("%1 s").arg(reader_text(value, 4));
+  };
+  const auto span = [&](Nanos from, Nanos to) { return from >= 0 && to >= from ? time(seconds(to - from)) : tr("–"); };
+  const Nanos started = row.dispatched >= 0 ? row.dispatched : row.end;
+  QStringList lines{
+      tr("request %1, replica %2, sent at %3").arg(row.id).arg(row.replica).arg(time(seconds(row.arrival))),
+      tr("%1 input tokens, %2 output tokens").arg(row.input).arg(row.generated)};
+  if (started > row.arrival) lines << tr("client wait %1").arg(span(row.arrival, started));
+  if (row.first_token >= 0)
+    lines << tr("queue + prefill %1, TTFT %2").arg(span(started, row.first_token), span(row.arrival, row.first_token))
+          << tr("decode %1, latency %2").arg(span(row.first_token, row.end), span(row.arrival, row.end));
+  else
+    lines << tr("no token; ended after %1").arg(span(row.arrival, row.end));
+  return lines.join(QChar(u'\n'));
+}
+
+void Waterfall::select(std::optional<std::size_t> request) {
+  if (request && *request >= requests_.size()) request.reset();
+  if (request == selected_) return;
+  selected_ = request;
+  setAccessibleDescription(selected_ ? words(*selected_) : QString());
+  update();
+  Q_EMIT selection_changed();
+}
+
+bool Waterfall::event(QEvent* event) {
+  if (event->type() != QEvent::ToolTip) return QWidget::event(event);
+  const auto* help = static_cast<QHelpEvent*>(event);
+  const auto request = request_at(help->pos());
+  if (request)
+    QToolTip::showText(help->globalPos(), words(*request), this);
+  else
+    QToolTip::hideText();
+  return true;
+}
+
+// A second click on the same request selects none.
+void Waterfall::mousePressEvent(QMouseEvent* event) {
+  if (event->button() != Qt::LeftButton) return QWidget::mousePressEvent(event);
+  const auto request = request_at(event->position());
+  select(request == selected_ ? std::nullopt : request);
 }
 
 void Waterfall::set_theme(const Theme& theme) {
@@ -74,6 +133,14 @@ void Waterfall::paintEvent(QPaintEvent* /*event*/) {
   paint_legend(painter);
   painter.setClipRect(area());
   paint_bars(painter);
+  if (selected_) {
+    const double height = area().height() / static_cast<double>(requests_.size());
+    const double y = area().top() + height * (static_cast<double>(*selected_) + 0.5);
+    painter.setPen(QPen(theme_->text, 1));
+    painter.setBrush(Qt::NoBrush);
+    const double half = std::max(2.0, height / 2);
+    painter.drawRect(QRectF(area().left(), y - half, area().width(), 2 * half));
+  }
   painter.setClipping(false);
   painter.setPen(theme_->frame);
   painter.setBrush(Qt::NoBrush);
@@ -113,9 +180,9 @@ void Waterfall::paint_legend(QPainter& painter) {
     painter.drawText(QPointF(x + 17, 3 + fontMetrics().ascent()), text);
     x += 17 + fontMetrics().horizontalAdvance(text) + 18;
   };
-  entry(theme_->frame, tr("before the server"));
-  entry(theme_->colour(1), tr("until the first token"));
-  entry(theme_->colour(0), tr("until the last token"));
+  entry(theme_->frame, tr("client wait"));
+  entry(theme_->colour(1), tr("queue + prefill"));
+  entry(theme_->colour(0), tr("decode"));
 }
 
 void Waterfall::wheelEvent(QWheelEvent* event) {

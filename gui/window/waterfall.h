@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Requests over time as bars: waiting, until the first token, until the last one. Each request is a row. If there are
-// more rows than pixels, only rows that get their own pixel are drawn.
+// Requests over time as bars: the client's wait, queue and prefill, decode. Each request is a row. If there are more
+// rows than pixels, only rows that get their own pixel are drawn. The pointer shows a request's times, a click selects
+// it.
 #pragma once
 
 #include <QWidget>
+#include <optional>
 #include <vector>
 
 #include "gui/plot/theme.h"
@@ -21,11 +23,21 @@ class Waterfall final : public QWidget {
   void show_all();
   /// Returns the seconds shown.
   [[nodiscard]] std::pair<double, double> range() const { return {low_, high_}; }
+  /// Returns the index of the request whose row is at this height; nullopt outside the bars.
+  [[nodiscard]] std::optional<std::size_t> request_at(const QPointF& place) const;
+  /// Returns the times of a request in words.
+  [[nodiscard]] QString words(std::size_t request) const;
+  [[nodiscard]] std::optional<std::size_t> selected() const { return selected_; }
+  /// Selects a request, or none; its row is marked.
+  void select(std::optional<std::size_t> request);
 
  Q_SIGNALS:
   void range_changed(double low, double high);
+  void selection_changed();
 
  protected:
+  bool event(QEvent* event) override;
+  void mousePressEvent(QMouseEvent* event) override;
   void paintEvent(QPaintEvent* event) override;
   void wheelEvent(QWheelEvent* event) override;
   void keyPressEvent(QKeyEvent* event) override;
@@ -39,6 +51,7 @@ class Waterfall final : public QWidget {
   void paint_legend(QPainter& painter);
   std::vector<sim::RequestRow> requests_;  // sorted by arrival
   const Theme* theme_ = &light_theme();
+  std::optional<std::size_t> selected_;
   double low_ = 0, high_ = 1, end_ = 1;
 };
 

@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "study/run/run_study.h"
+#include "gui/core/answer_rows.h"
 #include "tests/gui/bench_fixture.h"
 
 namespace plimsoll::gui {
@@ -21,31 +21,35 @@ TEST_F(DetailsTest, TheMapWithinALimitHoldsTheMostThatEachDeploymentCarries) {
   Scenario scenario = open_scenario(kJumpStart);
   const Metric& metric = *find_metric("latency_per_token_p90_s");
   constexpr double kLimitMs = 30;
-  const HeatMap map = simulate_heat_map_within(scenario, catalogue_, {metric, kLimitMs}, control_);
+  const HeatMap map = simulate_heat_map_within(scenario, catalogue_, {&metric, kLimitMs, true}, control_);
   ASSERT_EQ(map.cells.size(), map.tp.size() * map.batch.size());
   EXPECT_EQ(map.load, 0);
 
-  set_field(scenario, "deployment.tp", QStringLiteral("8"));
-  set_field(scenario, "scheduler.max_running", QStringLiteral("16"));
-  double most = 0, beyond = 0;
-  for (const study::PointResult& point : study::run_study(make_study(scenario, catalogue_), {}).points) {
-    double& which = *point.metrics->latency_per_token.p90 * 1e3 <= kLimitMs ? most : beyond;
-    which = std::max(which, point.metrics->output_tokens_per_s);
-  }
-  ASSERT_GT(most, 0);
-  ASSERT_GT(beyond, most) << "the limit decides something";
+  // The curves answer the same question with the same figures, to the last digit.
+  Workbench bench;
+  open(bench, kJumpStart);
+  bench.set_value(QStringLiteral("deployment.tp"), QStringLiteral("8"));
+  bench.set_value(QStringLiteral("scheduler.max_running"), QStringLiteral("16"));
+  bench.set_view({}, {}, [](ViewState& view) { view.limit = kLimitMs; });
+  settle(bench);
+  const auto rows = answer_rows(bench, drawn_limit(bench.session().state().view));
+  ASSERT_EQ(rows.size(), 1U);
+  ASSERT_TRUE(rows[0].answer && rows[0].answer->carried);
+  EXPECT_FALSE(rows[0].answer->every) << "the limit decides something";
   const auto row = static_cast<std::size_t>(std::find(map.tp.begin(), map.tp.end(), 8) - map.tp.begin());
   const auto column = static_cast<std::size_t>(std::find(map.batch.begin(), map.batch.end(), 16) - map.batch.begin());
   const HeatMap::Cell& cell = map.cells[row * map.batch.size() + column];
-  ASSERT_TRUE(cell.row);
-  EXPECT_EQ(cell.row->result.metrics->output_tokens_per_s, most);
+  ASSERT_TRUE(cell.row && cell.answer);
+  EXPECT_EQ(cell.answer->tokens_per_s, rows[0].answer->tokens_per_s);
+  EXPECT_EQ(cell.answer->usd_per_million, rows[0].answer->usd_per_million);
+  EXPECT_EQ(cell.answer->labels.load_value, rows[0].answer->labels.load_value);
 }
 
 TEST_F(DetailsTest, WhatIsNeverWithinALimitIsApartFromWhatCannotExist) {
   Scenario scenario = open_scenario(kJumpStart);
   set_field(scenario, "hardware", QStringLiteral("ml.g5.12xlarge"));  // four GPUs: TP 8 is impossible
   const HeatMap map =
-      simulate_heat_map_within(scenario, catalogue_, {*find_metric("latency_per_token_p90_s"), 0.001}, control_);
+      simulate_heat_map_within(scenario, catalogue_, {find_metric("latency_per_token_p90_s"), 0.001}, control_);
   for (std::size_t i = 0; i < map.cells.size(); ++i) {
     EXPECT_FALSE(map.cells[i].row);
     EXPECT_EQ(map.cells[i].reason.isEmpty(), map.tp[i / map.batch.size()] < 8) << i << utf8(map.cells[i].reason);

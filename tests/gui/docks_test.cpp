@@ -238,6 +238,7 @@ TEST_F(DockTest, ThePlannersAnswerBecomesARankingThatCanBeUsed) {
   for (std::size_t c = 0; c < first.size(); ++c)
     EXPECT_EQ(dock.ranking().item(0, static_cast<int>(c))->text(), first[c]);
   EXPECT_EQ(dock.ranking().horizontalHeaderItem(6)->text(), QStringLiteral("clients"));
+  EXPECT_EQ(dock.ranking().item(0, 7)->text(), QStringLiteral("10 %")) << "the winner uses 0.9 of its limit";
   dock.ranking().setCurrentCell(1, 1);
   EXPECT_THAT(texts_of(dock), HasSubstr("tp 8 x 1: all-reduce; p90_latency_per_token uses 120 % of its limit"));
   EXPECT_EQ(dock.table().rows.size(), 2U);
@@ -253,6 +254,35 @@ TEST_F(DockTest, ThePlannersAnswerBecomesARankingThatCanBeUsed) {
   EXPECT_EQ(QApplication::clipboard()->text(), QStringLiteral("NUM_SHARD=4"));
 }
 
+// A search that reports two first looks and then waits until it is cancelled. The one within the SLO leads at once,
+// although it came last; after the cancellation no place is final.
+TEST_F(DockTest, FirstLooksAreRankedWhileTheSearchRuns) {
+  open(*bench_, kJumpStart);
+  bench_->set_view({}, {}, [](ViewState& v) { v.limit = 50; });
+  stand_in(
+      R"(cat <<'END'
+{"v":1,"type":"candidate","question":0,"rank":null,"deployment":"tp 8 x 1","meets_slo":false,"objective":9,)"
+      R"("objective_unit":"USD/h","slo_used":1.5,"stage":"screened","hardware":"ml.p4d.24xlarge","tp":8,"verdict":null}
+{"v":1,"type":"candidate","question":0,"rank":null,"deployment":"tp 4 x 2","meets_slo":true,"objective":37,)"
+      R"("objective_unit":"USD/h","slo_used":0.8,"stage":"screened","hardware":"ml.p4d.24xlarge","tp":4,"verdict":null}
+END
+read line; echo '{"v":1,"type":"done","exit":130}'; exit 130
+)");
+  DecisionDock& dock = window_->decision();
+  dock.plan();
+  ASSERT_TRUE(QTest::qWaitFor([&] { return dock.ranking().rowCount() == 2; }, kPatienceMs));
+  EXPECT_EQ(dock.run().state(), ChildRun::State::running);
+  EXPECT_EQ(dock.ranking().item(0, 0)->text(), QStringLiteral("(1)"));
+  EXPECT_EQ(dock.ranking().item(0, 3)->text(), QStringLiteral("4"));
+  EXPECT_EQ(dock.ranking().item(1, 7)->text(), QStringLiteral("-50 %"));
+  EXPECT_THAT(utf8(dock.answer()), HasSubstr("2 deployments simulated so far. Leading: tp 4 x 2"));
+  dock.cancel();
+  wait(dock);
+  ASSERT_EQ(dock.ranking().rowCount(), 2);
+  EXPECT_EQ(dock.ranking().item(0, 0)->text(), QStringLiteral("(1) ?"));
+  EXPECT_EQ(dock.ranking().item(0, 2)->text(), QStringLiteral("✓ ?"));
+}
+
 TEST_F(DockTest, ACancelledSearchHasNoFinalWinner) {
   open(*bench_, kJumpStart);
   bench_->set_view({}, {}, [](ViewState& v) { v.limit = 50; });
@@ -266,6 +296,7 @@ TEST_F(DockTest, ACancelledSearchHasNoFinalWinner) {
   EXPECT_EQ(dock.answer().count(QChar(u'✓')), 0) << utf8(dock.answer());
   EXPECT_THAT(utf8(dock.answer()), HasSubstr("Best so far, because the search was cancelled: tp 4 x 2"));
   EXPECT_THAT(utf8(dock.answer()), HasSubstr("p90_latency_per_token uses 90 % of its limit")) << "the winner's margin";
+  EXPECT_EQ(dock.ranking().item(0, 0)->text(), QStringLiteral("1 ?"));
 }
 
 TEST_F(DockTest, APlanNeedsAnSlo) {

@@ -14,6 +14,7 @@
 #include <map>
 #include <set>
 
+#include "gui/window/curve_words.h"
 #include "gui/window/curves_view.h"
 #include "gui/window/main_window.h"
 #include "gui/window/scenario_dock.h"
@@ -38,12 +39,7 @@ class NewcomerTest : public BenchTest {
     QTest::keyClick(line, Qt::Key_Return);
     settle(bench_);
   }
-  QString answer() {
-    for (const QLabel* label : window_.curves().findChildren<QLabel*>()) {
-      if (label->isVisible() && label->text().startsWith(QStringLiteral("Within the SLO: "))) return label->text();
-    }
-    return {};
-  }
+  [[nodiscard]] QString answer() const { return limit_answer(bench_, drawn_limit(bench_.session().state().view)); }
   /// For each TP degree, the answer is between its last point within the SLO line and the first one beyond.
   void expect_crossings(const QString& all) {
     const Metric& metric = *find_metric("latency_per_token_p90_s");

@@ -8,6 +8,7 @@
 #include <QUrl>
 
 #include "gui/core/details.h"
+#include "gui/window/curve_words.h"
 #include "gui/window/curves_view.h"
 #include "gui/window/main_window.h"
 #include "gui/window/timeline_page.h"

@@ -22,12 +22,12 @@ TEST(PlanQuestionTest, WhereTheFormStandsDoesNotRestrictTheSearch) {
   set_field(scenario, "deployment.replicas", QStringLiteral("1"));
   set_field(scenario, "scheduler.max_running", QStringLiteral("48"));
   const PlanQuestion question = plan_question(scenario, limit_of(50));
-  EXPECT_EQ(question.slo, "{p90_latency_per_token: 0.05 s}");
+  EXPECT_EQ(question.slo, "{p90_latency_per_token: 50 ms}");
   EXPECT_EQ(question.search,
             "{objective: capacity, tp: [1, 2, 4, 8], replicas_per_instance: [1, 2, 4, 8], instance_count: [1], "
             "max_running: [16, 32, 48, 64, 128, 256]}");
   EXPECT_THAT(utf8(question.words), HasSubstr("the largest load on one ml.p4d.24xlarge"));
-  EXPECT_THAT(utf8(question.words), HasSubstr("p90 latency per output token ≤ 50 ms"));
+  EXPECT_THAT(utf8(question.words), HasSubstr("p90 latency per token ≤ 50 ms"));
 }
 
 TEST(PlanQuestionTest, AListInTheFormDoes) {
@@ -54,8 +54,19 @@ TEST(PlanQuestionTest, TheStudysOwnWordsWin) {
   set_field(scenario, "slo", QStringLiteral("{p95_ttft: 1 s}"));
   set_field(scenario, "search", QStringLiteral("{objective: gpus, tp: [8]}"));
   const PlanQuestion question = plan_question(scenario, limit_of(50));
-  EXPECT_EQ(question.slo, "{p95_ttft: 1 s}");
+  EXPECT_EQ(question.slo, "{p95_ttft: 1 s, p90_latency_per_token: 50 ms}")
+      << "as in the curves, the line is a limit besides the study's own";
   EXPECT_EQ(question.search, "{objective: gpus, tp: [8]}");
+}
+
+TEST(PlanQuestionTest, TheSafetyMarginTightensEveryLimit) {
+  Scenario scenario = default_scenario();
+  set_field(scenario, "slo", QStringLiteral("{p95_ttft: 1 s, min_goodput: 2 /s}"));
+  ViewState view = limit_of(50);
+  view.margin = 0.1;
+  const PlanQuestion question = plan_question(scenario, view);
+  EXPECT_EQ(question.slo, "{p95_ttft: 0.9 s, min_goodput: 2.2 /s, p90_latency_per_token: 45 ms}");
+  EXPECT_THAT(utf8(question.words), HasSubstr("10 % below the limits"));
 }
 
 TEST(PlanQuestionTest, UsingADeploymentAsksNothingElse) {

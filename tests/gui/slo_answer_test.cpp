@@ -2,9 +2,7 @@
 // The answer "within the SLO" must mean every limit of the study and the drawn one, judged as by `simulate`.
 #include "gui/core/slo_answer.h"
 
-#include <QLabel>
-
-#include "gui/window/curve_content.h"
+#include "gui/window/curve_words.h"
 #include "gui/window/curves_view.h"
 #include "gui/window/main_window.h"
 #include "tests/gui/bench_fixture.h"
@@ -35,13 +33,7 @@ class SloAnswerTest : public BenchTest {
   [[nodiscard]] std::optional<SloAnswer> answer(BandSide side = BandSide::middle) const {
     return slo_answer(bench_.curves().curves().at(0), drawn(), side);
   }
-  std::string words() {
-    ContentChoice choice;
-    choice.x = find_metric(bench_.session().state().view.x);
-    choice.y = drawn().metric;
-    choice.limit = drawn().most;
-    return utf8(limit_answer(bench_, choice));
-  }
+  [[nodiscard]] std::string words() const { return utf8(limit_answer(bench_, drawn())); }
   double value(std::size_t point, const char* column) const {
     return *value_of(make_row(bench_.curves().results().at(point), 1), *find_metric(column));
   }
@@ -135,11 +127,8 @@ TEST_F(SloAnswerTest, TheWindowNamesAllLimits) {
   MainWindow window(bench_);
   window.show();
   open(bench_, study("{p99_itl: 500 ms, p90_ttft: 1 ms}"));
-  std::string said;
-  for (const QLabel* label : window.curves().findChildren<QLabel*>()) {
-    if (label->isVisible() && label->text().startsWith(QStringLiteral("Within the SLO"))) said = utf8(label->text());
-  }
-  EXPECT_THAT(said, StartsWith("Within the SLO (p99 ITL ≤ 500 ms, p90 TTFT ≤ 1 ms): "));
+  EXPECT_EQ(utf8(window.curves().card().limits()), "Within the SLO: p99 ITL ≤ 500 ms, p90 TTFT ≤ 1 ms");
+  EXPECT_THAT(utf8(window.curves().card().headline()), StartsWith("✗ never within: p90 TTFT "));
 }
 
 class FailureTest : public SloAnswerTest {

@@ -19,6 +19,7 @@
 
 #include "gui/window/curves_view.h"
 #include "gui/window/heat_grid.h"
+#include "gui/window/legend.h"
 #include "gui/window/scenario_dock.h"
 #include "tests/gui/bench_fixture.h"
 
@@ -80,11 +81,15 @@ TEST_F(WindowTest, HiddenSeriesAreLeftOut) {
     return n;
   };
   const std::size_t all = points();
-  auto buttons = window_.curves().legend().findChildren<QAbstractButton*>();
-  ASSERT_GE(buttons.size(), 8);
-  QTest::mouseClick(buttons.front(), Qt::LeftButton);
+  QTableWidget& rows = window_.curves().card().rows();
+  ASSERT_EQ(rows.rowCount(), 4) << "a row for each TP degree";
+  rows.setFocus();
+  rows.setCurrentCell(0, 0);
+  QTest::keyClick(&rows, Qt::Key_Space);
+  QCoreApplication::processEvents();
   EXPECT_LT(points(), all);
-  QTest::mouseClick(buttons.front(), Qt::LeftButton);
+  QTest::keyClick(&rows, Qt::Key_Space);
+  QCoreApplication::processEvents();
   EXPECT_EQ(points(), all);
 }
 
@@ -148,6 +153,7 @@ TEST_F(WindowTest, FilesCanBeDroppedAnywhere) {
 // For every field with a list: each of its values can be typed, also the first one, at which the box starts.
 TEST_F(WindowTest, EveryChoiceOfAFieldCanBeTyped) {
   QApplication::setActiveWindow(&window_);
+  for (FoldGroup* group : window_.scenario().groups()) group->set_open(true);
   for (Field* field : window_.scenario().findChildren<Field*>()) {
     const QStringList choices = field->spec().choices;
     QLineEdit* line = field->box()->lineEdit();
@@ -220,11 +226,12 @@ TEST_F(WindowTest, AllOfItFitsASmallScreen) {
 }
 
 TEST_F(WindowTest, TheLegendGoesBelowANarrowPlot) {
+  window_.show_view(QStringLiteral("pareto"));
   const auto legend_place = [&](int width) {
     window_.resize(width, 800);
     settle(bench_);
-    const QWidget& legend = window_.curves().legend();
-    const QWidget& plot = window_.curves().plot();
+    const QWidget& legend = *window_.current_view()->findChild<Legend*>();
+    const QWidget& plot = *window_.current_view()->findChild<PlotView*>();
     EXPECT_FALSE(QRect(legend.mapTo(&window_, QPoint()), legend.size())
                      .intersects(QRect(plot.mapTo(&window_, QPoint()), plot.size())));
     for (const QWidget* button : legend.findChildren<QAbstractButton*>()) {

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/window/answer_card.h"
+
+#include <QAction>
+#include <QApplication>
+#include <QClipboard>
+#include <QHBoxLayout>
+#include <QHeaderView>
+#include <QKeyEvent>
+#include <QLabel>
+#include <QPainter>
+#include <QScrollBar>
+#include <QSignalBlocker>
+#include <QTableWidget>
+#include <QToolButton>
+#include <QVBoxLayout>
+#include <algorithm>
+
+#include "gui/core/text.h"
+#include "gui/plot/plot_painter.h"
+#include "gui/window/flow_layout.h"
+#include "study/file/cell.h"
+
+namespace plimsoll::gui {
+namespace {
+
+constexpr int kMostRows = 5;  // more are scrolled
+constexpr int kNameRole = Qt::UserRole + 1, kScenarioRole = Qt::UserRole + 2;
+
+/// A cell of the table: what it shows, and the number that it sorts by.
+struct Column {
+  QString title;
+  QString text;
+  std::optional<double> number = {};
+  bool figure = false;  // the number is the whole cell, which is copied with all its digits
+};
+
+std::optional<double> carried(const AnswerRow& row, double value) {
+  return row.answer && row.answer->carried ? std::optional(value) : std::nullopt;
+}
+
+// The columns after the name of the curve.
+std::vector<Column> columns_of(const AnswerRow& row) {
+  const SloAnswer answer = row.answer.value_or(SloAnswer());
+  const auto number = [](const QString& title, std::optional<double> value, int digits) {
+    return Column{title, value ? reader_text(*value, digits) : QString(), value, value.has_value()};
+  };
+  const int digits = answer.between ? 3 : 4;
+  const QString load = row.load.isEmpty() ? row.verdict : row.verdict + QChar(u' ') + row.load;
+  const auto hourly = row.footprint ? row.footprint->usd_per_hour : std::nullopt;
+  return {
+      {AnswerCard::tr("carries"), load, carried(row, answer.labels.load_value)},
+      number(AnswerCard::tr("tokens/s"), carried(row, answer.tokens_per_s), digits),
+      number(AnswerCard::tr("tokens/s/GPU"), row.tokens_per_s_per_gpu, digits),
+      number(AnswerCard::tr("USD/M tokens"), answer.carried ? answer.usd_per_million : std::nullopt, 3),
+      number(AnswerCard::tr("USD/h"), hourly, 4),
+      {AnswerCard::tr("footprint"), row.footprint ? footprint_text(*row.footprint) : QString(),
+       row.footprint ? std::optional<double>(static_cast<double>(row.footprint->gpus)) : std::nullopt},
+      {AnswerCard::tr("limited by"), row.limited_by},
+      {AnswerCard::tr("90 % band"), row.margin},
+      {AnswerCard::tr("warnings"), row.warnings.join(QStringLiteral(", "))},
+  };
+}
+
+QIcon swatch(const DrawnCurve& drawn, const Theme& theme, double ratio) {
+  const QSize size(26, 14);
+  QPixmap pixmap(size * ratio);
+  pixmap.setDevicePixelRatio(ratio);
+  pixmap.fill(Qt::transparent);
+  QPainter painter(&pixmap);
+  painter.setRenderHint(QPainter::Antialiasing);
+  PlotSeries series;
+  series.colour = drawn.colour;
+  if (drawn.stale) series.line = LineLook::faded;
+  draw_swatch(painter, QRectF(QPointF(1, 0), QSizeF(24, 14)), series, theme);
+  return QIcon(pixmap);
+}
+
+// Returns the answer of one row, with the name of its curve if there are others.
+QString headline_of(const AnswerRow& row, bool named, bool limited) {
+  const SloAnswer& answer = *row.answer;
+  QString text = row.verdict + QChar(u' ') + (named ? row.drawn.name + QStringLiteral(": ") : QString()) + row.load;
+  if (limited && answer.every) text += AnswerCard::tr(" (every simulated load)");
+  text += QStringLiteral(" · ") +
+          AnswerCard::tr("%1 tokens/s").arg(reader_text(answer.tokens_per_s, answer.between ? 3 : 4));
+  if (answer.usd_per_million)
+    text += QStringLiteral(" · ") + AnswerCard::tr("%1 USD/M tokens").arg(reader_text(*answer.usd_per_million, 3));
+  return text;
+}
+
+}  // namespace
+
+AnswerCard::AnswerCard(QWidget* parent) : QWidget(parent) {
+  auto* column = new QVBoxLayout(this);
+  column->setContentsMargins(0, 2, 0, 0);
+  column->setSpacing(2);
+  auto* first = new QHBoxLayout();
+  headline_ = new QLabel(this);
+  QFont font = headline_->font();
+  font.setPointSizeF(1.15 * font.pointSizeF());
+  font.setWeight(QFont::DemiBold);
+  headline_->setFont(font);
+  headline_->setWordWrap(true);
+  headline_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
+  headline_->setAccessibleName(tr("Answer"));
+  auto* copy = new QToolButton(this);
+  copy->setText(tr("Copy"));
+  copy->setToolTip(tr("Copy the table of answers"));
+  copy->setAccessibleName(copy->toolTip());
+  copy->setAutoRaise(true);
+  connect(copy, &QToolButton::clicked, this, &AnswerCard::copy);
+  first->addWidget(headline_, 1);
+  first->addWidget(copy, 0, Qt::AlignTop);
+  column->addLayout(first);
+  limits_ = new QLabel(this);
+  limits_->setWordWrap(true);
+  limits_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
+  limits_->setAccessibleName(tr("Limits"));
+  column->addWidget(limits_);
+  chips_ = new QWidget(this);
+  new FlowLayout(chips_);
+  column->addWidget(chips_);
+  rows_ = new QTableWidget(this);
+  rows_->setAccessibleName(tr("What each curve carries; the check boxes show and hide curves"));
+  rows_->setEditTriggers(QAbstractItemView::NoEditTriggers);
+  rows_->setSelectionBehavior(QAbstractItemView::SelectRows);
+  rows_->setSelectionMode(QAbstractItemView::SingleSelection);
+  rows_->setTabKeyNavigation(false);
+  rows_->setFrameShape(QFrame::NoFrame);
+  rows_->setShowGrid(false);
+  rows_->setAlternatingRowColors(true);
+  rows_->setWordWrap(false);
+  rows_->setIconSize(QSize(26, 14));
+  rows_->verticalHeader()->hide();
+  rows_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 6);
+  rows_->horizontalHeader()->setHighlightSections(false);
+  rows_->horizontalHeader()->setDefaultAlignment(Qt::AlignLeft | Qt::AlignVCenter);
+  rows_->horizontalHeader()->setSortIndicator(-1, Qt::AscendingOrder);
+  rows_->installEventFilter(this);
+  column->addWidget(rows_);
+  connect(rows_, &QTableWidget::itemChanged, this, [this](const QTableWidgetItem* item) {
+    if (item->column() == 0) toggle(item->row());
+  });
+  connect(rows_, &QTableWidget::cellActivated, this,
+          [this](int row) { Q_EMIT chosen(rows_->item(row, 0)->data(kScenarioRole).toULongLong()); });
+  make_actions();
+}
+
+void AnswerCard::make_actions() {
+  rows_->setContextMenuPolicy(Qt::ActionsContextMenu);
+  const auto add = [&](const QString& text, const auto& run) {
+    auto* action = new QAction(text, rows_);
+    connect(action, &QAction::triggered, this, run);
+    rows_->addAction(action);
+  };
+  add(tr("Copy the table"), [this] { copy(); });
+  add(tr("Show this curve alone"), [this] { show_alone(rows_->currentRow()); });
+  add(tr("Show all curves"), [this] {
+    hidden_.clear();
+    Q_EMIT changed();
+  });
+}
+
+// Ctrl+C copies the table; the base class would copy one cell.
+bool AnswerCard::eventFilter(QObject* watched, QEvent* event) {
+  if (event->type() == QEvent::KeyPress && static_cast<QKeyEvent*>(event)->matches(QKeySequence::Copy)) {
+    copy();
+    return true;
+  }
+  return QWidget::eventFilter(watched, event);
+}
+
+void AnswerCard::copy() const { QApplication::clipboard()->setText(table_text(table(), QChar(u'\t'))); }
+
+void AnswerCard::toggle(int row) {
+  const QTableWidgetItem* item = rows_->item(row, 0);
+  const QString name = item->data(kNameRole).toString();
+  const bool hides = item->checkState() == Qt::Unchecked;
+  if (hides == hidden_.contains(name)) return;
+  hides ? void(hidden_.insert(name)) : void(hidden_.erase(name));
+  // Later, because the table is filled again while it still handles this item.
+  QMetaObject::invokeMethod(this, &AnswerCard::changed, Qt::QueuedConnection);
+}
+
+void AnswerCard::show_alone(int row) {
+  if (row < 0) return;
+  hidden_.clear();
+  for (int r = 0; r < rows_->rowCount(); ++r) {
+    if (r != row) hidden_.insert(rows_->item(r, 0)->data(kNameRole).toString());
+  }
+  Q_EMIT changed();
+}
+
+void AnswerCard::show_rows(const std::vector<AnswerRow>& rows, const QString& limits) {
+  const AnswerRow* best = best_row(rows);
+  const bool limited = !limits.isEmpty();
+  QString text;
+  if (best != nullptr && limited)
+    text = headline_of(*best, rows.size() > 1, true);
+  else if (best != nullptr)
+    text = tr("No SLO is set. Cheapest: %1").arg(headline_of(*best, rows.size() > 1, false));
+  else if (rows.size() == 1)
+    text = answer_words(rows.front());
+  else if (!rows.empty())
+    text = tr("✗ No curve carries any load within its limits");
+  // Until a new curve is complete, its answer is only known if some load is carried.
+  const bool complete = std::all_of(
+      rows.begin(), rows.end(), [](const AnswerRow& row) { return row.drawn.stale || row.drawn.model->is_complete(); });
+  if (headline_->text() != text && (best != nullptr || complete)) headline_->setText(text);
+  const QString kept = limited ? tr("Within the SLO: %1").arg(limits) : QString();
+  if (limits_->text() != kept) limits_->setText(kept);
+  limits_->setVisible(limited);
+  show_chips(best);
+  fill(rows);
+}
+
+void AnswerCard::show_chips(const AnswerRow* row) {
+  QStringList words;
+  if (row != nullptr) {
+    if (row->answer->binding && !row->answer->every) words << tr("limited by %1").arg(row->answer->binding->name);
+    if (!row->margin.isEmpty()) words << row->margin;
+    words << row->warnings;
+  }
+  auto chips = chips_->findChildren<QLabel*>(QString(), Qt::FindDirectChildrenOnly);
+  while (chips.size() > words.size()) delete chips.takeLast();
+  while (chips.size() < words.size()) {
+    auto* chip = new QLabel(chips_);
+    chip->setObjectName(QStringLiteral("chip"));
+    chips_->layout()->addWidget(chip);
+    chip->show();
+    chips << chip;
+  }
+  for (qsizetype i = 0; i < words.size(); ++i) {
+    if (chips[i]->text() != words[i]) chips[i]->setText(words[i]);
+  }
+  chips_->setVisible(!words.isEmpty());
+}
+
+// Replaces the table only if it differs: this runs at every step of a drag.
+void AnswerCard::fill(const std::vector<AnswerRow>& rows) {
+  TableData now{{tr("curve")}, {}};
+  QStringList looks;
+  for (const AnswerRow& row : rows) {
+    QStringList cells{row.drawn.name};
+    if (now.headers.size() == 1) {
+      for (const Column& column : columns_of(row)) now.headers << column.title;
+    }
+    for (const Column& column : columns_of(row))
+      cells << (column.figure ? qs(study::number_text(*column.number)) : column.text);
+    now.rows.push_back(cells);
+    looks << QStringLiteral("%1 %2 %3 %4 %5")
+                 .arg(row.drawn.colour)
+                 .arg(row.drawn.stale)
+                 .arg(hidden_.contains(row.drawn.name))
+                 .arg(row.drawn.scenario)
+                 .arg(theme_->dark);
+  }
+  const QString look = looks.join(QChar(u';'));
+  if (now.headers == shown_.headers && now.rows == shown_.rows && rows_->property("look").toString() == look) return;
+  const bool new_headers = now.headers != shown_.headers || now.rows.size() != shown_.rows.size();
+  shown_ = std::move(now);
+  rows_->setProperty("look", look);
+  const QSignalBlocker quiet(rows_);
+  const QString current =
+      rows_->currentRow() >= 0 ? rows_->item(rows_->currentRow(), 0)->data(kNameRole).toString() : QString();
+  rows_->setSortingEnabled(false);
+  rows_->setColumnCount(static_cast<int>(shown_.headers.size()));
+  rows_->setHorizontalHeaderLabels(shown_.headers);
+  rows_->setRowCount(static_cast<int>(rows.size()));
+  for (int r = 0; r < rows_->rowCount(); ++r) {
+    const AnswerRow& row = rows[static_cast<std::size_t>(r)];
+    auto* name = new SortedItem(row.drawn.name, {});
+    name->setCheckState(hidden_.contains(row.drawn.name) ? Qt::Unchecked : Qt::Checked);
+    name->setIcon(swatch(row.drawn, *theme_, devicePixelRatioF()));
+    name->setData(kNameRole, row.drawn.name);
+    name->setData(kScenarioRole, static_cast<qulonglong>(row.drawn.scenario));
+    rows_->setItem(r, 0, name);
+    int c = 1;
+    for (const Column& column : columns_of(row)) {
+      auto* item = new SortedItem(column.text, column.number);
+      item->setToolTip(column.text);
+      rows_->setItem(r, c++, item);
+    }
+  }
+  // An unsorted table keeps the order of the scenarios.
+  rows_->setSortingEnabled(true);
+  for (int r = 0; r < rows_->rowCount() && !current.isEmpty(); ++r) {
+    if (rows_->item(r, 0)->data(kNameRole).toString() == current) rows_->setCurrentCell(r, 0);
+  }
+  if (new_headers) fit_height();
+  rows_->resizeColumnsToContents();
+}
+
+void AnswerCard::fit_height() {
+  const int rows = std::min(rows_->rowCount(), kMostRows);
+  const int height = rows_->horizontalHeader()->sizeHint().height() +
+                     rows * rows_->verticalHeader()->defaultSectionSize() + 2 * rows_->frameWidth();
+  const int one = rows_->horizontalHeader()->sizeHint().height() + rows_->verticalHeader()->defaultSectionSize();
+  rows_->setMinimumHeight(one);
+  rows_->setMaximumHeight(height + rows_->horizontalScrollBar()->sizeHint().height());
+  rows_->setVisible(rows > 0);
+}
+
+void AnswerCard::set_theme(const Theme& theme) { theme_ = &theme; }
+
+QString AnswerCard::headline() const { return headline_->text(); }
+
+QString AnswerCard::limits() const { return limits_->text(); }
+
+TableData AnswerCard::table() const { return shown_; }
+
+}  // namespace plimsoll::gui

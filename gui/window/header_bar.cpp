@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/window/header_bar.h"
+
+#include <QLabel>
+#include <QToolButton>
+
+#include "gui/core/footprint.h"
+#include "gui/core/text.h"
+#include "gui/window/flow_layout.h"
+
+namespace plimsoll::gui {
+
+HeaderBar::HeaderBar(Workbench& bench, QWidget* parent) : QWidget(parent), bench_(bench) {
+  auto* row = new FlowLayout(this);
+  row->setContentsMargins(6, 3, 6, 3);
+  model_ = make_button(QStringLiteral("model"), tr("Model"));
+  hardware_ = make_button(QStringLiteral("hardware"), tr("Hardware"));
+  engine_ = make_button(QStringLiteral("engine"), tr("Engine"));
+  footprint_ = new QLabel(this);
+  footprint_->setAccessibleName(tr("Footprint"));
+  footprint_->setTextFormat(Qt::RichText);
+  footprint_->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
+  footprint_->setMargin(3);
+  row->addWidget(footprint_);
+  connect(footprint_, &QLabel::linkActivated, this, [this] { bench_.fill_instances(); });
+}
+
+QToolButton* HeaderBar::make_button(const QString& path, const QString& name) {
+  auto* button = new QToolButton(this);
+  button->setObjectName(QStringLiteral("header"));
+  button->setAutoRaise(true);
+  button->setAccessibleName(name);
+  button->setToolTip(tr("%1: click to change it").arg(name));
+  button->setFocusPolicy(Qt::StrongFocus);
+  layout()->addWidget(button);
+  connect(button, &QToolButton::clicked, this, [this, path] { Q_EMIT edit_wanted(path); });
+  return button;
+}
+
+void HeaderBar::refresh() {
+  const CurveOutline& outline = bench_.curves().outline();
+  const Scenario& scenario = bench_.session().scenario();
+  // Before a study could be read, the fields as they are stated.
+  const auto show = [&](QToolButton* button, const QString& known, const char* path) {
+    const QString stated = field_value(scenario, path).text;
+    QString text = bench_.failure() || known.isEmpty() ? stated : known;
+    if (text.isEmpty()) text = tr("%1 not stated").arg(button->accessibleName());
+    // Several swept values do not fit; the form shows them.
+    text = fontMetrics().elidedText(text, Qt::ElideRight, 40 * fontMetrics().averageCharWidth());
+    if (button->text() != text) button->setText(text);
+  };
+  show(model_, outline.setup.model, "model");
+  show(hardware_, outline.setup.hardware, "hardware");
+  show(engine_, outline.setup.engine, "engine");
+  QString text = bench_.failure() ? QString() : footprint_range(outline.footprints).toHtmlEscaped();
+  if (const auto replicas = bench_.filling_replicas())
+    text += QStringLiteral(" · <a href=\"fill\">%1</a>").arg(tr("fill with %1 replicas").arg(*replicas));
+  if (footprint_->text() != text) footprint_->setText(text);
+}
+
+QString HeaderBar::text() const {
+  return QStringList{model_->text(), hardware_->text(), engine_->text(), footprint_->text()}.join(
+      QStringLiteral(" · "));
+}
+
+}  // namespace plimsoll::gui

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What is simulated, above the views: model, hardware, engine, and the machines that the deployment occupies.
+#pragma once
+
+#include <QWidget>
+
+#include "gui/core/workbench.h"
+
+class QLabel;
+class QToolButton;
+
+namespace plimsoll::gui {
+
+class HeaderBar final : public QWidget {
+  Q_OBJECT
+ public:
+  explicit HeaderBar(Workbench& bench, QWidget* parent = nullptr);
+  /// Shows the edited scenario.
+  void refresh();
+  /// Returns all that it shows in one line.
+  [[nodiscard]] QString text() const;
+
+ Q_SIGNALS:
+  /// The user wants to change this field of the study: "model", "hardware", "engine".
+  void edit_wanted(const QString& path);
+
+ private:
+  QToolButton* make_button(const QString& path, const QString& name);
+  Workbench& bench_;
+  QToolButton *model_ = nullptr, *hardware_ = nullptr, *engine_ = nullptr;
+  QLabel* footprint_ = nullptr;
+};
+
+}  // namespace plimsoll::gui
