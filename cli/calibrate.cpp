@@ -4,8 +4,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
+#include <optional>
+#include <set>
+#include <sstream>
 
 #include "calibration/machine_calibration.h"
 #include "cli/commands.h"
@@ -45,7 +49,8 @@ Usage calibrate_usage() {
       "models whose shapes are measured; repeatable (default: demo-llama-40m); with --engine: the one model of the "
       "runs (default: as they or the server state)");
   add("dtype", po::value<std::string>()->value_name("LIST"),
-      "of weights and KV cache: bf16, fp32 (default: bf16,fp32); with --engine: the type of the runs' weights");
+      "of weights and KV cache: bf16, fp32, on a CPU also int8, int4 (with a bf16 cache) (default: bf16,fp32); with "
+      "--engine: the type of the runs' weights");
   add("ranks", po::value<std::string>()->value_name("LIST"),
       "TP ranks that share the machine (default: 1,2; a GPU: 1)");
   add("seconds", po::value<std::string>()->value_name("N"),
@@ -76,11 +81,23 @@ std::vector<std::int32_t> read_ranks(const std::string& text) {
   return ranks;
 }
 
-std::vector<model::DType> read_dtypes(const std::string& text) {
-  if (text == "bf16") return {model::DType::bf16};
-  if (text == "fp32") return {model::DType::fp32};
-  if (text == "bf16,fp32" || text == "fp32,bf16") return {model::DType::bf16, model::DType::fp32};
-  throw InputError(fmt::format("--dtype: found '{}', allowed: bf16, fp32, bf16,fp32", text));
+// The types of weights that the device executes, each once.
+std::vector<model::DType> read_dtypes(const std::string& text, exec::DeviceKind device) {
+  std::vector<model::DType> dtypes;
+  std::set<std::string> allowed;
+  for (int i = 0; i <= static_cast<int>(model::kLastDType); ++i) {
+    const auto dtype = static_cast<model::DType>(i);
+    if (exec::executes_weights(device, dtype)) allowed.insert(model::name(dtype));
+  }
+  std::istringstream list(text + ",");  // the last comma shows an empty end
+  for (std::string part; std::getline(list, part, ',');) {
+    const std::optional<model::DType> dtype = model::dtype_from_name(part);
+    if (!allowed.contains(part) || std::find(dtypes.begin(), dtypes.end(), *dtype) != dtypes.end())
+      throw InputError(
+          fmt::format("--dtype: found '{}', allowed: a list of {}, each once", text, fmt::join(allowed, ", ")));
+    dtypes.push_back(*dtype);
+  }
+  return dtypes;
 }
 
 calibration::MachineSettings read_settings(const Parsed& parsed) {
@@ -90,7 +107,7 @@ calibration::MachineSettings read_settings(const Parsed& parsed) {
   if (device != "cpu" && device != "cuda")
     throw InputError(fmt::format("--device: found '{}', allowed: cpu, cuda", device));
   settings.device = device == "cuda" ? exec::DeviceKind::cuda : exec::DeviceKind::cpu;
-  settings.dtypes = read_dtypes(text_option(parsed, "dtype", "bf16,fp32"));
+  settings.dtypes = read_dtypes(text_option(parsed, "dtype", "bf16,fp32"), settings.device);
   settings.ranks = read_ranks(text_option(parsed, "ranks", device == "cuda" ? "1" : "1,2"));
   settings.seconds = static_cast<double>(whole_option(parsed, "seconds", {5, 36'000}, 120));
   constexpr double kTimes = 2,
@@ -112,6 +129,7 @@ int run_calibrate(const Arguments& arguments, Console& console) {
   if (parsed->values.count("engine") > 0) return calibrate_engine(*parsed, console, today());
   if (const std::string option = stated_own_option(*parsed); !option.empty())
     throw InputError(fmt::format("--{} is for a profile of your own: give it a name with --engine", option));
+  if (parsed->values["halves"].as<bool>()) throw InputError("--halves is for the fit of an engine: state --engine");
   if (parsed->values.count("export") > 0) return export_kernels(*parsed, console);
   if (parsed->values.count("from") > 0) return calibrate_from(*parsed, console, today());
   for (const char* const option : {"hold-out", "source"})

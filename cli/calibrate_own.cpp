@@ -181,6 +181,8 @@ void refuse_without_effect(const Parsed& parsed) {
   for (const char* const option : {"ranks", "device", "hold-out", "source", "export"})
     if (parsed.values.count(option) > 0)
       throw InputError(fmt::format("--{} has no effect on a profile of your own (--engine)", option));
+  if (parsed.values["halves"].as<bool>())
+    throw InputError("--halves has no effect on a profile of your own (--engine)");
   for (const char* const option : {"users", "input", "output", "seconds"})
     if (!names_endpoint(parsed) && parsed.values.count(option) > 0)
       throw InputError(fmt::format("--{} is for the ladder of runs on a server: state it with --endpoint", option));
@@ -281,6 +283,9 @@ int calibrate_own(const Parsed& parsed, Console& console, const std::string& dat
     for (const std::string& warning : fit.warnings) console.warn(warning);
     console.print(split_text(engine.like, own) + calibration::own_report(fit));
     write_profile(fit.files, folder, console);
+    console.object("fit", fmt::format("\"engine\":{},\"like\":{},\"runs\":{},\"held_out\":{},{}",
+                                      study::json_quoted(name), study::json_quoted(engine.like), own.fitted().size(),
+                                      own.held_out().size(), calibration::own_fit_members(fit)));
     console.note(usage_text(fit, name, parsed.common.out));
   } catch (const calibration::ServingCancelled&) {
     console.warn("interrupted: nothing is written");

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "calibration/ladder.h"
 #include "calibration/own_fit.h"
 #include "cli/endpoint_points.h"
 #include "configs/quantity.h"
@@ -15,11 +16,7 @@
 namespace plimsoll::cli {
 namespace {
 
-struct Rung {
-  std::int64_t users = 1, input = 1, output = 1;
-  // Several rounds of all users, so that the run does not consist of its start alone.
-  [[nodiscard]] std::int64_t requests() const { return std::max<std::int64_t>(6, 3 * users); }
-};
+using calibration::Rung;
 
 std::vector<std::int64_t> lengths_option(const Parsed& parsed, const char* name, const std::string& fallback) {
   const std::string text = text_option(parsed, name, fallback);
@@ -39,33 +36,6 @@ std::vector<std::int64_t> lengths_option(const Parsed& parsed, const char* name,
   return values;
 }
 
-// The order is 1, the largest number, and then always the middle of the widest gap on a logarithmic scale. So a ladder
-// that ends early still spans the whole range.
-std::vector<std::int64_t> user_counts(std::int64_t most) {
-  std::vector<std::int64_t> ladder;
-  for (std::int64_t users = 1; users < most; users *= 2) ladder.push_back(users);
-  ladder.push_back(most);
-  std::vector<std::int64_t> ordered;
-  std::vector<bool> taken(ladder.size(), false);
-  const auto take = [&](std::size_t index) {
-    taken[index] = true;
-    ordered.push_back(ladder[index]);
-  };
-  take(0);
-  if (ladder.size() > 1) take(ladder.size() - 1);
-  while (ordered.size() < ladder.size()) {
-    std::size_t best = 0, best_distance = 0;
-    for (std::size_t i = 0; i < ladder.size(); ++i) {
-      std::size_t distance = ladder.size();
-      for (std::size_t k = 0; k < ladder.size(); ++k)
-        if (taken[k]) distance = std::min(distance, i > k ? i - k : k - i);
-      if (!taken[i] && distance > best_distance) best = i, best_distance = distance;
-    }
-    take(best);
-  }
-  return ordered;
-}
-
 std::vector<Rung> rungs_of(const Parsed& parsed, const endpoints::ServerFacts& facts) {
   constexpr std::int64_t kMostUsers = 4096, kUsers = 32;
   const std::int64_t most = whole_option(parsed, "users", {1, kMostUsers}, kUsers);
@@ -75,10 +45,7 @@ std::vector<Rung> rungs_of(const Parsed& parsed, const endpoints::ServerFacts& f
   // A server of short sequences gets shorter ones.
   while (!stated && facts.max_model_len && inputs.back() + outputs.back() > *facts.max_model_len && inputs[0] > 8)
     for (std::int64_t& input : inputs) input /= 2;
-  std::vector<Rung> rungs;
-  for (const std::int64_t users : user_counts(most))
-    for (const std::int64_t output : outputs)
-      for (const std::int64_t input : inputs) rungs.push_back({users, input, output});
+  std::vector<Rung> rungs = calibration::ordered_rungs(most, inputs, outputs);
   if (rungs.size() < calibration::kFewestRuns)
     throw InputError(fmt::format("--users, --input and --output: the ladder has {} run{}, at least {} are needed",
                                  rungs.size(), rungs.size() == 1 ? "" : "s", calibration::kFewestRuns));
@@ -108,46 +75,6 @@ std::string study_text(const Ladder& ladder, const Parsed& parsed, const LadderR
   for (const Rung& rung : rungs) text += "  - " + workload(rung) + "\n";
   return text;
 }
-
-// Returns whether the next rung will probably end within the budget, judging by the measured rungs.
-class Budget {
- public:
-  Budget(std::vector<Rung> rungs, double seconds)
-      : rungs_(std::move(rungs)), seconds_(seconds), taken_(rungs_.size()) {}
-
-  bool fits(std::size_t index) {
-    const double now = elapsed();
-    if (last_) taken_[*last_] = now - begun_;
-    last_ = index;
-    begun_ = now;
-    return index < kAlways || now + expected(index) <= seconds_;
-  }
-
- private:
-  static constexpr std::size_t kAlways = 2;  // these rungs show how fast the server is
-
-  [[nodiscard]] double elapsed() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
-  // Estimates from the most similar measured rung: time grows at most in proportion to the tokens.
-  [[nodiscard]] double expected(std::size_t index) const {
-    const auto tokens = [](const Rung& r) { return static_cast<double>(r.requests() * (r.output + r.input / 8)); };
-    double best = 0, distance = 0;
-    for (std::size_t i = 0; i < rungs_.size(); ++i) {
-      if (!(taken_[i] > 0)) continue;
-      const double ratio = tokens(rungs_[index]) / tokens(rungs_[i]);
-      const double apart = std::max(ratio, 1 / ratio);
-      if (best == 0 || apart < distance) best = taken_[i] * ratio, distance = apart;
-    }
-    return best;
-  }
-
-  std::vector<Rung> rungs_;
-  double seconds_, begun_ = 0;
-  std::vector<double> taken_;
-  std::optional<std::size_t> last_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 // Returns the engine of the catalogue that --like names, or that the server reports.
 std::string like_of(const Parsed& parsed, const endpoints::ServerFacts& facts, const configs::Catalogue& catalogue) {
@@ -205,11 +132,14 @@ LadderRuns run_ladder(const Ladder& given, const Parsed& parsed, const configs::
   const auto fewer_users = [](const Rung& a, const Rung& b) { return a.users < b.users; };
   console.note(fmt::format("like {}; a ladder of {} runs of 1 to {} users, for about {:.0f} s at most", out.like,
                            rungs.size(), std::max_element(rungs.begin(), rungs.end(), fewer_users)->users, seconds));
-  Budget budget(rungs, seconds);
+  calibration::LadderBudget budget(rungs, seconds);
   bool over = false;
+  const auto start = std::chrono::steady_clock::now();
   points.limit_by([&](std::size_t index) {
-    over = !budget.fits(index);
-    return !over;
+    const bool fits =
+        budget.fits(index, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    over = over || !fits;
+    return fits;
   });
   study::make_folder(ladder.folder);
   const study::StudyResult result = measure_points(study,
@@ -221,7 +151,7 @@ LadderRuns run_ladder(const Ladder& given, const Parsed& parsed, const configs::
                                                     .stepwise = false},
                                                    points, console);
   if (!points.failure().empty()) throw DeviceError(points.failure());
-  out.interrupted = result.cancelled && !over;
+  out.interrupted = result.cancelled;
   if (out.interrupted) return out;
   if (over) console.note(fmt::format("out of time: {} of {} runs are measured", result.points.size(), rungs.size()));
   out.file = ladder.folder + "/points.csv";

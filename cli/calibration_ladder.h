@@ -28,8 +28,8 @@ struct LadderRuns {
   bool interrupted = false;  // by the user
 };
 
-/// Measures closed loops of 1 to --users users with two prompt and two answer lengths, the most informative first,
-/// until --seconds are over. Throws InputError and DeviceError.
+/// Measures the rungs of calibration::ordered_rungs() for --users, --input and --output. Those that would probably last
+/// beyond --seconds are left out. Throws InputError and DeviceError.
 [[nodiscard]] LadderRuns run_ladder(const Ladder& ladder, const Parsed& parsed, const configs::Catalogue& catalogue,
                                     Console& console);
 

@@ -139,7 +139,8 @@ void Console::clear_bar() {
 
 void Console::point(const std::vector<std::string>& columns, const study::PointResult& point) {
   if (!is_jsonl()) return;
-  line("point", fmt::format("\"index\":{},{}", point.index, study::json_members(columns, study::point_row(point))));
+  line("point", fmt::format("\"index\":{},{}", point.index,
+                            study::json_members(columns, study::point_row(point, study::pools_in(columns)))));
 }
 
 void Console::object(std::string_view type, const std::string& members) {

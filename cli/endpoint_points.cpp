@@ -215,6 +215,7 @@ void EndpointPoints::check() const {
     const study::PointSpec spec = study_.point(i);
     const std::string why = endpoints::misfit(server_->facts(), study::longest_sent(spec.workload));
     if (!why.empty()) throw InputError(spec.places.workload, why);
+    study::refuse_turns(spec);
     if (has_priorities(spec) && !server_->facts().features.priority)
       throw InputError(spec.places.workload,
                        "the server takes no priorities: leave workload.priorities or scheduler.scheduling out");

@@ -43,7 +43,9 @@ Usage forward_usage() {
   const auto text = [] { return po::value<std::string>(); };
   add("tokens", text()->value_name("FILE"), "prompts, one {\"id\": …, \"tokens\": […]} a line");
   add("generate", text()->value_name("N"), "greedy tokens to generate after each prompt (default: 0, only logits)");
-  add("dtype", text()->value_name("f32|bf16"), "of weights and KV cache (default: f32)");
+  add("dtype", text()->value_name("f32|bf16|int8|int4"),
+      "of weights and KV cache (default: f32); with int8 and int4, those of a quantised checkpoint or rounded on load, "
+      "the cache is bf16");
   add("device", text()->value_name("cpu|cuda"), "where to compute (default: cpu)");
   add("tp", text()->value_name("N"), "tensor-parallel ranks (default: 1)");
   add("chunk", text()->value_name("N"), "most tokens of a prompt in one forward (default: whole prompts)");
@@ -72,7 +74,9 @@ struct ForwardRequest {
 
 ForwardRequest read_forward_request(const Parsed& parsed) {
   constexpr std::pair<const char*, model::DType> kDTypes[] = {{"f32", model::DType::fp32},
-                                                              {"bf16", model::DType::bf16}};
+                                                              {"bf16", model::DType::bf16},
+                                                              {"int8", model::DType::int8},
+                                                              {"int4", model::DType::int4}};
   constexpr std::pair<const char*, exec::DeviceKind> kDevices[] = {{"cpu", exec::DeviceKind::cpu},
                                                                    {"cuda", exec::DeviceKind::cuda}};
   ForwardRequest request;
@@ -80,7 +84,8 @@ ForwardRequest read_forward_request(const Parsed& parsed) {
   if (request.tokens_file.empty())
     throw InputError("--tokens is missing: a file of prompts, one {\"id\": …, \"tokens\": […]} a line");
   request.seed = parsed.common.seed.value_or(kDefaultSeed);
-  request.engine.weight_dtype = request.engine.kv_dtype = one_of(parsed, "dtype", kDTypes);
+  request.engine.weight_dtype = one_of(parsed, "dtype", kDTypes);
+  request.engine.kv_dtype = request.engine.weight_dtype == model::DType::fp32 ? model::DType::fp32 : model::DType::bf16;
   request.engine.device = one_of(parsed, "device", kDevices);
   request.engine.tp = static_cast<std::int32_t>(whole_option(parsed, "tp", {1, kMaxRanks}, 1));
   request.engine.threads =

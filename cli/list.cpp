@@ -28,7 +28,12 @@ std::vector<configs::Listing> bare(const Names& names) {
 }
 
 std::vector<configs::Listing> listings_of(const std::string& kind, const configs::Catalogue& catalogue) {
-  if (kind == "routers") return bare(sched::router_names());
+  if (kind == "routers") {
+    std::vector<configs::Listing> listings = bare(sched::router_names());
+    for (std::size_t i = 0; i < listings.size(); ++i)
+      listings[i].description = sched::router_info(static_cast<sched::RouterKind>(i)).description;
+    return listings;
+  }
   if (kind == "formats") return bare(traces::trace_formats());
   if (kind == "policies") {
     std::vector<configs::Listing> listings = bare(sched::policy_names());

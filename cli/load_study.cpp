@@ -5,6 +5,7 @@
 
 #include "cli/this_machine.h"
 #include "model/error.h"
+#include "study/file/read_point.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -35,6 +36,7 @@ study::Study load_study(const Parsed& parsed, Console& console) {
   const auto catalogue = std::make_shared<configs::Catalogue>();
   catalogue->set_machine_probe(probe_machine);
   study::Study study = read_study(parsed, overrides, catalogue, console);
+  if (!parsed.pools) study::refuse_pools(study, parsed.verb);
   const bool runs = parsed.study_options != StudyOptions::memory;
   for (const std::string& note : study.notes(runs)) console.note(note);
   return study;

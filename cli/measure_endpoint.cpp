@@ -287,7 +287,6 @@ study::StudyResult measure_points(const study::Study& study, study::OutputChoice
   study::RunSettings settings = measuring_settings(files, control);
   settings.run = [&](const study::PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options) {
     if (!points.may_begin(point.index)) {
-      control.cancel();
       sim::RunResult none;
       none.stopped = true;
       return none;

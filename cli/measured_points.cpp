@@ -23,10 +23,6 @@ constexpr double kMaxPoolBytes = 64e12;  // a process has address space for twic
 // The executor has only one 16-bit float type; the memory traffic is the same for both.
 model::DType executed(model::DType dtype) { return dtype == model::DType::fp16 ? model::DType::bf16 : dtype; }
 
-bool can_execute(model::DType dtype) {
-  return dtype == model::DType::fp32 || dtype == model::DType::bf16 || dtype == model::DType::fp16;
-}
-
 exec::EngineConfig engine_config(const load::Scenario& scenario, const model::Architecture& architecture,
                                  const MeasureSettings& settings) {
   exec::EngineConfig config;
@@ -103,12 +99,13 @@ void MeasuredPoints::check_point(const study::PointSpec& spec) const {
   if (spec.engine->constant)
     throw InputError(spec.places.engine, "an engine of constant cost can be simulated, not measured");
   if (!spec.shape) throw InputError(spec.places.study, "model is missing: expected one to measure");
-  for (const model::DType dtype : {spec.weight_dtype, spec.kv_dtype}) {
-    if (can_execute(dtype)) continue;
+  study::refuse_turns(spec);
+  const bool weights = exec::executes_weights(settings_.device, executed(spec.weight_dtype));
+  if (!weights || !exec::executes_weights(exec::DeviceKind::cuda, executed(spec.kv_dtype))) {
     throw InputError(spec.places.model,
-                     fmt::format("{} is simulated but not executed, allowed dtypes of weights and KV cache: "
-                                 "fp32, bf16, fp16",
-                                 model::name(dtype)));
+                     fmt::format("{} is simulated but not executed, allowed: weights in fp32, bf16, fp16, on a CPU "
+                                 "also int8 and int4; KV cache in fp32, bf16, fp16",
+                                 model::name(weights ? spec.kv_dtype : spec.weight_dtype)));
   }
   if (spec.policy.async_scheduling.value_or(false)) {
     throw InputError(spec.places.scheduler.file.empty() ? spec.places.study : spec.places.scheduler,

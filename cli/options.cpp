@@ -167,6 +167,8 @@ std::optional<Parsed> parse_arguments(const Usage& usage, const std::vector<std:
   positional.add("operand", -1);
   Parsed parsed;
   parsed.study_options = usage.study_options;
+  parsed.verb = usage.verb;
+  parsed.pools = usage.pools;
   const bool counts = usage.study_options == StudyOptions::points;
   namespace style = po::command_line_style;
   try {

@@ -42,7 +42,8 @@ struct Usage {
   std::vector<std::string_view> without =
       {};  // common options without effect on this verb: accepted with a note, left out of its help
   StudyOptions study_options = StudyOptions::none;
-  bool many = false;  // accepts more than one operand
+  bool many = false;   // accepts more than one operand
+  bool pools = false;  // handles studies with pools for prefill and decode
 };
 
 /// The parsed arguments of a verb.
@@ -52,6 +53,8 @@ struct Parsed {
   std::vector<std::string> operands;  // all operands
   po::variables_map values;           // the verb's own options
   StudyOptions study_options = StudyOptions::none;
+  std::string verb;
+  bool pools = false;    // as in Usage
   std::string requests;  // N of --requests N; empty: not given
 };
 

@@ -133,6 +133,8 @@ class Planner {
       const bool beyond = metrics.steady.grows;
       if (!candidate.spec.slo.empty()) point.missed_slo = study::missed_slo(candidate.spec.slo, metrics, beyond);
       console_.point(columns, point);
+      console_.object("candidate", fmt::format("\"question\":{},", index) +
+                                       study::plan::look_members(study_.swept_keys(), finding, candidate, metrics));
     };
     study::plan::Trials trials(finding.question, settings);
     finding.answer = study::plan::find_best(finding.question, trials,

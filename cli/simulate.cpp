@@ -33,7 +33,8 @@ Usage simulate_usage() {
           "  plimsoll simulate configs/studies/jumpstart-7b-p4d.yaml --tp 4 --out out/tp4\n",
       .positional_required = false,
       .options = po::options_description("Files of each point, in --out"),
-      .study_options = StudyOptions::points};
+      .study_options = StudyOptions::points,
+      .pools = true};
   auto add = usage.options.add_options();
   add("requests", po::bool_switch(), "requests.csv: one row a request; --requests N: how many are simulated");
   add("decisions", po::bool_switch(), "decisions.txt: what the scheduler did in each step");
@@ -120,7 +121,8 @@ int run_simulate(const Arguments& arguments, Console& console) {
   const study::OutputChoice choice = output_choice(*parsed);
   const study::Study study = load_study(*parsed, console);
   study::Outputs outputs(study, choice);
-  const std::vector<std::string> columns = study::point_columns(study.swept_keys());
+  const auto pools = study.point(0).prefill ? study::PoolColumns::yes : study::PoolColumns::no;
+  const std::vector<std::string> columns = study::point_columns(study.swept_keys(), pools);
 
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());

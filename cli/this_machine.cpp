@@ -33,8 +33,7 @@ configs::ThisMachine probe_cpu(const configs::Catalogue& catalogue) {
   a.fp32 = a.fp16 = a.bf16 = FlopsPerSecond(exec::fma_peak(cores()));  // 16-bit weights are computed in 32 bits
   a.memory_bandwidth = BytesPerSecond(exec::read_bandwidth(cores(), kProbeBytes));
   a.memory = a.memory_visible = Bytes(memory_bytes());
-  if (const long cache = ::sysconf(_SC_LEVEL3_CACHE_SIZE); cache > 0)
-    a.last_level_cache = Bytes(static_cast<double>(cache));
+  a.last_level_cache = Bytes(static_cast<double>(exec::last_level_cache()));
   a.calibrated = false;
   a.source = "probed: read bandwidth and multiply-adds of all cores";
   a.fit_source = "probed in two seconds; run `plimsoll calibrate`";

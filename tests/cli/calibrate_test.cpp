@@ -30,7 +30,9 @@ TEST_F(CalibrateTest, HelpListsOnlyOptionsThatAct) {
 }
 
 TEST_F(CalibrateTest, RefusesWhatItCannotMeasure) {
-  EXPECT_THAT(run("calibrate --dtype int8").output, HasSubstr("--dtype: found 'int8', allowed: bf16, fp32"));
+  EXPECT_THAT(run("calibrate --dtype fp8").output,
+              HasSubstr("--dtype: found 'fp8', allowed: a list of bf16, fp32, int4, int8, each once"));
+  EXPECT_THAT(run("calibrate --dtype int8,int8").output, HasSubstr("--dtype: found 'int8,int8'"));
   EXPECT_THAT(run("calibrate --ranks 2,4").output, HasSubstr("begin with 1"));
   EXPECT_THAT(run("calibrate --device tpu").output, HasSubstr("allowed: cpu, cuda"));
 }

@@ -160,10 +160,10 @@ TEST_F(ForwardTest, WhatCannotBeRunIsNamed) {
             "plimsoll: deepseek-v3: multi-head latent attention is simulated but not executed\n");
   EXPECT_THAT(run("forward " + kModels + tokens).output, HasSubstr("models/config.json: no such file"));
   const std::string config = read_text(kModels + "llama3/config.json");
-  std::filesystem::create_directories(file("yarn"));
-  write("yarn/config.json", std::string(config).replace(config.find("\"llama3\""), 8, "\"yarn\""));
-  EXPECT_THAT(run("forward " + file("yarn/config.json") + tokens).output,
-              HasSubstr("rope_parameters.rope_type: found 'yarn'"));
+  std::filesystem::create_directories(file("ntk"));
+  write("ntk/config.json", std::string(config).replace(config.find("\"llama3\""), 8, "\"ntk\""));
+  EXPECT_THAT(run("forward " + file("ntk/config.json") + tokens).output,
+              HasSubstr("rope_parameters.rope_type: found 'ntk'"));
 }
 
 TEST_F(ForwardTest, AHostileCheckpointIsRefusedWithTheTensor) {

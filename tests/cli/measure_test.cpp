@@ -111,7 +111,8 @@ struct Refusal {
 
 TEST_F(MeasureTest, WhatCannotBeExecutedIsRefusedByName) {
   const Refusal refusals[] = {
-      {"--set dtype=int8", "int8 is simulated but not executed"},
+      {"--set dtype=fp8", "fp8 is simulated but not executed"},
+      {"--set kv_dtype=int8", "int8 is simulated but not executed"},
       {"--set kv_dtype=fp8", "fp8 is simulated but not executed"},
       {"--set deployment.pp=2", "pp 2: pipeline stages are simulated but not executed"},
       {"--set deployment.tp=3", "tp 3 is impossible"},
