@@ -3,7 +3,7 @@
 # Sourced by check_engines.sh, whose functions and variables it uses. A client that cannot be installed is skipped, and
 # the check says so.
 
-readonly kOursPort=8127 kInput=128 kOutput=64 kClientUsers='1 8 32'
+readonly kOursPort=8127 kInput=512 kOutput=32 kClientUsers='1 8 32'
 # guidellm and AIPerf have environments of their own, since they want other versions of the same packages.
 readonly kGuidellm=guidellm==0.8.1 kAiperf=aiperf==0.13.0
 
@@ -20,7 +20,7 @@ install_client() {
   return 1
 }
 
-requests_of() { (( $1 * 8 > 24 )) && echo $(( $1 * 8 )) || echo 24; }
+requests_of() { (( $1 * 8 > 16 )) && echo $(( $1 * 8 )) || echo 16; }
 
 # Each run_NAME USERS FILE leaves the client's result at FILE, in a format that `plimsoll import` reads.
 run_vllm_bench() {
@@ -35,11 +35,21 @@ run_openai() {
     "$kOutput" "$2"
 }
 
+# Its own synthetic prompts are words that the tokenizer does not know.
 run_guidellm() {
+  python3 - "$1" "$(requests_of "$1")" "$kInput" "$kOutput" "$2l" << 'PYTHON'
+import json, random, sys
+seed, requests, words, tokens = map(int, sys.argv[1:5])
+random.seed(seed)
+with open(sys.argv[5], "w") as file:
+    for _ in range(requests):
+        prompt = " ".join(f"w{random.randrange(3, 49000):05d}" for _ in range(words))
+        file.write(json.dumps({"prompt": prompt, "prompt_tokens_count": words, "output_tokens_count": tokens}) + "\n")
+PYTHON
   HF_HUB_OFFLINE=1 "$engines/guidellm/bin/guidellm" run \
     --backend "kind=openai_http,target=$ours,model=plimsoll,request_format=/v1/completions" \
     --profile "kind=concurrent,streams=$1" --constraint "kind=max_requests,count=$(requests_of "$1")" \
-    --data "kind=synthetic_text,prompt_tokens=$kInput,output_tokens=$kOutput" \
+    --data "kind=json_file,path=$2l" \
     --tokenizer "kind=huggingface_auto,model=$engines/model" --output "kind=json,path=$2" --disable-console-interactive
 }
 
@@ -54,10 +64,13 @@ run_aiperf() {
     cp "$2.d/profile_export_aiperf.json" "$2"
 }
 
-# A token of the tokenizer's words takes seven characters; the lengths of the prompts hardly matter to these figures.
+# A token of the tokenizer's words takes seven characters.
+# Clients repeat their prompts from run to run, which a prefix cache would show. The accelerator is slow, since a client
+# in Python takes some milliseconds for itself: 3 % of a TTFT of 30 ms would be less than one.
 start_ours() {
-  start_server plimsoll-serve "$kOursPort" "$plimsoll" serve --model llama-3.1-8b --dtype bf16 --hardware h100-sxm \
-    --engine vllm-0.12 --users 1 --input "$kInput" --output "$kOutput" --chars-per-token 7 --port "$kOursPort"
+  start_server plimsoll-serve "$kOursPort" "$plimsoll" serve --model llama-3.1-8b --dtype bf16 --hardware l4 \
+    --engine vllm-0.12 --set scheduler.prefix_caching=false --users 1 --input "$kInput" --output "$kOutput" \
+    --chars-per-token 7 --port "$kOursPort"
   ours=http://127.0.0.1:$kOursPort
 }
 
@@ -67,10 +80,10 @@ measure_ours() {
 study: what our own client reports
 model: llama-3.1-8b
 dtype: bf16
-hardware: {accelerator: h100-sxm, count: 1}
+hardware: {accelerator: l4, count: 1}
 engine: vllm-0.12
 workload:
-  load: {closed_loop: {concurrency: $1}}
+  load: {closed_loop: {concurrency: $1, drift: off}}  # the others send equal lengths
   lengths: {input: $kInput, output: $kOutput}
   requests: $(requests_of "$1")
 YAML

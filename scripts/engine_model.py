@@ -16,18 +16,20 @@ config = {
     "tie_word_embeddings": True, "torch_dtype": "bfloat16", "vocab_size": vocabulary, "bos_token_id": 0,
     "eos_token_id": 1, "initializer_range": 0.02,
 }
-words = {"<s>": 0, "</s>": 1, "<unk>": 2}
+# All words have six characters, so a space and a word are seven, also of a word that is not known.
+unknown = "<none>"
+words = {"<s>": 0, "</s>": 1, unknown: 2}
 for i in range(3, vocabulary):
-    words[f"w{i}"] = i
+    words[f"w{i:05d}"] = i
 tokenizer = {
     "version": "1.0", "truncation": None, "padding": None, "added_tokens": [
         {"id": i, "content": word, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
          "special": True} for word, i in list(words.items())[:3]],
     "normalizer": None, "pre_tokenizer": {"type": "WhitespaceSplit"}, "post_processor": None, "decoder": None,
-    "model": {"type": "WordLevel", "vocab": words, "unk_token": "<unk>"},
+    "model": {"type": "WordLevel", "vocab": words, "unk_token": unknown},
 }
 tokenizer_config = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "</s>",
-                    "unk_token": "<unk>", "model_max_length": 8192, "clean_up_tokenization_spaces": False}
+                    "unk_token": unknown, "model_max_length": 8192, "clean_up_tokenization_spaces": False}
 generation = {"bos_token_id": 0, "eos_token_id": 1}
 for name, content in (("config.json", config), ("tokenizer.json", tokenizer),
                       ("tokenizer_config.json", tokenizer_config), ("generation_config.json", generation)):

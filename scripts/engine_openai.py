@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # A closed loop of users with the `openai` package: streamed answers of equal length. Writes one row of figures, as
-# `plimsoll import` reads them. With `chat`, prompts are words of engine_model.py, and each chunk counts as a token.
+# `plimsoll import` reads them. Prompts are words of engine_model.py. With `chat`, each chunk counts as a token.
 #   engine_openai.py URL MODEL USERS REQUESTS INPUT OUTPUT FILE [chat]
 import csv
 import sys
@@ -18,15 +18,16 @@ left = requests
 ttft, tpot, latency, counts = [], [], [], []
 
 
-def ask(number):
-    prompt = [3 + (number * 7919 + i) % 40000 for i in range(words)]  # token ids; no two prompts begin alike
-    begun, first, last, produced = time.perf_counter(), None, None, 0
+# Times count from `begun`, when the user became free. Returns when the answer was complete.
+def ask(number, begun, counts_in=True):
+    # No two prompts begin alike. The package takes milliseconds to check a list of token ids, so they are sent as text.
+    text = " ".join(f"w{3 + (number * 7919 + i) % 40000:05d}" for i in range(words))
+    first, last, produced = None, None, 0
     if is_chat:
-        text = " ".join(f"w{token}" for token in prompt)
         chunks = client.chat.completions.create(model=model, messages=[{"role": "user", "content": text}],
                                                 max_tokens=tokens, stream=True)
     else:
-        chunks = client.completions.create(model=model, prompt=prompt, max_tokens=tokens, stream=True,
+        chunks = client.completions.create(model=model, prompt=text, max_tokens=tokens, stream=True,
                                            stream_options={"include_usage": True}, extra_body={"ignore_eos": True})
     for chunk in chunks:
         if not is_chat and chunk.usage is not None:
@@ -35,28 +36,41 @@ def ask(number):
             last = time.perf_counter()
             first = first or last
             produced += is_chat
+    free = time.perf_counter()
+    if not counts_in:
+        return free
     with lock:
         ttft.append(first - begun)
         latency.append(last - begun)
         tpot.append((last - first) / (produced - 1))
         counts.append(produced)
+    return free
 
 
-def user():
+def user(number):
     global left
+    try:
+        ask(requests + number, time.perf_counter(), False)  # connects, and loads the modules that are needed first
+    except Exception:
+        ready.abort()  # ends the others too
+        raise
+    ready.wait()
+    free = time.perf_counter()
     while True:
         with lock:
             if left == 0:
                 return
             left -= 1
             number = left
-        ask(number)
+        free = ask(number, free)
 
 
-begun = time.perf_counter()
-threads = [threading.Thread(target=user) for _ in range(users)]
+ready = threading.Barrier(users + 1)
+threads = [threading.Thread(target=user, args=[number]) for number in range(users)]
 for thread in threads:
     thread.start()
+ready.wait()
+begun = time.perf_counter()
 for thread in threads:
     thread.join()
 seconds = time.perf_counter() - begun

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <tuple>
 
 #include "configs/catalogue.h"
 #include "exec/cpu/probes.h"
@@ -19,11 +20,17 @@ namespace {
 
 constexpr std::int64_t kBatch1Context = 64;
 
-exec::EngineConfig config_of(const std::string& model, int threads) {
+// Bits of a weight as an argument of a benchmark.
+model::DType dtype_of(std::int64_t bits) {
+  return bits == 4 ? model::DType::int4 : bits == 8 ? model::DType::int8 : model::DType::bf16;
+}
+
+exec::EngineConfig config_of(const std::string& model, int threads, std::int64_t bits) {
   const configs::Catalogue catalogue(configs::Catalogue::default_root());
   exec::EngineConfig config;
   config.architecture = model::default_architecture(*catalogue.model(model));
-  config.weight_dtype = config.kv_dtype = model::DType::bf16;
+  config.weight_dtype = dtype_of(bits);
+  config.kv_dtype = model::DType::bf16;
   config.kv_blocks = 1024;
   config.sequences = 256;
   config.step_rows = 512;
@@ -32,11 +39,11 @@ exec::EngineConfig config_of(const std::string& model, int threads) {
 }
 
 // Engines are created once, because drawing the weights takes longer than a benchmark.
-exec::Engine& engine_of(const std::string& model, int threads) {
-  static std::map<std::pair<std::string, int>, std::unique_ptr<exec::Engine>> engines;
-  auto& engine = engines[{model, threads}];
+exec::Engine& engine_of(const std::string& model, int threads, std::int64_t bits) {
+  static std::map<std::tuple<std::string, int, std::int64_t>, std::unique_ptr<exec::Engine>> engines;
+  auto& engine = engines[{model, threads, bits}];
   if (!engine) {
-    const exec::EngineConfig config = config_of(model, threads);
+    const exec::EngineConfig config = config_of(model, threads, bits);
     engine = std::make_unique<exec::Engine>(config, *exec::random_weights(config.architecture, 1));
   }
   return *engine;
@@ -73,16 +80,16 @@ double seconds_of(exec::Engine& engine, const exec::ForwardInput& input) {
 // One decode step at batch 1: the bytes that it must read divided by its time, as a fraction of the read bandwidth.
 void BM_DecodeStep(benchmark::State& state) {
   const auto threads = static_cast<int>(state.range(0));
-  exec::Engine& engine = engine_of("bench-llama-254m", threads);
+  const model::DType dtype = dtype_of(state.range(1));
+  exec::Engine& engine = engine_of("bench-llama-254m", threads, state.range(1));
   const Decode decode(1, kBatch1Context);
   const model::LlmShape& shape = engine.config().architecture.shape;
-  // Without the embedding, of which only one row is read.
-  const double bytes =
-      model::weight_bytes_per_rank(shape, model::DType::bf16, 1, 1).value - 2.0 * shape.vocab * shape.hidden;
+  // Without the embedding, where only one row is read.
+  const double bytes = model::weight_bytes_per_rank(shape, dtype, 1, 1).value - 2.0 * shape.vocab * shape.hidden;
   double step = 1e9, bandwidth = 0;
   (void)seconds_of(engine, decode.input);
   for (auto _ : state) {
-    bandwidth = std::max(bandwidth, exec::read_bandwidth(threads, 256 << 20));
+    bandwidth = std::max(bandwidth, exec::read_bandwidth(threads, exec::streamed_bytes()));
     const double took = seconds_of(engine, decode.input);
     step = std::min(step, took);
     state.SetIterationTime(took);
@@ -91,12 +98,11 @@ void BM_DecodeStep(benchmark::State& state) {
   state.counters["step_GB_per_s"] = 1e-9 * bytes / step;
   state.counters["probe_GB_per_s"] = 1e-9 * bandwidth;
   state.counters["of_read_bandwidth"] = bytes / step / bandwidth;
-  state.counters["weights_over_cache"] = bytes / (32 << 20);
+  state.counters["weights_over_cache"] = bytes / static_cast<double>(exec::last_level_cache());
 }
 BENCHMARK(BM_DecodeStep)
-    ->ArgName("threads")
-    ->Arg(1)
-    ->Arg(2)
+    ->ArgNames({"threads", "bits"})
+    ->ArgsProduct({{1, 2}, {16, 8, 4}})
     ->UseManualTime()
     ->Iterations(20)
     ->Unit(benchmark::kMillisecond);
@@ -105,7 +111,7 @@ BENCHMARK(BM_DecodeStep)
 void BM_BatchedStep(benchmark::State& state) {
   const auto threads = static_cast<int>(state.range(0));
   const std::int64_t rows = state.range(1);
-  exec::Engine& engine = engine_of("bench-llama-254m", threads);
+  exec::Engine& engine = engine_of("bench-llama-254m", threads, state.range(2));
   const Decode decode(rows, kBatch1Context);
   const model::LlmShape& shape = engine.config().architecture.shape;
   const double weights = model::active_weight_count(shape) - static_cast<double>(shape.vocab) * shape.hidden;
@@ -123,8 +129,8 @@ void BM_BatchedStep(benchmark::State& state) {
   state.counters["of_fma_peak"] = flops / step / peak;
 }
 BENCHMARK(BM_BatchedStep)
-    ->ArgNames({"threads", "rows"})
-    ->ArgsProduct({{1, 2}, {16, 64, 128}})
+    ->ArgNames({"threads", "rows", "bits"})
+    ->ArgsProduct({{1, 2}, {16, 64, 128}, {16, 8, 4}})
     ->UseManualTime()
     ->Iterations(20)
     ->Unit(benchmark::kMillisecond);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Custom catalogues: which files a lookup reads, and how files state their names.
 #include <gmock/gmock.h>
+
 #include <gtest/gtest.h>
+#include <cmath>
 
 #include "configs/catalogue.h"
 #include "tests/scratch.h"
@@ -98,6 +100,28 @@ TEST_F(OwnCatalogue, WhatAnEngineIsLikeMustBeWhole) {
   // Its own values keep their places beside those of the other file.
   EXPECT_THAT(problem("my-engine\nhost: {sequence: x}"), HasSubstr("my-engine-3.yaml:2:18: "));
   EXPECT_THAT(problem("my-engine\nhots: {}"), HasSubstr("my-engine-3.yaml:2:"));
+}
+
+// A request that passes a front end does not pass the engine's own server: `front_end` replaces that time, whether it
+// is longer or shorter. Values that the entry does not state are those of the engine that this one is like.
+TEST_F(OwnCatalogue, AFrontEndTakesThePlaceOfTheEnginesOwnServer) {
+  scratch_.write("engines/my-engine-4.yaml",
+                 "like: my-engine\ncalibrated_on: v1\nhost: {front_end: 5 ms}\n"
+                 "front_ends: {dynamo: {front_end: 8 ms, step: 2 ms, source: s}}\n");
+  const auto times = [&](const std::string& stated) {
+    scratch_.write("engines/my-engine-5.yaml",
+                   "like: my-engine-4\ncalibrated_on: v1\ncalibrated_for: {groups: []}\n"
+                   "front_ends: {dynamo: {" +
+                       stated + "}}\n");
+    const auto profile = Catalogue(scratch_.path()).engine("my-engine-5")->profile;
+    EXPECT_DOUBLE_EQ(profile->arrival_time(model::FrontEnd::none).delay.count(), 5e-3);
+    const model::FrontEndTime time = profile->arrival_time(model::FrontEnd::dynamo);
+    return std::pair(std::round(1e6 * time.delay.count()), std::round(1e6 * time.step.count()));
+  };
+  EXPECT_EQ(times("front_end: 3 ms"), std::pair(3e3, 2e3));
+  EXPECT_EQ(times("front_end: 9 ms, step: 0 ms"), std::pair(9e3, 0.0));
+  EXPECT_EQ(times("intake: 1 ms"), std::pair(8e3, 2e3));
+  EXPECT_THAT(problem_of([&] { (void)times("budget_beyond: many"); }), HasSubstr("my-engine-5.yaml:4:38: "));
 }
 
 TEST_F(OwnCatalogue, ADirectHitReadsNoOtherFile) {

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "model/tp_layout.h"
 #include "tests/scratch.h"
 
@@ -103,10 +105,10 @@ TEST_F(HfArchitecture, OneFormOfScalingIsEnough) {
 }
 
 TEST_F(HfArchitecture, RefusesOtherScalingsByNameAndPlace) {
-  for (const char* const kind : {"yarn", "longrope", "dynamic", "mrope"}) {
+  for (const char* const kind : {"mrope", "ntk"}) {
     EXPECT_THAT(problem(llama(std::string(R"("rope_scaling": {"factor": 2.0, "type": ")") + kind + "\"}")),
                 AllOf(HasSubstr("config.json:3:1: rope_scaling.type: found '" + std::string(kind) + "'"),
-                      HasSubstr("not executed, expected default, linear or llama3")));
+                      HasSubstr("not executed, expected default, linear, llama3")));
   }
   EXPECT_THAT(problem(llama(R"("rope_parameters": {"rope_type": "linear"})")),
               HasSubstr("rope_parameters.factor: is missing"));
@@ -117,13 +119,14 @@ TEST_F(HfArchitecture, RefusesOtherScalingsByNameAndPlace) {
           R"("rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 4})")),
       HasSubstr("high_freq_factor: found 4, expected more than the 4"));
   EXPECT_THAT(problem(llama(R"("rope_parameters": {"full_attention": {"rope_theta": 1}})")),
-              HasSubstr("a different rotation for each kind"));
+              HasSubstr("two rotations are executed for gemma3_text only"));
   EXPECT_THAT(problem(llama(R"("rope_theta": 0)")), HasSubstr("rope_theta: found 0, expected a number from"));
   EXPECT_THAT(problem(llama(R"("rope_parameters": {"rope_theta": -1})")),
               HasSubstr("rope_parameters.rope_theta: found -1"));
   EXPECT_THAT(problem(llama(R"("rope_scaling": "linear")")),
               HasSubstr("rope_scaling: found 'linear', expected an object"));
-  EXPECT_THAT(problem(llama(R"("rope_parameters": {"partial_rotary_factor": 0.5})")), HasSubstr("for phi3 only"));
+  EXPECT_THAT(problem(llama(R"("rope_parameters": {"partial_rotary_factor": 0.5})")),
+              HasSubstr("for phi3 and glm only"));
 }
 
 // 0.75 of 16 dimensions, stated at either place.
@@ -188,7 +191,96 @@ TEST_F(HfArchitecture, ExpertsWeightsMustSumToOne) {
 }
 
 TEST_F(HfArchitecture, SimulatedFamiliesAreReadAndLeftToTheCaller) {
-  EXPECT_THAT(model::execution_problem(read(llama("", "gemma2"))), HasSubstr("Gemma"));
+  EXPECT_THAT(model::execution_problem(read(llama("", "nemotron"))), HasSubstr("nemotron"));
+}
+
+// Files omit fields that equal the default of the class; null switches a cap off.
+TEST_F(HfArchitecture, GemmasConstantsAreRead) {
+  const model::Architecture plain = read(llama("", "gemma2"));
+  EXPECT_EQ(plain.attention_cap, 50);
+  EXPECT_EQ(plain.logit_cap, 30);
+  EXPECT_EQ(plain.attention_scale, 1 / 16.0);  // query_pre_attn_scalar is 256
+  EXPECT_TRUE(plain.norm_from_one);
+  const model::Architecture stated = read(llama(
+      R"("query_pre_attn_scalar": 144, "attn_logit_softcapping": null, "final_logit_softcapping": 20)", "gemma2"));
+  EXPECT_EQ(stated.attention_scale, 1 / 12.0);
+  EXPECT_EQ(stated.attention_cap, 0);
+  EXPECT_EQ(stated.logit_cap, 20);
+  EXPECT_THAT(problem(llama(R"("use_bidirectional_attention": true)", "gemma3_text")), HasSubstr("both directions"));
+}
+
+// transformers 4 has rope_local_base_freq, 5 two objects. A factor applies to layers without a window only.
+TEST_F(HfArchitecture, GemmaThreeRotatesInTwoWays) {
+  const model::Architecture old = read(
+      llama(R"("rope_theta": 5e5, "rope_local_base_freq": 2e4, "rope_scaling": {"rope_type": "linear", "factor": 8})",
+            "gemma3_text"));
+  EXPECT_EQ(old.rope.base, 5e5);
+  EXPECT_EQ(old.rope.factor, 8);
+  EXPECT_EQ(old.window_rope->base, 2e4);
+  EXPECT_EQ(old.window_rope->factor, 1);
+  const model::Architecture now = read(llama(
+      R"("rope_parameters": {"full_attention": {"rope_theta": 5e5, "rope_type": "linear", "factor": 8},
+                             "sliding_attention": {"rope_theta": 2e4, "rope_type": "default"}})",
+      "gemma3_text"));
+  EXPECT_EQ(now.rope, old.rope);
+  EXPECT_EQ(now.window_rope->base, 2e4);
+}
+
+TEST_F(HfArchitecture, GranitesMultipliersAreRead) {
+  const model::Architecture a = read(llama(
+      R"("embedding_multiplier": 12, "residual_multiplier": 0.22, "attention_multiplier": 0.0078125,
+         "logits_scaling": 8)",
+      "granite"));
+  EXPECT_EQ(a.embedding_scale, 12);
+  EXPECT_EQ(a.residual_scale, 0.22);
+  EXPECT_EQ(a.attention_scale, 0.0078125);
+  EXPECT_EQ(a.logit_scale, 0.125);
+}
+
+TEST_F(HfArchitecture, SmolLm3NamesTheLayersThatRotate) {
+  using Layers = std::vector<std::uint8_t>;
+  EXPECT_EQ(read(llama("", "smollm3")).layers_unrotated, (Layers{0, 0}));  // every fourth one
+  EXPECT_EQ(read(llama(R"("no_rope_layer_interval": 2)", "smollm3")).layers_unrotated, (Layers{0, 1}));
+  EXPECT_EQ(read(llama(R"("no_rope_layers": [0, 1])", "smollm3")).layers_unrotated, (Layers{1, 0}));
+  EXPECT_THAT(problem(llama(R"("no_rope_layers": [1])", "smollm3")), HasSubstr("expected a flag for each of the"));
+}
+
+// 512 positions from a trained length of 128: the magnitude is sqrt(1 + ln 4 / ln 128). Heads of 16 have 8 pairs.
+TEST_F(HfArchitecture, LongRopeRunsUpToTheTrainedLength) {
+  const auto text = [](const std::string& factors) {
+    return llama(R"("original_max_position_embeddings": 128, "rope_scaling": {"type": "longrope",
+                    "long_factor": [8, 8, 8, 8, 8, 8, 8, 8], "short_factor": )" +
+                     factors + "}",
+                 "phi3");
+  };
+  const model::Architecture a = read(text("[1, 1, 1, 1, 1.5, 2, 2, 3]"));
+  EXPECT_EQ(a.rope.factors, (std::vector<double>{1, 1, 1, 1, 1.5, 2, 2, 3}));
+  EXPECT_NEAR(a.rope.magnitude, std::sqrt(1 + std::log(4.0) / std::log(128.0)), 1e-12);
+  EXPECT_EQ(a.shape.max_position, 128);
+  EXPECT_THAT(problem(text("[1, 2]")), HasSubstr("short_factor: expected 8 positive numbers"));
+}
+
+// The base of a dynamic rotation grows beyond the context length only, where no sequence is executed.
+TEST_F(HfArchitecture, DynamicRotationIsPlainWithinTheContext) {
+  const std::string dynamic = R"("rope_scaling": {"type": "dynamic", "factor": 2)";
+  EXPECT_EQ(read(llama(dynamic + "}")).rope, read(llama("")).rope);
+  EXPECT_THAT(problem(llama(dynamic + R"(, "original_max_position_embeddings": 128})")),
+              HasSubstr("expected the 512 of max_position_embeddings"));
+}
+
+// The magnitude is 0.1 ln(factor) + 1, unless the file states it or two scales whose ratio it is.
+TEST_F(HfArchitecture, YarnIsReadWithItsMagnitude) {
+  const auto yarn = [&](const std::string& more) {
+    return read(llama(R"("rope_scaling": {"rope_type": "yarn", "factor": 4,
+                         "original_max_position_embeddings": 32768)" +
+                      more + "}"))
+        .rope;
+  };
+  EXPECT_EQ(yarn("").original_max_position, 32768);
+  EXPECT_NEAR(yarn("").magnitude, 0.1 * std::log(4.0) + 1, 1e-12);
+  EXPECT_EQ(yarn(R"(, "attention_factor": 1.5)").magnitude, 1.5);
+  EXPECT_EQ(yarn(R"(, "mscale": 0.7, "mscale_all_dim": 0.7)").magnitude, 1);
+  EXPECT_FALSE(yarn(R"(, "truncate": false)").whole_dimensions);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@ set(gui_rooms gui gui/core gui/plot gui/window)
 
 set(model_sees)
 set(net_sees model)
+set(text_sees model)
 set(sched_sees model)
 set(traces_sees model)
 set(load_sees model sched traces)
@@ -35,7 +36,7 @@ set(gui/core_sees model sched traces load configs sim ${study_rooms} validation)
 set(gui/plot_sees ${gui/core_sees} gui/core)
 set(gui/window_sees ${gui/plot_sees} gui/plot)
 set(gui_sees ${gui/window_sees} gui/window)
-set(folders model net sched traces load configs endpoints sim serve exec study validation calibration cli gui)
+set(folders model net text sched traces load configs endpoints sim serve exec study validation calibration cli gui)
 set(rooms ${folders} ${study_rooms} ${exec_rooms} ${gui_rooms})
 
 # The room that FILE lies in: the deepest folder that is one.
@@ -48,11 +49,11 @@ function(room_of result file)
 endfunction()
 
 # Libraries with a home: how their headers begin, and the only files that may include them.
-set(libraries "yaml-cpp" "Qt" "CUDA and NCCL" "Eigen" "SQLite" "Boost.Asio and Beast" "OpenSSL")
+set(libraries "yaml-cpp" "Qt" "CUDA and NCCL" "Eigen" "SQLite" "Boost.Asio and Beast" "OpenSSL" "PCRE2 and utf8proc")
 set(headers "^yaml-cpp/" "^Q(t|[A-Z])" "^(cuda|cublas|curand|cusolver|cusparse|cudnn|nccl|nvtx|thrust/|cub/)" "^(Eigen|unsupported/Eigen)/" "^sqlite3"
-    "^boost/(asio|beast)" "^openssl/")
+    "^boost/(asio|beast)" "^openssl/" "^(pcre2|utf8proc)")
 set(homes "^configs/[^/]+\\.cpp$" "^(gui|tests/gui|tests/bench/gui)/" "^(exec/cuda|tests/exec/cuda)/" "^(exec/cpu|calibration|tests/exec|tests/calibration)/"
-    "^(study/run/result_store\\.cpp|tests/.*)$" "^net/" "^(net|tests)/")
+    "^(study/run/result_store\\.cpp|tests/.*)$" "^net/" "^(net|tests)/" "^text/")
 
 set(violations "")
 function(violation file text)

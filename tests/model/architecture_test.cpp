@@ -84,6 +84,33 @@ TEST(Architecture, FalconSharesItsNormOnlySideBySide) {
   EXPECT_EQ(norms_per_layer(falcon(1, false)), 2);
 }
 
+TEST(Architecture, WhatOnlyCpusExecuteIsNamed) {
+  const auto part = [](const char* family) { return cpu_only_part(default_architecture(shape(family))); };
+  EXPECT_EQ(part("llama"), "");
+  EXPECT_EQ(part("gemma2"), "soft-capped scores");
+  EXPECT_EQ(part("gemma3"), "norms after the sublayers");
+  EXPECT_EQ(part("glm4"), "norms after the sublayers");
+  EXPECT_EQ(part("olmo2"), "norms after the sublayers");
+  Architecture a = default_architecture(shape("llama"));
+  a.rope.scaling = RopeScaling::yarn;
+  EXPECT_EQ(cpu_only_part(a), "YaRN");
+}
+
+// Gemma 3 rotates by 10 000 in layers with a window, else by its own base. SmolLM3 leaves the rotation out in some.
+TEST(Architecture, LayersRotateInTheirOwnWay) {
+  LlmShape s = shape("gemma3");
+  s.layers = 3;
+  s.rope_base = 1e6;
+  s.sliding_window = 8;
+  s.windows = {1, 1, 0};
+  Architecture a = default_architecture(s);
+  EXPECT_EQ(rope_of(a, 0).base, 10'000);
+  EXPECT_EQ(rope_of(a, 2).base, 1e6);
+  a.layers_unrotated = {0, 1, 0};
+  EXPECT_GT(rope_of(a, 0).rotary_dim, 0);
+  EXPECT_EQ(rope_of(a, 1).rotary_dim, 0);
+}
+
 TEST(Architecture, WhatIsNotExecutedIsNamed) {
   const auto problem = [](const LlmShape& s) { return execution_problem(default_architecture(s)); };
   EXPECT_EQ(problem(shape("llama")), "");
@@ -91,7 +118,8 @@ TEST(Architecture, WhatIsNotExecutedIsNamed) {
   LlmShape s = shape("deepseek_v2");
   s.mla = MlaShape{};
   EXPECT_EQ(problem(s), "multi-head latent attention is simulated but not executed");
-  EXPECT_THAT(problem(shape("gemma2")), HasSubstr("soft-capped"));
+  EXPECT_THAT(problem(shape("gpt_oss")), HasSubstr("the family gpt_oss"));
+  EXPECT_EQ(problem(shape("gemma2")), "");
   s = shape("llama");
   s.activation = "quick_gelu";
   EXPECT_THAT(problem(s), HasSubstr("'quick_gelu'"));

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/graph_sizes.h"
 #include "model/host_time.h"
 #include "model/op_cost.h"
 #include "tests/model/kernels.h"
@@ -55,6 +56,49 @@ TEST(GraphReplay, LeavesEagerStepsAlone) {
   const double decode = decode_seconds(d);
   d.accelerator.graph.reset();
   EXPECT_EQ(decode, decode_seconds(d));
+}
+
+// vLLM 0.12 with 256 sequences and a large budget: 1, 2, 4, eights up to 248, sixteens from 256 to 512. Larger steps
+// run without a graph.
+TEST(GraphSizes, FollowVllm) {
+  const std::vector<std::int64_t> sizes = vllm_graph_sizes(256, 8192);
+  for (const auto& [tokens, rows] :
+       {std::pair(1, 1), {3, 4}, {5, 8}, {9, 16}, {250, 256}, {256, 256}, {257, 272}, {512, 512}, {513, 0}})
+    EXPECT_EQ(graph_rows(sizes, tokens), rows) << tokens;
+  EXPECT_EQ(vllm_graph_sizes(4, 2048), (std::vector<std::int64_t>{1, 2, 4, 8}));
+  EXPECT_EQ(vllm_graph_sizes(100, 6), (std::vector<std::int64_t>{1, 2, 4}));
+  EXPECT_EQ(graph_rows({}, 3), 0);
+}
+
+// A step of 9 rows runs the products of 16, but attends with 9 and samples 9; one of 16 is not padded; one of 17 runs
+// as without graphs.
+TEST(GraphSizes, PadTheProductsOfAStep) {
+  Deployment d = llama();
+  d.engine.cuda_graphs = true;
+  d.engine.host_op = Seconds(1e-6);
+  const double nine = decode_seconds(d, 9), sixteen = decode_seconds(d, 16);
+  d.engine.graph_sizes = {8, 16};
+  EXPECT_EQ(decode_seconds(d, 16), sixteen);
+  EXPECT_GT(decode_seconds(d, 9), nine);
+  EXPECT_LT(decode_seconds(d, 9), sixteen);
+  const double beyond = decode_seconds(d, 17);
+  d.engine.cuda_graphs = false;
+  EXPECT_EQ(decode_seconds(d, 17), beyond);
+}
+
+// Padding never saves time, and the larger of two steps never costs less.
+TEST(GraphSizes, StepsGrowWithTheirRows) {
+  Deployment d = llama();
+  d.engine.cuda_graphs = true;
+  Deployment padded = d;
+  padded.engine.graph_sizes = vllm_graph_sizes(256, 8192);
+  double last = 0;
+  for (std::int64_t rows = 1; rows <= 64; ++rows) {
+    const double seconds = decode_seconds(padded, rows);
+    EXPECT_GE(seconds, decode_seconds(d, rows)) << rows;
+    EXPECT_GE(seconds, last) << rows;
+    last = seconds;
+  }
 }
 
 // Two all-reduces per layer include the norms that follow them: only the memory traffic of these norms remains.

@@ -6,10 +6,10 @@
 
 #include <QApplication>
 #include <QElapsedTimer>
-#include <QSlider>
 #include <QStyleFactory>
 #include <QTest>
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <random>
 
@@ -17,7 +17,6 @@
 #include "gui/plot/decimate.h"
 #include "gui/window/curves_view.h"
 #include "gui/window/main_window.h"
-#include "gui/window/scenario_dock.h"
 
 namespace plimsoll::gui {
 namespace {
@@ -44,12 +43,23 @@ void settle(Workbench& bench) {
 }
 
 struct Desk {
-  Desk() : window(bench) {
+  /// Opens the study at TP 4, over `scenarios` - 1 copies with other TP degrees.
+  explicit Desk(std::int64_t scenarios = 1) : window(bench) {
     window.resize(1320, 860);
     window.show();
     bench.open(qs(kStudy));
+    constexpr std::array kDegrees = {1, 2, 8, 4};
+    for (std::int64_t i = 1; i < scenarios; ++i) {
+      bench.set_value(QStringLiteral("deployment.tp"), QString::number(kDegrees.at(static_cast<std::size_t>(i - 1))));
+      bench.duplicate_scenario();
+    }
     bench.set_value(QStringLiteral("deployment.tp"), QStringLiteral("4"));
     settle(bench);
+  }
+  /// Moves the batch limit, as its slider does, to a value that has not been simulated before: known curves are shown
+  /// at once and would not be measured.
+  void move(int number) {
+    bench.set_value(QStringLiteral("scheduler.max_running"), QString::number(17 + (number * 37) % 480));
   }
   Workbench bench;
   MainWindow window;
@@ -68,11 +78,10 @@ class PaintWatch final : public QObject {
   }
 };
 
-// 200 single moves of the batch limit at TP 4 (ten points), each timed from the slider's signal. `first`: the first
-// points are in the model; `painted`: the window shows them; `curve`: the study's points are complete.
+// 200 single moves of the batch limit at TP 4 (ten points). `first`: the first points are in the model; `painted`: the
+// window shows them; `curve`: the study's points are complete. The argument is the number of scenarios drawn.
 void SliderToCurve(benchmark::State& state) {
-  Desk desk;
-  QSlider* slider = desk.window.scenario().field(QStringLiteral("scheduler.max_running"))->slider();
+  Desk desk(state.range(0));
   std::vector<double> first, painted, curve;
   QElapsedTimer clock;
   bool waiting_first = false, waiting_curve = false;
@@ -93,7 +102,7 @@ void SliderToCurve(benchmark::State& state) {
       clock.start();
       waiting_first = waiting_curve = true;
       bool waiting_paint = true;
-      slider->setValue(1 + (move * 5) % (slider->maximum() - 1));
+      desk.move(move);
       while (waiting_curve || waiting_paint) {
         // A paint shows the first points only if they arrived before it.
         const bool arrived = !waiting_first;
@@ -111,13 +120,12 @@ void SliderToCurve(benchmark::State& state) {
   report(state, "painted", painted);
   report(state, "curve", curve);
 }
-BENCHMARK(SliderToCurve)->Iterations(1)->Unit(benchmark::kMillisecond);
+BENCHMARK(SliderToCurve)->Arg(1)->Arg(4)->Iterations(1)->Unit(benchmark::kMillisecond);
 
 // A drag of 200 moves, 16 ms apart. `turn`: a turn of the event loop; `longest`: the longest turn between two moves,
 // which short turns cannot hide. The last counter is the time from the last move to the complete curve.
 void Drag(benchmark::State& state) {
-  Desk desk;
-  QSlider* slider = desk.window.scenario().field(QStringLiteral("scheduler.max_running"))->slider();
+  Desk desk(state.range(0));
   std::vector<double> turns, longest, after;
   for (auto _ : state) {
     QElapsedTimer total;
@@ -125,7 +133,7 @@ void Drag(benchmark::State& state) {
     for (int move = 0; move < kMoves; ++move) {
       QElapsedTimer turn;
       turn.start();
-      slider->setValue(1 + move % (slider->maximum() - 1));
+      desk.move(move);
       QCoreApplication::processEvents();
       const std::size_t first = turns.size();
       turns.push_back(ms(turn));
@@ -149,7 +157,7 @@ void Drag(benchmark::State& state) {
   state.counters["turn_max"] = at(turns, 1);
   report(state, "after_last", after);
 }
-BENCHMARK(Drag)->Iterations(1)->Unit(benchmark::kMillisecond);
+BENCHMARK(Drag)->Arg(1)->Arg(4)->Iterations(1)->Unit(benchmark::kMillisecond);
 
 void MillionPointCloud(benchmark::State& state) {
   const auto plot = make_plot_view();
@@ -183,7 +191,7 @@ void StartUp(benchmark::State& state) {
 BENCHMARK(StartUp)->Unit(benchmark::kMillisecond);
 
 void ResidentMemory(benchmark::State& state) {
-  Desk desk;
+  Desk desk(state.range(0));
   for (auto _ : state) {
     for (const View* view : desk.window.views()) {
       desk.window.show_view(view->id());
@@ -198,7 +206,7 @@ void ResidentMemory(benchmark::State& state) {
     if (line.starts_with("VmRSS:")) state.counters["rss_MB"] = std::stod(line.substr(6)) / 1024;
   }
 }
-BENCHMARK(ResidentMemory)->Iterations(1)->Unit(benchmark::kMillisecond);
+BENCHMARK(ResidentMemory)->Arg(1)->Arg(4)->Iterations(1)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace plimsoll::gui
