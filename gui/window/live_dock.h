@@ -32,7 +32,7 @@ class LiveDock final : public RunDock {
   [[nodiscard]] QLineEdit& endpoint() { return *endpoint_; }
 
  Q_SIGNALS:
-  /// The user asks for a profile of an own engine; the address of its server may be empty.
+  /// The user asks for a profile of the user's own engine; the address of its server may be empty.
   void fit_wanted(const QString& endpoint);
 
  protected:

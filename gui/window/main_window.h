@@ -73,7 +73,7 @@ class MainWindow final : public QMainWindow {
   void welcome();
   /// Asks what the columns of a file of runs mean, and adds the runs. Reports a file that cannot be read.
   void import_runs(const QString& file);
-  /// Opens the wizard for a profile of an own engine; `endpoint` may be empty.
+  /// Opens the wizard for a profile of the user's own engine; `endpoint` may be empty.
   void fit_engine(const QString& endpoint);
   /// Saves the session. Reports a failure and keeps the session unsaved.
   void save_to(const QString& file);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hardware picker, the import of runs, the wizard for an own engine, the report and the welcome strip.
+// The hardware picker, the import of runs, the wizard for one's own engine, the report and the welcome strip.
 #include <QComboBox>
 #include <QDoubleSpinBox>
 #include <QFileInfo>
