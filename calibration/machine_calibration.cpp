@@ -14,7 +14,6 @@
 #include "configs/this_machine.h"
 #include "model/error.h"
 #include "model/memory_plan.h"
-#include "model/stored_shape.h"
 #include "sched/metrics_collector.h"
 
 namespace plimsoll::calibration {

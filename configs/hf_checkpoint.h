@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads how the weights beside a config.json are stored: torch_dtype or dtype, and quantization_config (or the file
-// hf_quant_config.json of NVIDIA's tools). An unknown method is refused by name, never ignored. Private to configs/.
+// hf_quant_config.json of NVIDIA's tools). An unknown method is refused by name, never ignored.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,5 +33,16 @@ struct MatrixShare {
 };
 /// Returns one entry per quantised matrix of the shape. Throws std::regex_error for an invalid regular expression.
 [[nodiscard]] std::vector<MatrixShare> matrices_meant(const ModulePatterns& patterns, const model::LlmShape& shape);
+
+// ---- hf_packing.cpp: how the integers are packed, as far as the tensors do not show it --------------------------
+
+struct PackedCheckpoint {
+  std::int64_t group = 0;      // columns that share a scale; 0: not stated, or a group is a row
+  bool zeros_less_one = true;  // GPTQ stores zeros one less than meant, except in the format "gptq_v2"
+};
+
+/// Reads quantization_config of a config.json. A missing file or section gives the defaults. Throws InputError at the
+/// field for a way of packing that is not known, such as AWQ's layouts for GEMV.
+[[nodiscard]] PackedCheckpoint read_packing(const std::string& config);
 
 }  // namespace plimsoll::configs

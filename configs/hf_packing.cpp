@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "configs/hf_packing.h"
+#include "configs/hf_checkpoint.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

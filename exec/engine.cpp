@@ -16,7 +16,6 @@
 #include "exec/thread_communicator.h"
 #include "model/error.h"
 #include "model/memory_plan.h"
-#include "model/stored_shape.h"
 
 namespace plimsoll::exec {
 

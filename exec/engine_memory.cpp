@@ -3,7 +3,6 @@
 
 #include "exec/engine.h"
 #include "model/memory_plan.h"
-#include "model/stored_shape.h"
 #include "model/tp_layout.h"
 
 namespace plimsoll::exec {

@@ -2,6 +2,8 @@
 #include "model/memory_plan.h"
 
 #include <fmt/core.h>
+#include <fmt/format.h>
+#include <utility>
 
 #include <algorithm>
 #include <cmath>
@@ -156,6 +158,19 @@ std::int64_t jumpstart_critical_batch(const Accelerator& accelerator, DType dtyp
 double attention_intensity(std::int64_t tokens, std::int64_t head_dim) {
   const auto n = static_cast<double>(tokens), d = static_cast<double>(head_dim);
   return (4 * n * n * d + 3 * n * n) / (8 * n * n + 8 * n * d);
+}
+
+LlmShape stored_shape(LlmShape shape, DType weight_dtype) {
+  if (weight_dtype != DType::int8 && weight_dtype != DType::int4) return shape;
+  if (shape.checkpoint && shape.checkpoint->dtype == weight_dtype) return shape;
+  constexpr double kScaleBytes = 2;
+  const int bits = weight_dtype == DType::int8 ? 8 : 4;
+  Checkpoint rounded;
+  rounded.dtype = weight_dtype;
+  rounded.scale_bytes = kScaleBytes / kLoadGroup;
+  rounded.format = fmt::format("rounded on load, {} bits, groups of {}", bits, kLoadGroup);
+  shape.checkpoint = std::move(rounded);
+  return shape;
 }
 
 }  // namespace plimsoll::model

@@ -54,4 +54,13 @@ struct MemoryPlan {
 /// (4 N^2 d + 3 N^2) / (8 N^2 + 8 N d): operations per byte of naive attention over N tokens with head size d.
 [[nodiscard]] double attention_intensity(std::int64_t tokens, std::int64_t head_dim);
 
+// How this project's executor stores weights, which decides their bytes.
+
+/// Weights that the executor rounds to integers when it loads them have groups of this many, without zero points.
+inline constexpr std::int64_t kLoadGroup = 32;
+
+/// Returns the shape with the checkpoint that the executor runs in this type. Integers that the files hold stay as they
+/// are; others are rounded on load, in all matrices of the layers but the router. Floats change nothing.
+[[nodiscard]] LlmShape stored_shape(LlmShape shape, DType weight_dtype);
+
 }  // namespace plimsoll::model

@@ -9,7 +9,6 @@
 
 #include "model/error.h"
 #include "sched/router_prefix.h"
-#include "sched/router_products.h"
 #include "sched/tournament.h"
 
 namespace plimsoll::sched {

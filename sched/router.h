@@ -137,4 +137,12 @@ struct RouterOptions {
   return static_cast<std::size_t>(((engine() >> 32) * n) >> 32);
 }
 
+// The routers of serving products (router_products.cpp; docs/routers.md has versions and sources). For make_router().
+
+[[nodiscard]] std::unique_ptr<Router> make_scored_router(std::uint64_t seed, const RouterOptions& options);
+[[nodiscard]] std::unique_ptr<Router> make_dynamo_router(std::uint64_t seed, const RouterOptions& options);
+[[nodiscard]] std::unique_ptr<Router> make_kv_aware_router(const RouterOptions& options);
+[[nodiscard]] std::unique_ptr<Router> make_prefix_trie_router(std::uint64_t seed);
+[[nodiscard]] std::unique_ptr<Router> make_vllm_dp_router(const RouterOptions& options);
+
 }  // namespace plimsoll::sched

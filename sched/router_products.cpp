@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every rule considers only healthy replicas. Each compares all of them for every request, as the products do.
-#include "sched/router_products.h"
+#include "sched/router.h"
 
 #include <algorithm>
 #include <cmath>

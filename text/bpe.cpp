@@ -6,7 +6,6 @@
 #include <cstring>
 #include <functional>
 
-#include "text/byte_alphabet.h"
 #include "text/json_fields.h"
 #include "text/utf8.h"
 

@@ -57,7 +57,7 @@ class MergeTable {
 /// Vocabulary and merges. Several threads may use one.
 class BpeModel {
  public:
-  /// Reads the key `model`. If `bytes`, pieces are bytes, whose characters are those of byte_alphabet.h. Throws
+  /// Reads the key `model`. If `bytes`, pieces are bytes, whose characters are those of text/utf8.h. Throws
   /// InputError for another kind of model, for an option that is not supported and for an inconsistent table.
   BpeModel(const nlohmann::json& json, bool bytes);
   BpeModel(const BpeModel&) = delete;  // ids_ refers to tokens_

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <optional>
 
-#include "text/byte_alphabet.h"
 #include "text/json_fields.h"
 #include "text/regex.h"
+#include "text/utf8.h"
 
 namespace plimsoll::text {
 namespace {

@@ -44,7 +44,7 @@ class PreTokenizer {
   PreTokenizer& operator=(PreTokenizer&& other) noexcept;
 
   /// Returns whether the pieces are bytes, each of which is a symbol of the vocabulary in the alphabet of
-  /// byte_alphabet.h.
+  /// text/utf8.h.
   [[nodiscard]] bool gives_bytes() const { return gives_bytes_; }
   /// Divides valid UTF-8; empty pieces are dropped.
   void split(const Piece& text, PieceSink& sink) const;

@@ -8,7 +8,6 @@
 #include <array>
 
 #include "model/error.h"
-#include "text/regex_dialect.h"
 #include "text/utf8.h"
 
 namespace plimsoll::text {

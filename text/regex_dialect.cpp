@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/regex_dialect.h"
+#include "text/regex.h"
 
 #include <fmt/format.h>
 

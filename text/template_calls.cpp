@@ -11,7 +11,7 @@
 #include <ctime>
 
 #include "text/template_helpers.h"
-#include "text/template_operators.h"
+#include "text/template_value.h"
 
 namespace plimsoll::text {
 

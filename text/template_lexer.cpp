@@ -248,4 +248,31 @@ std::vector<LexToken> lex_template(std::string source) {
   return Lexer(std::move(plain)).run();
 }
 
+void TokenReader::fail(const std::string& what) const {
+  throw InputError(fmt::format("chat template, line {}: {}", peek().line, what));
+}
+
+void TokenReader::refuse(std::string_view construct, const std::string& name) const {
+  fail(fmt::format("the {} '{}' is not supported", construct, name));
+}
+
+const LexToken& TokenReader::peek(std::size_t ahead) const {
+  return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
+}
+
+const LexToken& TokenReader::take() { return tokens_[std::min(at_++, tokens_.size() - 1)]; }
+
+void TokenReader::expect_op(std::string_view text) {
+  if (!take_op(text)) fail(fmt::format("found '{}' where '{}' is expected", peek().text, text));
+}
+
+std::string TokenReader::expect_identifier() {
+  if (peek().kind != Kind::name) fail(fmt::format("found '{}' where a name is expected", peek().text));
+  return take().text;
+}
+
+void TokenReader::expect_block_end() {
+  if (take().kind != Kind::end_block) fail("a block does not end where it should");
+}
+
 }  // namespace plimsoll::text

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace plimsoll::text {
@@ -31,5 +32,36 @@ struct LexToken {
 
 /// Throws InputError with the line for what is no template.
 [[nodiscard]] std::vector<LexToken> lex_template(std::string source);
+
+/// Reads tokens one by one; the last one, of kind `end`, is read again and again. Its errors name the token's line.
+class TokenReader {
+ public:
+  using Kind = LexToken::Kind;
+  explicit TokenReader(std::vector<LexToken> tokens) : tokens_(std::move(tokens)) {}
+
+  [[noreturn]] void fail(const std::string& what) const;
+  [[noreturn]] void refuse(std::string_view construct, const std::string& name) const;
+
+  [[nodiscard]] const LexToken& peek(std::size_t ahead = 0) const;
+  const LexToken& take();
+  void skip(std::size_t count = 1) { at_ += count; }
+  void put_back() { --at_; }
+  [[nodiscard]] bool is_op(std::string_view text) const { return peek().kind == Kind::op && peek().text == text; }
+  [[nodiscard]] bool is_name(std::string_view text) const { return peek().kind == Kind::name && peek().text == text; }
+  /// Take the token if it is this one; return whether it was.
+  bool take_op(std::string_view text) { return is_op(text) && (++at_, true); }
+  bool take_name(std::string_view text) { return is_name(text) && (++at_, true); }
+  /// Take the token, or throw InputError.
+  void expect_op(std::string_view text);
+  std::string expect_identifier();
+  void expect_block_end();
+
+ protected:
+  [[nodiscard]] const std::vector<LexToken>& tokens() const { return tokens_; }
+
+ private:
+  std::vector<LexToken> tokens_;
+  std::size_t at_ = 0;
+};
 
 }  // namespace plimsoll::text

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/template_operators.h"
+#include "text/template_value.h"
 
 #include <fmt/format.h>
 

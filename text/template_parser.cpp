@@ -12,18 +12,16 @@
 #include "model/error.h"
 #include "text/template_calls.h"
 #include "text/template_lexer.h"
-#include "text/template_operators.h"
 #include "text/template_run.h"
+#include "text/template_value.h"
 
 namespace plimsoll::text {
 
 namespace {
 
-using Kind = LexToken::Kind;
-
-class Parser {
+class Parser : TokenReader {
  public:
-  explicit Parser(std::vector<LexToken> tokens) : tokens_(std::move(tokens)) { note_macros(); }
+  explicit Parser(std::vector<LexToken> tokens) : TokenReader(std::move(tokens)) { note_macros(); }
 
   Statement run() {
     Statement body = parse_body({});
@@ -32,36 +30,11 @@ class Parser {
   }
 
  private:
-  // ---- tokens ------------------------------------------------------------------------------------------------
-  [[noreturn]] void fail(const std::string& what) const {
-    throw InputError(fmt::format("chat template, line {}: {}", peek().line, what));
-  }
-  [[noreturn]] void refuse(std::string_view construct, const std::string& name) const {
-    fail(fmt::format("the {} '{}' is not supported", construct, name));
-  }
-  [[nodiscard]] const LexToken& peek(std::size_t ahead = 0) const {
-    return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
-  }
-  const LexToken& take() { return tokens_[std::min(at_++, tokens_.size() - 1)]; }
-  [[nodiscard]] bool is_op(std::string_view text) const { return peek().kind == Kind::op && peek().text == text; }
-  [[nodiscard]] bool is_name(std::string_view text) const { return peek().kind == Kind::name && peek().text == text; }
-  bool take_op(std::string_view text) { return is_op(text) && (++at_, true); }
-  bool take_name(std::string_view text) { return is_name(text) && (++at_, true); }
-  void expect_op(std::string_view text) {
-    if (!take_op(text)) fail(fmt::format("found '{}' where '{}' is expected", peek().text, text));
-  }
-  std::string expect_identifier() {
-    if (peek().kind != Kind::name) fail(fmt::format("found '{}' where a name is expected", peek().text));
-    return take().text;
-  }
-  void expect_block_end() {
-    if (take().kind != Kind::end_block) fail("a block does not end where it should");
-  }
-
   // Macros may be called before the place where they are defined.
   void note_macros() {
-    for (std::size_t i = 0; i + 2 < tokens_.size(); ++i)
-      if (tokens_[i].kind == Kind::begin_block && tokens_[i + 1].text == "macro") macros_.insert(tokens_[i + 2].text);
+    for (std::size_t i = 0; i + 2 < tokens().size(); ++i)
+      if (tokens()[i].kind == Kind::begin_block && tokens()[i + 1].text == "macro")
+        macros_.insert(tokens()[i + 2].text);
   }
 
   // ---- statements --------------------------------------------------------------------------------------------
@@ -81,7 +54,7 @@ class Parser {
       } else if (token.kind == Kind::begin_block) {
         const std::string& name = peek(1).text;
         if (std::ranges::find(ends, name) != ends.end()) break;
-        at_ += 2;
+        skip(2);
         parts.push_back(parse_statement(name));
       } else {
         if (!ends.empty()) fail(fmt::format("'{}' is missing", ends.back()));
@@ -96,7 +69,7 @@ class Parser {
   }
   // Takes `{% end… %}`; parse_body() stopped there.
   void take_end() {
-    at_ += 2;
+    skip(2);
     expect_block_end();
   }
 
@@ -116,7 +89,7 @@ class Parser {
       if (loops_ == 0) fail(fmt::format("'{}' outside a loop", name));
       return [flow = name == "break" ? Flow::breaks : Flow::continues](Scope&) { return flow; };
     }
-    --at_;
+    put_back();
     refuse("statement", name);
   }
 
@@ -130,7 +103,7 @@ class Parser {
     for (;;) {
       expect_block_end();
       branches.push_back({std::move(condition), parse_body({"elif", "else", "endif"})});
-      ++at_;
+      skip();
       const std::string end = take().text;
       if (end == "endif") break;
       condition = end == "elif" ? parse_tuple() : [](Scope&) { return Value(true); };
@@ -163,11 +136,11 @@ class Parser {
     ++loops_;
     loop.body = parse_body({"else", "endfor"});
     --loops_;
-    ++at_;
+    skip();
     if (take().text == "else") {
       expect_block_end();
       loop.otherwise = parse_body({"endfor"});
-      at_ += 2;
+      skip(2);
     }
     expect_block_end();
     return [loop = std::move(loop)](Scope& scope) { return loop.run(scope); };
@@ -290,13 +263,13 @@ class Parser {
 
   std::optional<Comparison> take_comparison() {
     if (is_name("not") && peek(1).kind == Kind::name && peek(1).text == "in") {
-      at_ += 2;
+      skip(2);
       return Comparison::not_in;
     }
     if (take_name("in")) return Comparison::in;
     if (peek().kind != Kind::op) return std::nullopt;
     const auto found = comparison_of(peek().text);
-    if (found) ++at_;
+    if (found) skip();
     return found;
   }
 
@@ -473,7 +446,7 @@ class Parser {
       if (is_op("*") || is_op("**")) refuse("argument list", peek().text);
       if (peek().kind == Kind::name && peek(1).kind == Kind::op && peek(1).text == "=") {
         const std::string name = take().text;
-        ++at_;
+        skip();
         out.named.emplace_back(name, parse_expression());
       } else {
         out.positional.push_back(parse_expression());
@@ -587,9 +560,8 @@ class Parser {
     };
   }
 
-  std::vector<LexToken> tokens_;
   std::set<std::string> macros_;
-  std::size_t at_ = 0, depth_ = 0, loops_ = 0, links_ = 0;
+  std::size_t depth_ = 0, loops_ = 0, links_ = 0;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -118,5 +119,16 @@ struct JsonStyle {
   std::string item_separator = ", ", key_separator = ": ";
 };
 [[nodiscard]] std::string to_json(const Value& value, const JsonStyle& style);
+
+// ---- operators, as Python defines them (template_operators.cpp) ------------------------------------------------
+
+enum class Operator : std::uint8_t { add, subtract, multiply, divide, floor_divide, modulo, power, concatenate };
+enum class Comparison : std::uint8_t { equal, unequal, less, at_most, greater, at_least, in, not_in };
+
+/// Both throw TemplateError for operands that the operator does not take.
+[[nodiscard]] Value calculate(Operator op, const Value& a, const Value& b);
+[[nodiscard]] bool compare(Comparison comparison, const Value& a, const Value& b);
+/// Returns nullopt for a sign that is no comparison.
+[[nodiscard]] std::optional<Comparison> comparison_of(std::string_view sign);
 
 }  // namespace plimsoll::text

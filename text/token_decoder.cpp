@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "text/byte_alphabet.h"
 #include "text/json_fields.h"
 #include "text/normalizer.h"
 #include "text/utf8.h"

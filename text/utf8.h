@@ -2,7 +2,9 @@
 // UTF-8: reading and writing code points, and replacing what is not valid.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -38,5 +40,13 @@ class Utf8Stream {
   std::string open_;          // the beginning of a character
   std::size_t expected_ = 0;  // its length in bytes
 };
+
+// ---- the alphabet of GPT-2 and its successors: a printable character for each byte --------------------------------
+// Printable bytes of Latin-1 stand for themselves; the others are U+0100 and the following ones, in order.
+
+/// Returns the characters of the 256 bytes.
+[[nodiscard]] const std::array<std::string, 256>& byte_alphabet();
+/// Returns the bytes that a text in the alphabet stands for; nullopt if a character is none of the alphabet.
+[[nodiscard]] std::optional<std::string> bytes_of(std::string_view text);
 
 }  // namespace plimsoll::text

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "model/stored_shape.h"
+#include "model/memory_plan.h"
 
 namespace plimsoll::exec {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "configs/hf_packing.h"
+#include "configs/hf_checkpoint.h"
 #include "exec/weights/integers.h"
 #include "exec/weights/tensor_files.h"
 

@@ -11,7 +11,7 @@
 #include <tuple>
 #include <utility>
 
-#include "configs/hf_packing.h"
+#include "configs/hf_checkpoint.h"
 #include "exec/weights/packed_tensor.h"
 #include "exec/weights/tensor_files.h"
 #include "exec/weights/tensor_names.h"

@@ -10,7 +10,7 @@
 
 #include "configs/hardware_name.h"
 #include "model/graph_sizes.h"
-#include "model/stored_shape.h"
+#include "model/memory_plan.h"
 #include "study/file/read_scheduler.h"
 #include "study/file/section.h"
 

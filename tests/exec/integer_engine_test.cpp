@@ -8,7 +8,6 @@
 
 #include "exec/engine.h"
 #include "model/memory_plan.h"
-#include "model/stored_shape.h"
 #include "tests/exec/reference_model.h"
 #include "tests/exec/sequences.h"
 #include "tests/scratch.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rules of products, by their published formulas (docs/routers.md).
-#include "sched/router_products.h"
+#include "sched/router.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
