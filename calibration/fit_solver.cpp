@@ -25,7 +25,7 @@ class Solver {
     std::vector<double> at = evaluate({best.values}).front();
     best.loss = fit_loss(numbers_, best.values, at);
     double damping = 1e-2;
-    // Each evaluation is a set of simulations, so iterations are counted and a small gain ends them.
+    // Each evaluation is a set of simulations. So the number of iterations is limited, and a small gain ends the fit.
     for (int iteration = 0; iteration < options_.iterations; ++iteration) {
       const double before = best.loss;
       if (!improve(best, at, damping)) break;
@@ -48,7 +48,7 @@ class Solver {
     return residuals_(candidates);
   }
 
-  // If a value is at one of its limits, the difference is taken in the direction away from that limit.
+  // At a limit of a value, the difference is taken in the direction away from that limit.
   MatrixXd jacobian(const std::vector<double>& values, const std::vector<double>& at) {
     std::vector<std::vector<double>> candidates;
     std::vector<double> steps;

@@ -85,7 +85,7 @@ class Comparer {
     c.measured = row.seconds;
     const double last = row.past + row.column;
     c.predicted = time_of(*kernel, a, row.key, last);
-    // A chunk was not measured in the table: it is the difference of the prefills with and without it.
+    // The table has no measurements of chunks. A chunk's time is the difference of the prefills with and without it.
     if (row.past > 0) {
       c.derived = true;
       c.predicted =

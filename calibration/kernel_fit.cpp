@@ -217,7 +217,7 @@ double replace_outliers(KernelTable& table, double error) {
   constexpr int kRounds = 3, kPasses = 4;
   const std::vector<float> measured = table.log_ratio, level(measured.size(), 0.0F);
   KernelTable cleaned = table;
-  // Start from the general metric, because the outliers distorted the one that was searched.
+  // Start from the general metric, because outliers distorted the one found by the search.
   cleaned.metric = first_metric(table.op);
   double best = error;
   for (int round = 0; round < kRounds; ++round) {
@@ -225,8 +225,7 @@ double replace_outliers(KernelTable& table, double error) {
       const std::vector<float> expected = left_out(cleaned, LeaveOut::configuration);
       for (std::size_t i = 0; i < measured.size(); ++i) {
         if (std::isnan(measured[i])) continue;
-        // In the first pass the prediction itself is affected by outliers, so a measurement must also deviate from its
-        // own row.
+        // In the first pass outliers also affect the prediction, so a measurement must deviate from its own row too.
         const float likely = expected[i] + offset_around(table, measured, expected, i), off = measured[i] - likely;
         const float sticks_out = pass > 0 ? off : 2 * (measured[i] - offset_around(table, measured, level, i));
         const bool is_outlier = std::min(off, sticks_out) > kSlow || std::max(off, sticks_out) < -kFast;

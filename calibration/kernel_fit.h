@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From measured kernels to a table (model/kernel_table.h). Fits the roofline by damped Gauss-Newton on the logarithm of
-// the error, and stores the remaining ratios. Searches the metric that best predicts left-out configurations.
+// Turns measured kernels into a table (model/kernel_table.h). Fits the roofline by damped Gauss-Newton on the logarithm
+// of the error, and stores the remaining ratios. Searches the metric that best predicts left-out configurations.
 #pragma once
 
 #include <span>

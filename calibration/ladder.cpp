@@ -66,8 +66,9 @@ bool LadderBudget::fits(std::size_t index, double now) {
   return true;
 }
 
-// The time of a rung grows at most like its prompts or like its answers. More users take at most as much longer as they
-// send more requests; fewer users take at most as long for each round of all users. The tightest bound counts.
+// Bounds a rung's time by each measured rung. The time grows at most in proportion to the prompts or to the answers,
+// and with more users at most in proportion to the number of requests. With fewer users, a round of all users takes at
+// most as long. The tightest bound counts.
 double LadderBudget::expected(std::size_t index) const {
   const auto ratio = [](std::int64_t a, std::int64_t b) { return static_cast<double>(a) / static_cast<double>(b); };
   const Rung& next = rungs_[index];
@@ -80,7 +81,7 @@ double LadderBudget::expected(std::size_t index) const {
     const double rounds = next.users < rung.users ? requests * ratio(rung.users, next.users) : requests;
     best = std::min(best, taken_[i] * lengths * rounds);
   }
-  return best == std::numeric_limits<double>::infinity() ? 0 : best;  // all other runs are stored ones
+  return best == std::numeric_limits<double>::infinity() ? 0 : best;  // all other runs were read from the store
 }
 
 }  // namespace plimsoll::calibration

@@ -23,6 +23,7 @@ namespace {
 constexpr std::size_t kProbeBytes = 256U << 20;  // 8 times the last-level cache of a usual server
 constexpr std::int64_t kKvBlocks = 6000, kMaxRows = 512, kMaxContext = 2048;
 constexpr double kProbeSeconds = 0.5;
+constexpr double kTuningSeconds = 8, kTuningPart = 0.08;  // at most, and of the stated time
 constexpr double kMaxProbes = 0.8;
 constexpr double kCoarseBelow = 15;  // seconds; below this, fewer shapes are measured
 // Fractions of the stated time. Each combination of dtype, ranks and model spends kOpsPart of its share on ops,
@@ -50,6 +51,7 @@ class MachineCalibrator {
     result_.cores = static_cast<std::int32_t>(std::max(1U, std::thread::hardware_concurrency()));
     result_.models = settings_.models;
     result_.device = on_cpu() ? "cpu" : "cuda";
+    if (on_cpu() && settings_.tunes) tune();
     if (on_cpu()) probe_.emplace(result_.cores);
     // Probes before, between and after the measurements show how steady the machine was.
     report("host", 0, false);
@@ -85,6 +87,17 @@ class MachineCalibrator {
     if (settings_.progress) settings_.progress(what, fraction, recalled_);
   }
 
+  // Everything after this is measured with the chosen tuning.
+  void tune() {
+    report("kernels", 0, false);
+    const double seconds = std::min(kTuningSeconds, settings_.seconds * kTuningPart);
+    result_.kernels = exec::tune_machine(exec::select_kernels(), result_.cores, seconds, [this] {
+      if (settings_.control == nullptr) return;
+      settings_.control->check_in();
+      if (settings_.control->cancelled()) throw Cancelled{};
+    });
+  }
+
   // Measures the rates of a quiet machine, to compare later runs with this calibration.
   void probe() {
     if (probe_) rates_.push_back(probe_->rates(is_coarse() ? kProbeSeconds / 5 : kProbeSeconds));
@@ -110,7 +123,7 @@ class MachineCalibrator {
     share.ranks = ranks;
     share.dtype = dtype;
     if (on_cpu()) {
-      // Use all cores together: a share is compared with what the machine achieves when all ranks work.
+      // Use all cores: a share is compared with the rates that the machine achieves while all ranks work.
       const int threads = std::max(result_.cores, ranks);
       share.read_bandwidth = exec::read_bandwidth(threads, kProbeBytes);
       share.multiply_add = exec::fma_peak(threads);
@@ -139,6 +152,7 @@ class MachineCalibrator {
     config.kv_blocks = kKvBlocks;
     config.sequences = 128;
     config.step_rows = kMaxRows;
+    if (result_.kernels) config.tuning = result_.kernels->tuning;
     // Whole forwards run as in service, with graphs on a GPU. Single ops are traced without graphs: see measure().
     config.graphs = !on_cpu();
     return config;

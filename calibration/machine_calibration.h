@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "calibration/op_fit.h"
 #include "configs/catalogue.h"
 #include "exec/cpu/probes.h"
+#include "exec/cpu/tuner.h"
 #include "exec/engine.h"
 #include "model/accelerator.h"
 #include "model/engine_profile.h"
@@ -25,8 +27,9 @@ struct MachineSettings {
   exec::DeviceKind device = exec::DeviceKind::cpu;
   std::vector<model::DType> dtypes = {model::DType::bf16};
   std::vector<std::int32_t> ranks = {1, 2};
+  bool tunes = true;        // on a CPU: chooses how products run, and measures everything with that
   double seconds = 60;      // approximate total duration
-  double most_seconds = 0;  // a longer run, as on a busy machine, throws TimeIsUp; 0 for no limit
+  double most_seconds = 0;  // a run that takes longer, as on a busy machine, throws TimeIsUp; 0 for no limit
   std::string samples;      // file that keeps the measurements of an interrupted run; empty if none
   study::RunControl* control = nullptr;
   /// `recalled` is the part of `fraction` that was recalled from an interrupted run.
@@ -57,8 +60,9 @@ struct MachineCalibration {
   std::vector<std::string> models;
   std::int32_t cores = 1;
   std::vector<ShareCalibration> shares;
-  exec::SteadyRates rates;  // means over the calibration's probes; zero on a GPU
-  double rates_spread = 0;  // 80 % of the probes are within this fraction of the mean
+  exec::SteadyRates rates;                    // means over the calibration's probes; zero on a GPU
+  std::optional<exec::TunedMachine> kernels;  // how products run; none on a GPU
+  double rates_spread = 0;                    // 80 % of the probes are within this fraction of the mean
   model::EngineProfile engine;
   double seconds = 0;  // duration of the calibration
 };

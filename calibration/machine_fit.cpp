@@ -21,7 +21,7 @@ using model::OpClass;
 constexpr std::array<const char*, model::kOpClasses> kClassNames = {"gemm", "moe_gemm", "prefill_attention",
                                                                     "decode_attention", "pointwise"};
 
-// The sums of contexts that the cost model asks for; a decode row attends to its context and to itself.
+// Returns the sums of contexts that the cost model needs. A decode row attends to its context and to itself.
 model::ForwardWork work_of(const GridForward& forward, const model::LlmShape& shape,
                            std::vector<model::PrefillSpan>& spans) {
   model::ForwardWork work;
@@ -77,8 +77,8 @@ void fit_classes(ShareCalibration& share, const ShareSamples& samples) {
   }
 }
 
-// Gives each kind of pointwise op its own curve and table: an embedding row costs a tenth of a norm row, a sample ten
-// times as much.
+// Gives each kind of pointwise op its own curve and table: an embedding row costs a tenth of a norm row, a sampled row
+// ten times a norm row.
 void fit_pointwise_kinds(ShareCalibration& share, const ShareSamples& samples) {
   std::map<std::string, std::vector<OpSample>> kinds;
   for (const OpSample& sample : samples.ops)
@@ -92,7 +92,7 @@ void fit_pointwise_kinds(ShareCalibration& share, const ShareSamples& samples) {
   }
 }
 
-// Ops alone: the forwards were timed on the device, so host times must not be added.
+// Predicts the ops only: the forwards were timed on the device, so host times must not be added.
 std::vector<double> predictions(const ShareCalibration& share, const exec::EngineConfig& config,
                                 const std::vector<ForwardSample>& forwards) {
   model::EngineProfile no_host;
@@ -128,7 +128,7 @@ double launches_of(const exec::EngineConfig& config, const GridForward& forward)
   return launches;
 }
 
-// Fits the gap between kernels. A traced op is launched and waited for by itself, whereas in a graph the next op starts
+// Fits the gap between kernels. Tracing launches an op and waits for it alone, whereas in a graph the next op starts
 // after a gap. The median over the forwards of (graph - sum of traced ops) / kernels is the gap minus that wait. If the
 // result is negative, it is subtracted from every op.
 void settle_gaps(ShareCalibration& share, ShareSamples& samples) {
@@ -172,7 +172,7 @@ void fit_share(ShareCalibration& share, ShareSamples& samples, const std::string
   settle_gaps(share, samples);
 }
 
-// Forwards that no fit has seen. Their error is what a user may expect of whole steps.
+// Predicts forwards that no fit has seen. Users can expect about this error for whole steps.
 void check_held_out(ShareCalibration& share, const ShareSamples& samples) {
   std::vector<double> errors;
   for (const auto& [config, forwards] : samples.forwards) {

@@ -26,9 +26,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A device whose forwards take a fixed time, during which all cores compute as they do in the executor. The rest of a
-// run is then host time. With a device that answers immediately the control thread would never sleep, although waking
-// it costs more than its work.
+// A device whose forwards take a fixed time, during which all cores compute as in the executor. The rest of a run is
+// then host time. If the device answered immediately, the control thread would never sleep, and the cost of waking it,
+// which exceeds its work, would not be measured.
 class PacedDevice final : public exec::ForwardDevice {
  public:
   explicit PacedDevice(int threads) : team_(threads) {}

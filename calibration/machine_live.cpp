@@ -127,7 +127,7 @@ std::vector<double> measure_live(exec::Engine& engine, const configs::Catalogue&
 void add_by_rows(model::Accelerator& accelerator, const std::vector<double>& log2_rows,
                  const std::vector<double>& log_factor) {
   const double least = *std::min_element(log_factor.begin(), log_factor.end());
-  // Live steps that are faster than their ops would exceed the limits fitted to the ops.
+  // If live steps are faster than their ops, they would exceed the limits that were fitted to the ops.
   if (least < 0) raise_limits(accelerator, std::exp(-least));
   for (model::OpCoefficients& c : accelerator.coefficients) add_to_table(c, log2_rows, log_factor);
   for (auto& [kind, c] : accelerator.pointwise_kinds) add_to_table(c, log2_rows, log_factor);
@@ -158,7 +158,7 @@ void settle_live(ShareCalibration& share,
   const std::vector<LiveLoad>& loads = live_loads();
   std::vector<double> rows, factor(loads.size(), 0.0);
   for (const LiveLoad& load : loads) rows.push_back(std::log2(load.rows));
-  constexpr int kRounds = 4;  // iterate: a load has steps of other row counts too, whose factors change its time
+  constexpr int kRounds = 4;  // iterate: a load also has steps with other row counts, whose factors change its time
   for (int round = 0; round < kRounds; ++round) {
     for (const auto& [model, seconds] : seconds_of_models) {
       const std::vector<double> simulated = simulate_live(share, model, engine, catalogue);

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "calibration/machine_calibration.h"
+#include "configs/machine_tuning.h"
 #include "configs/this_machine.h"
 
 namespace plimsoll::calibration {
@@ -78,6 +79,21 @@ std::string live_text(const ShareCalibration& share) {
   return text;
 }
 
+// Returns a line for each product that was tuned: how near its limit it is, and with which choice.
+std::string kernels_text(const exec::TunedMachine& kernels) {
+  std::string text = fmt::format("\nkernels: read {:.1f} GB/s, multiply-add {:.0f} GFLOP/s",
+                                 kernels.read_bandwidth / 1e9, kernels.multiply_add / 1e9);
+  if (kernels.tuning.threads > 0) text += fmt::format(", {} threads", kernels.tuning.threads);
+  text += "\n";
+  for (const exec::TunedProduct& p : kernels.products) {
+    text += fmt::format("  {:<22} {:.2f} of {:<17}", p.name, p.fraction, p.reads ? "reading" : "the multiply-adds");
+    text += p.reads ? fmt::format(" {} bytes ahead", p.chosen.ahead)
+                    : fmt::format(" {} tiles, {} deep", p.chosen.tiles, p.chosen.depth);
+    text += fmt::format("{}, x {:.2f} faster than by default\n", p.chosen.far ? ", into the second cache" : "", p.gain);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string machine_yaml(const MachineCalibration& c) {
@@ -91,6 +107,7 @@ std::string machine_yaml(const MachineCalibration& c) {
   if (c.rates.read_bandwidth > 0)
     text += fmt::format("probes: {{read_bandwidth: {:.5g} GB/s, multiply_add: {:.5g} GFLOP/s, spread: {:.3f}}}\n",
                         c.rates.read_bandwidth / 1e9, c.rates.multiply_add / 1e9, c.rates_spread);
+  if (c.kernels) text += "kernels:\n" + configs::tuning_yaml(c.kernels->tuning, "  ");
   text += "shares:\n";
   const bool quiet = c.rates_spread <= kQuietSpread;
   for (const ShareCalibration& share : c.shares) {
@@ -113,6 +130,7 @@ std::string machine_yaml(const MachineCalibration& c) {
 
 std::string machine_report(const MachineCalibration& c) {
   std::string text = fmt::format("{}: {} in {:.0f} s\n", c.description, fmt::join(c.models, ", "), c.seconds);
+  if (c.kernels) text += kernels_text(*c.kernels);
   for (const ShareCalibration& share : c.shares) {
     text += fmt::format("\n{}, {} rank{} at once: read {:.1f} GB/s, multiply-add {:.0f} GFLOP/s\n",
                         model::name(share.dtype), share.ranks, share.ranks > 1 ? "s" : "", share.read_bandwidth / 1e9,

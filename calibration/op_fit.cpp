@@ -56,7 +56,7 @@ Eigen::VectorXd residuals(const OpProblem& problem, const Parameters& x) {
   return r;
 }
 
-// Beyond these ends the function is flat, and a step of the solver would not return from there.
+// Limits the parameters to a range beyond which the loss is flat and the solver would not return.
 Parameters clamped(Parameters x) {
   x[0] = std::clamp(x[0], std::log(kMinEfficiency), 0.0);
   x[1] = std::clamp(x[1], std::log(kMinEfficiency), 0.0);
@@ -235,7 +235,7 @@ OpFit fit_op_class(OpClass op_class, std::span<const OpSample> samples, FlopsPer
   PLIMSOLL_CHECK(!samples.empty(), "there is something to fit");
   double longest = 0;
   for (const OpSample& sample : samples) longest = std::max(longest, sample.seconds);
-  // Pointwise ops of several kinds share one curve; what they differ by is noise to it.
+  // Pointwise ops of several kinds share one curve; the differences between the kinds are noise to it.
   const bool mixed = std::any_of(samples.begin(), samples.end(),
                                  [&](const OpSample& s) { return s.op.kind != samples.front().op.kind; });
   const OpProblem problem{op_class, samples, peak.value, bandwidth.value, mixed, longest};

@@ -23,7 +23,7 @@ struct GridForward {
   std::vector<Rows> prefill, decode;
 };
 
-/// A whole forward that is held out of the fit, and its time without tracing.
+/// A whole forward that the fit does not use, and its time without tracing.
 struct ForwardSample {
   GridForward forward;
   double seconds = 0;  // median

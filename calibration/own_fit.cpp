@@ -21,106 +21,14 @@ namespace {
 using validation::Comparison;
 using validation::MeasuredPoint;
 
-constexpr double kMicrosecond = 1e-6, kMillisecond = 1e-3;
-
-// The range in which a fit to few runs searches: the user's processor may be three times as slow as that of the
-// profile.
-constexpr double kHostSpread = 1, kScaleSpread = 0.3;
-
-// A host time of the profile, in seconds, as a number to fit.
-ServingNumber host_number(const OwnEngine& engine, const std::string& key, const char* unit, double value) {
-  const double prior = value / (std::string_view(unit) == "ms" ? kMillisecond : kMicrosecond);
-  constexpr double kFarthest = 1000;
-  ServingNumber n;
-  n.number = {"host." + key, prior, kHostSpread, prior / kFarthest, prior * kFarthest};
-  n.file = "engines/" + engine.name;
-  n.path = "host." + key;
-  n.unit = unit;
-  return n;
-}
-
-ServingNumber scale_number(const OwnEngine& engine, const std::string& key, double value) {
-  constexpr double kLow = 0.2, kHigh = 3;
-  ServingNumber n;
-  n.number = {"kernels." + key, value, kScaleSpread, kLow, kHigh};
-  n.file = "engines/" + engine.name;
-  n.path = "kernels." + key;
-  return n;
-}
-
-template <class Value>
-std::size_t different(const OwnRuns& runs, const Value& value) {
-  std::set<std::decay_t<decltype(value(runs.fitted().front()))>> values;
-  for (const MeasuredPoint& p : runs.fitted()) values.insert(value(p));
-  return values.size();
-}
-
-// Behind a front end, a request's way is that of the front end; the engine's own server then has no effect.
-void add_front_end(const OwnEngine& engine, const model::EngineProfile& like, const OwnRuns& runs,
-                   std::vector<ServingNumber>& numbers) {
-  for (std::size_t i = 0; i < model::kFrontEndNames.size(); ++i) {
-    const std::string name(model::kFrontEndNames[i]);
-    const auto is_behind = [&](const MeasuredPoint& p) {
-      return i == 0 ? p.front_end.empty() || p.front_end == name : p.front_end == name;
-    };
-    if (std::none_of(runs.fitted().begin(), runs.fitted().end(), is_behind)) continue;
-    const double time = like.arrival_time(static_cast<model::FrontEnd>(i)).delay.count();
-    ServingNumber n = host_number(engine, "front_end", "ms", std::max(time, kMillisecond));
-    if (i > 0) n.path = n.number.name = "front_ends." + name + ".front_end";
-    numbers.push_back(n);
-  }
-}
-
-// Only the terms of host time that the profile has: an engine without a time per op does not get one.
-void add_host_numbers(const OwnEngine& engine, const model::EngineProfile& like, const OwnRuns& runs,
-                      std::vector<ServingNumber>& numbers) {
-  // A time that the profile lacks starts at a value that hardly matters.
-  const auto add = [&](const char* key, const char* unit, Seconds value, double least) {
-    numbers.push_back(host_number(engine, key, unit, std::max(value.count(), least)));
-  };
-  add("step", "ms", like.host_step, 0.1 * kMillisecond);
-  if (different(runs, [](const MeasuredPoint& p) { return p.load_value; }) > 1)
-    add("sequence", "us", like.host_sequence, 2 * kMicrosecond);
-  if (different(runs, [](const MeasuredPoint& p) { return p.input_tokens; }) > 1)
-    add("token", "us", like.host_token, 0.05 * kMicrosecond);
-  const auto has_ttft = [](const MeasuredPoint& p) { return p.ttft_mean_s.has_value(); };
-  if (std::any_of(runs.fitted().begin(), runs.fitted().end(), has_ttft)) {
-    add("prefill", "ms", like.host_prefill, 0.05 * kMillisecond);
-    add_front_end(engine, like, runs, numbers);
-    add("intake", "ms", like.intake, 0.05 * kMillisecond);
-  }
-  if (like.host_op.count() > 0) add("op", "us", like.host_op, 0);
-  if (like.host_layer.count() > 0) add("layer", "us", like.host_layer, 0);
-  if (different(runs, [](const MeasuredPoint& p) { return p.tp; }) > 1 && like.host_rank_growth > 0) {
-    ServingNumber growth = host_number(engine, "rank_growth", "us", kMicrosecond);
-    growth.unit.clear();
-    growth.number.prior = like.host_rank_growth;
-    growth.number.low = growth.number.high = 0;
-    numbers.push_back(growth);
-  }
-}
-
-std::vector<ServingNumber> numbers_of(const OwnEngine& engine, const model::EngineProfile& like, const OwnRuns& runs,
-                                      const std::optional<OwnHardware>& hardware) {
-  std::vector<ServingNumber> numbers;
-  add_host_numbers(engine, like, runs, numbers);
-  if (hardware) {
-    numbers.insert(numbers.end(), hardware->numbers.begin(), hardware->numbers.end());
-  } else {
-    numbers.push_back(scale_number(engine, "compute_scale", like.compute_scale));
-    numbers.push_back(scale_number(engine, "memory_scale", like.memory_scale));
-  }
-  return numbers;
-}
-
-// What the server states of itself.
+// Sets what the server reports about itself.
 void set_scheduler(const OwnEngine& engine, configs::Document& document) {
   const Where where{"fitted " + engine.name, 0, 0};
   if (engine.block_tokens) document.set("scheduler.block_size", std::to_string(*engine.block_tokens), where);
   if (engine.max_running) document.set("scheduler.max_running", std::to_string(*engine.max_running), where);
 }
 
-// The profile as it is simulated while its values are fitted.
+// Returns the profile to simulate while its values are fitted.
 configs::Document draft_of(const OwnEngine& engine, const configs::Catalogue& catalogue, bool has_hardware) {
   configs::Document draft = catalogue.document("engines", engine.like);
   const Where where{"fitted " + engine.name, 0, 0};
@@ -133,17 +41,6 @@ configs::Document draft_of(const OwnEngine& engine, const configs::Catalogue& ca
   if (has_hardware)
     for (const char* const key : {"kernels.compute_scale", "kernels.memory_scale"}) draft.set(key, "1", where);
   return draft;
-}
-
-// Returns the figures of one metric. TTFT of runs that exceed the KV pool is not fitted.
-std::vector<const Comparison*> figures_of(const ServingFit& fit, const std::string& metric, bool fitted) {
-  std::vector<const Comparison*> group;
-  for (std::size_t i = 0; i < fit.comparisons.size(); ++i) {
-    const Comparison& c = fit.comparisons[i];
-    const bool counts = metric != "ttft_mean_s" || !fit.beyond_pool.contains(c.point);
-    if (c.metric == metric && fit.fitted[i] == fitted && counts) group.push_back(&c);
-  }
-  return group;
 }
 
 std::string errors_text(const OwnFit& fit, bool fitted) {
@@ -225,7 +122,7 @@ constexpr Tolerance kTolerances[] = {{"ttft_mean_s", 0.15, 0.2, 0.6},
                                      {"output_tokens_per_s", 0.05, 0.1, 0.35},
                                      {"latency_mean_s", 0.08, 0.1, 0.35}};
 
-// A wrong profile, or runs that are not measurements, must not pass as a fit. The held-out runs detect a fit to noise.
+// Refuses a fit with a wrong profile, or to runs that are no measurements. The held-out runs detect a fit to noise.
 void judge_unseen(OwnFit& fit, const OwnEngine& engine) {
   constexpr double kFewer = 1.5;  // they are fewer than the fitted runs, so chance makes their median larger
   for (const Tolerance& tolerance : kTolerances) {
@@ -242,7 +139,8 @@ void judge_unseen(OwnFit& fit, const OwnEngine& engine) {
   }
 }
 
-// Says how many runs the profile or the model cannot serve, such as a TP degree that does not divide the heads.
+// Warns how many runs the profile or the model cannot serve, for example because the TP degree does not divide the
+// heads.
 void warn_of_missing(OwnFit& fit) {
   std::set<const MeasuredPoint*> all, simulated;
   for (const Comparison& c : fit.fit.comparisons) {
@@ -255,6 +153,28 @@ void warn_of_missing(OwnFit& fit) {
     fit.warnings.push_back(fmt::format("{} of {} runs cannot be simulated, so they are not fitted; {}:{}: {}",
                                        all.size() - simulated.size(), all.size(), missing->point->where.file,
                                        missing->point->where.line, missing->reason));
+}
+
+// Errors of the model are smaller than the factor between two units, so a larger deviation means a wrong unit. A TTFT
+// may deviate more, since a queue can grow without limit; if only a few do, leave_out_queued() handles them.
+void refuse_other_units(const OwnFit& fit) {
+  constexpr double kFar = 100;
+  std::set<const MeasuredPoint*> late, runs;
+  const Comparison* worst = nullptr;
+  for (std::size_t i = 0; i < fit.fit.comparisons.size(); ++i) {
+    const Comparison& c = fit.fit.comparisons[i];
+    const std::optional<double> error = c.relative_error();
+    if (!error) continue;
+    runs.insert(c.point);
+    if (1 + *error < kFar && kFar * (1 + *error) > 1) continue;
+    if (c.metric == "ttft_mean_s") late.insert(c.point);
+    if (worst == nullptr || worst->metric == "ttft_mean_s") worst = &c;
+  }
+  if (worst == nullptr || (worst->metric == "ttft_mean_s" && 4 * late.size() <= runs.size())) return;
+  throw InputError(worst->point->where,
+                   fmt::format("{} is {:.4g}, but the fit to all runs predicts {:.4g}: a factor of over {:g} suggests "
+                               "another unit; nothing is written",
+                               worst->metric, worst->measured, *worst->predicted, kFar));
 }
 
 void judge(OwnFit& fit, const OwnEngine& engine) {
@@ -278,9 +198,9 @@ void judge(OwnFit& fit, const OwnEngine& engine) {
   }
 }
 
-// If no values explain the TTFT of a run, its queue differed from the simulated one: the server has another pool or
-// other limits than the profile. The batch then differed too, and with it the other figures. If more than a quarter of
-// the runs are like this, they are not exceptions and are judged with the others.
+// Leaves out runs whose TTFT no values explain. Their queue differed from the simulated one, because the server's pool
+// or limits differ from the profile's. The batch then differed too, and with it the other figures. If more than a
+// quarter of the runs are like this, they are no exceptions and are judged with the others.
 bool leave_out_queued(OwnFit& fit, OwnRuns& runs) {
   constexpr double kApart = 3;
   std::set<const MeasuredPoint*> queued;
@@ -301,7 +221,7 @@ bool leave_out_queued(OwnFit& fit, OwnRuns& runs) {
   }
   fit.warnings.push_back(
       fmt::format("{} run{} left out of the fit: the measured TTFT is over {:g} times longer or shorter than any fit "
-                  "explains, so the queue and the batch cannot have been as simulated",
+                  "can explain, so the queue or the batch differed from the simulated one",
                   queued.size(), queued.size() == 1 ? " is" : "s are", kApart));
   points = std::move(kept);
   runs.folds[0] = std::move(folds);
@@ -355,7 +275,7 @@ void warn_of_limits(OwnFit& fit) {
   }
 }
 
-// The policy of the profile and the slots that it states.
+// Returns the policy of the profile with the slots that it states.
 sched::PolicyConfig policy_of(const model::EngineProfile& like, const configs::Document& draft) {
   sched::PolicyConfig config;
   config.policy = sched::policy_from_name(like.scheduler_policy).value_or(config.policy);
@@ -365,7 +285,7 @@ sched::PolicyConfig policy_of(const model::EngineProfile& like, const configs::D
   return config;
 }
 
-// A server has as many slots as it was started with; the profile's number is a guess.
+// The number of slots is an option of the server; the profile's number is a guess.
 void warn_of_slots(OwnFit& fit, const OwnEngine& engine, const sched::PolicyConfig& config, const OwnRuns& runs) {
   if (engine.max_running || !sched::traits_of(config).numbered_slots) return;
   const std::int64_t slots = sched::resolve_limits(config).max_running;
@@ -375,12 +295,12 @@ void warn_of_slots(OwnFit& fit, const OwnEngine& engine, const sched::PolicyConf
   const auto more = std::count_if(runs.fitted().begin(), runs.fitted().end(), has_more);
   if (more > 0)
     fit.warnings.push_back(fmt::format(
-        "{} fitted run{} more users than the {} slots of {}: a column max_running states how many the server had", more,
-        more == 1 ? " has" : "s have", slots, engine.like));
+        "{} fitted run{} more users than the {} slots of {}: state the server's own number in a column max_running",
+        more, more == 1 ? " has" : "s have", slots, engine.like));
 }
 
-// Whether requests that arrive together reach the scheduler one by one, and whether they drift apart, decides which of
-// them share a step. A small change of a number cannot turn one into the other, so both are tried.
+// Two properties decide which requests share a step: whether requests that arrive together reach the scheduler one by
+// one, and whether they drift apart. No continuous change of a number switches them, so both values are tried.
 std::vector<OwnForm> forms_of(const model::EngineProfile& like) {
   const bool drifts = like.closed_loop_drift.cv(1, model::FrontEnd::none) > 0;
   std::vector<OwnForm> forms = {{.intake = like.intake.count() > 0, .drift = drifts}};
@@ -406,8 +326,8 @@ OwnForm best_form(const std::vector<OwnForm>& forms, const Loss& loss_of) {
   return best;
 }
 
-// Start values for the host times of an unknown machine, as fractions of its shortest step. They may be far from the
-// profile's, where small changes would not lead.
+// Sets start values for the host times of an unknown machine, as fractions of its shortest step. The right values may
+// be too far from the profile's for a local search.
 void slow_down(ServingNumber& n, const OwnRuns& runs) {
   constexpr double kStep = 0.1, kSequence = 0.02;
   double least = 0;
@@ -415,8 +335,8 @@ void slow_down(ServingNumber& n, const OwnRuns& runs) {
     if (p.tpot_mean_s && (least == 0 || *p.tpot_mean_s < least)) least = *p.tpot_mean_s;
   const double part = n.path == "host.step" ? kStep : n.path == "host.sequence" ? kSequence : 0;
   if (part == 0) return;
-  constexpr double kLongest = 100;  // s: a profile with a longer time is not read
-  const double unit = n.unit == "ms" ? kMillisecond : kMicrosecond;
+  constexpr double kLongest = 100;  // s: the catalogue refuses a longer time
+  const double unit = n.unit == "ms" ? 1e-3 : 1e-6;
   n.number.prior = std::max(n.number.prior, std::min(part * least, kLongest) / unit);
   n.number.high = std::min(std::max(n.number.high, 1000 * n.number.prior), kLongest / unit);
 }
@@ -451,33 +371,6 @@ void take_over(OwnRuns& runs, const OwnEngine& engine, const std::optional<OwnHa
 
 }  // namespace
 
-void check_own_name(const std::string& name, const configs::Catalogue& catalogue) {
-  const auto is_plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.'; };
-  constexpr std::size_t kLongest = 60;
-  const std::string id = configs::canonical_name(name);
-  if (id.empty() || id.size() > kLongest || id != name || !std::all_of(id.begin(), id.end(), is_plain) ||
-      id.front() == '.' || id.find("..") != std::string::npos)
-    throw InputError(
-        fmt::format("--engine: found '{}', expected a name of lower-case letters, digits, hyphens and "
-                    "points for your profile, as in my-vllm",
-                    name.substr(0, kLongest)));
-  if (catalogue.ships("engines", name))
-    throw InputError(
-        fmt::format("--engine: '{}' is an engine of the catalogue; give your profile another name, and "
-                    "state this one with --like",
-                    name));
-}
-
-std::string shipped_engine(const configs::Catalogue& catalogue, const std::string& name) {
-  const Where where{"--like", 0, 0};
-  (void)catalogue.engine(name, where);
-  if (!catalogue.ships("engines", name))
-    throw InputError(where, fmt::format("'{}' is a profile of your own; state the engine of the catalogue that it is "
-                                        "like (plimsoll list engines)",
-                                        name));
-  return catalogue.identifier("engines", name).value_or(name);
-}
-
 OwnFit fit_own(const OwnEngine& engine, OwnRuns& runs, const std::shared_ptr<configs::Catalogue>& catalogue,
                const ServingSettings& settings) {
   check_own_name(engine.name, *catalogue);
@@ -492,7 +385,7 @@ OwnFit fit_own(const OwnEngine& engine, OwnRuns& runs, const std::shared_ptr<con
   out.model.engine = engine.name;
   for (const Tolerance& tolerance : kTolerances) out.model.scales[tolerance.metric] = tolerance.scale;
   out.model.tables = {runs.tables[0].name};
-  const std::vector<ServingNumber> numbers = numbers_of(engine, like, runs, hardware);
+  const std::vector<ServingNumber> numbers = own_numbers(engine, like, runs, hardware);
   const auto set_form = [&](const OwnForm& form) {
     out.model.numbers = numbers_in(form, numbers, runs);
     catalogue->add_entry("engines", engine.name, draft_in(form, draft, engine.name));
@@ -506,6 +399,7 @@ OwnFit fit_own(const OwnEngine& engine, OwnRuns& runs, const std::shared_ptr<con
     out.form = best_form({out.form, {.intake = out.form.intake, .drift = out.form.drift, .serial = true}}, loss_of);
   set_form(out.form);
   out.fit = ServingProblem(out.model, runs.tables, catalogue, settings).fit();
+  refuse_other_units(out);
   if (leave_out_queued(out, runs)) out.fit = ServingProblem(out.model, runs.tables, catalogue, settings).fit();
   judge(out, engine);
   trust_precise_runs(out);
@@ -536,93 +430,6 @@ OwnFit fit_own(const OwnEngine& engine, OwnRuns& runs, const std::shared_ptr<con
     out.warnings.insert(out.warnings.end(), hardware->warnings.begin(), hardware->warnings.end());
   }
   return out;
-}
-
-std::string own_report(const OwnFit& fit) {
-  std::string text = "fitted values (start):\n";
-  for (std::size_t i = 0; i < fit.model.numbers.size(); ++i) {
-    const ServingNumber& n = fit.model.numbers[i];
-    text += fmt::format("  {:<44} {:>9.4g} {:<8} ({:.4g})\n", n.file + " " + n.path, fit.fit.values[i], n.unit,
-                        n.number.prior);
-  }
-  text += fmt::format("\n{:<20} {:>22} {:>22}\n{:<20} {:>22} {:>22}\n", "absolute errors", "in the fit", "never fitted",
-                      "", "median    90 %   of", "median    90 %   of");
-  for (const auto& [metric, scale] : fit.model.scales) {
-    std::string cells;
-    for (const bool fitted : {true, false}) {
-      const validation::ErrorSummary s = validation::summarise(figures_of(fit.fit, metric, fitted));
-      cells += s.count == 0 ? fmt::format(" {:>22}", "-")
-                            : fmt::format(" {:>8.1f} % {:>5.1f} % {:>4}", 100 * s.median, 100 * s.p90, s.count);
-    }
-    if (cells.find('%') != std::string::npos) text += fmt::format("{:<20}{}\n", metric, cells);
-  }
-  return text + fmt::format(
-                    "90 % bands hold {:.0f} % of the figures, each predicted by a fit without its quarter of the "
-                    "runs\n",
-                    100 * coverage_of(fit.left_out.comparisons));
-}
-
-std::string own_fit_members(const OwnFit& fit) {
-  const auto number = [](double value) { return study::json_text(study::number_cell(value)); };
-  std::string values, errors, figures;
-  for (std::size_t i = 0; i < fit.model.numbers.size(); ++i) {
-    const ServingNumber& n = fit.model.numbers[i];
-    values += fmt::format("{}{{\"name\":{},\"value\":{},\"unit\":{},\"start\":{}}}", values.empty() ? "" : ",",
-                          study::json_quoted(n.file + " " + n.path), number(fit.fit.values[i]),
-                          study::json_quoted(n.unit), number(n.number.prior));
-  }
-  for (const auto& [metric, scale] : fit.model.scales) {
-    for (const bool fitted : {true, false}) {
-      const validation::ErrorSummary s = validation::summarise(figures_of(fit.fit, metric, fitted));
-      if (s.count == 0) continue;
-      errors += fmt::format("{}{{\"metric\":{},\"fitted\":{},\"median\":{},\"p90\":{},\"count\":{}}}",
-                            errors.empty() ? "" : ",", study::json_quoted(metric), fitted, number(s.median),
-                            number(s.p90), s.count);
-    }
-  }
-  for (std::size_t i = 0; i < fit.fit.comparisons.size(); ++i) {
-    const Comparison& c = fit.fit.comparisons[i];
-    if (!c.predicted) continue;
-    figures +=
-        fmt::format("{}{{\"metric\":{},\"fitted\":{},\"measured\":{},\"predicted\":{},\"run\":{}}}",
-                    figures.empty() ? "" : ",", study::json_quoted(c.metric), fit.fit.fitted[i] ? "true" : "false",
-                    number(c.measured), number(*c.predicted), study::json_quoted(run_name(*c.point)));
-  }
-  return fmt::format("\"accelerator\":{},\"values\":[{}],\"errors\":[{}],\"coverage\":{},\"figures\":[{}],\"text\":{}",
-                     study::json_quoted(fit.accelerator), values, errors, number(coverage_of(fit.left_out.comparisons)),
-                     figures, study::json_quoted(own_report(fit)));
-}
-
-std::string engine_of_server(const configs::Catalogue& catalogue, const std::string& product,
-                             const std::string& version) {
-  // "0.16.1rc2" is compared as 0, 16, 1.
-  const auto parts = [](const std::string& text) {
-    std::vector<int> numbers;
-    for (std::size_t at = 0; at < text.size() && numbers.size() < 3;) {
-      if (text[at] < '0' || text[at] > '9') break;
-      std::size_t end = at;
-      while (end < text.size() && text[end] >= '0' && text[end] <= '9' && end - at < 6) ++end;
-      numbers.push_back(std::stoi(text.substr(at, end - at)));
-      if (end >= text.size() || text[end] != '.') break;
-      at = end + 1;
-    }
-    return numbers;
-  };
-  std::string name = configs::canonical_name(product);
-  if (name == "tensorrt-llm") name = "trtllm";
-  const std::vector<int> wanted = parts(version);
-  std::string best, oldest;
-  std::vector<int> best_parts, oldest_parts;
-  for (const configs::Listing& listing : catalogue.list("engines")) {
-    if (!listing.name.starts_with(name + "-") || !catalogue.ships("engines", listing.name)) continue;
-    const std::vector<int> found = parts(listing.name.substr(name.size() + 1));
-    if (found.empty()) continue;
-    if (oldest.empty() || found < oldest_parts) oldest = listing.name, oldest_parts = found;
-    const bool newer = !wanted.empty() && found > wanted;
-    if (!newer && (best.empty() || best_parts < found)) best = listing.name, best_parts = found;
-  }
-  if (!oldest.empty()) return best.empty() ? oldest : best;
-  return catalogue.ships("engines", name) ? catalogue.identifier("engines", name).value_or("") : "";  // has no versions
 }
 
 }  // namespace plimsoll::calibration

@@ -85,7 +85,8 @@ study::PointSpec spec_of(const MeasuredPoint& point, const std::shared_ptr<const
   }
 }
 
-// Lower bounds from the runs: the bandwidth and FLOP/s with which steps read their weights and prompts were computed.
+// Lower bounds derived from the runs: the bandwidth at which steps read their weights, and the FLOP/s at which prompts
+// were computed.
 struct Least {
   double bytes_per_s = 0, flops = 0;
 };
@@ -105,7 +106,7 @@ Least least_of(const MeasuredPoint& p, const study::PointSpec& spec) {
   return least;
 }
 
-// Adds to a figure of the accelerator its file and its path there; the path is also the name of the number.
+// Makes a number to fit from a figure of the accelerator: adds its file and its path there. The path is also its name.
 ServingNumber number(const OwnHardware& hardware, FitNumber figure, const std::string& unit) {
   ServingNumber n;
   n.number = std::move(figure);
@@ -137,7 +138,7 @@ void add_peaks(OwnHardware& hardware, const Least& least) {
   constexpr double kOwnPart = 1.3, kSpread = 1, kFarthest = 1000;
   const double bandwidth = std::max(1e8, least.bytes_per_s) * kOwnPart / gemm.at("memory").as_number() / kGiga;
   const double peak = std::max(1e9, least.flops) * kOwnPart / gemm.at("compute").as_number() / kTera;
-  constexpr double kSlowest = 1e-3;  // GB/s, TFLOP/s: less is no accelerator, and is not read as one
+  constexpr double kSlowest = 1e-3;  // GB/s, TFLOP/s: the catalogue refuses smaller figures
   const auto add = [&](const char* path, double prior, const char* unit) {
     const double low = std::max(kSlowest, prior / kFarthest);
     hardware.numbers.push_back(number(hardware, {path, prior, kSpread, low, prior * kFarthest}, unit));
@@ -147,10 +148,10 @@ void add_peaks(OwnHardware& hardware, const Least& least) {
   hardware.numbers.back().also = {"fp16", "fp32", "fp8", "int8"};
 }
 
-// The memory that leaves `tokens` in the KV pool of one replica.
+// Returns the memory that leaves `tokens` in the KV pool of one replica.
 double memory_for(double tokens, study::PointSpec spec) {
   double memory = spec.hardware.accelerator->memory.value;
-  // The scheduler's limits, which decide on activations, may depend on the memory.
+  // The scheduler's limits determine the activations, and may themselves depend on the memory, so this is iterated.
   constexpr int kRounds = 3;
   for (int round = 0; round < kRounds; ++round) {
     auto accelerator = std::make_shared<model::Accelerator>(*spec.hardware.accelerator);
@@ -163,7 +164,8 @@ double memory_for(double tokens, study::PointSpec spec) {
   return memory;
 }
 
-// Memory of unknown hardware: as the user states it, as derived from the server's KV pool, or as all users need.
+// Sets the memory of unknown hardware: as stated by the user, else as derived from the server's KV pool, else as needed
+// for all users at once.
 void set_memory(OwnHardware& hardware, const OwnEngine& engine, const OwnRuns& runs,
                 const std::shared_ptr<const configs::Catalogue>& catalogue) {
   const Where where{"fitted " + hardware.name, 0, 0};
@@ -260,8 +262,7 @@ std::optional<OwnHardware> own_hardware(const OwnEngine& engine, const OwnRuns& 
   });
   add_peaks(hardware, least);
   set_memory(hardware, engine, runs, shared);
-  if (several)
-    hardware.warnings.push_back("nothing is known of the link between accelerators: PCIe 5 is assumed for it");
+  if (several) hardware.warnings.push_back("the link between accelerators is unknown: PCIe 5 is assumed");
   return hardware;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The accelerator that a fit of a user's engine determines as well: effective peak and bandwidth of hardware that the
-// catalogue lacks.
+// What a fit of a user's engine determines: values of the profile, and of hardware that the catalogue lacks an
+// accelerator with its effective peak and bandwidth.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@ namespace plimsoll::calibration {
 
 struct OwnHardware {
   configs::Document draft;             // its file while values are fitted; `calibrated` is set
-  std::vector<ServingNumber> numbers;  // what is fitted of it
+  std::vector<ServingNumber> numbers;  // its figures to fit
   std::vector<std::string> warnings;
   std::string name;       // its identifier, that of the engine
   bool is_known = false;  // the catalogue has an accelerator for it
@@ -27,5 +27,10 @@ struct OwnHardware {
 /// the catalogue has. Adds entries of the engine's name to `catalogue`, for simulations of the runs.
 [[nodiscard]] std::optional<OwnHardware> own_hardware(const OwnEngine& engine, const OwnRuns& runs,
                                                       const std::shared_ptr<configs::Catalogue>& catalogue);
+
+/// Returns what the runs can tell of the engine and of `hardware`: the values of the profile `like`, which are also the
+/// priors. The fits of the shipped profiles determine the same ones (serving_models.cpp). Defined in own_numbers.cpp.
+[[nodiscard]] std::vector<ServingNumber> own_numbers(const OwnEngine& engine, const model::EngineProfile& like,
+                                                     const OwnRuns& runs, const std::optional<OwnHardware>& hardware);
 
 }  // namespace plimsoll::calibration

@@ -10,6 +10,7 @@
 #include <set>
 #include <tuple>
 
+#include "calibration/serving_files.h"
 #include "configs/catalogue.h"
 #include "model/error.h"
 
@@ -35,7 +36,7 @@ std::string place(const MeasuredPoint& p) {
 auto order_of(const MeasuredPoint& p) {
   return std::tie(p.model, p.hardware, p.dtype, p.kv_dtype, p.tp, p.replicas, p.input_tokens, p.output_tokens,
                   p.load_kind, p.load_value, p.policy, p.max_running, p.step_token_budget, p.length_cv, p.turnaround_s,
-                  p.uniform_from, p.arrival_cv, p.front_end);
+                  p.uniform_from, p.arrival_cv, p.front_end, p.batch_wait_timeout_iters, p.batch_wait_max_tokens_ratio);
 }
 
 auto figures_of(const MeasuredPoint& p) {
@@ -60,9 +61,9 @@ std::optional<double> latency_of(const MeasuredPoint& p) {
   return *p.ttft_mean_s + *p.tpot_mean_s * (mean_output(p) - 1);
 }
 
-// Figures of one run follow from each other: latency from TTFT and TPOT, and by Little's law the throughput of a closed
-// loop from the latency. A wrong unit is a factor of a thousand. Runs that are mostly ramp-up deviate by less than
-// that.
+// Returns how the figures of a run contradict each other. Latency follows from TTFT and TPOT, and by Little's law the
+// throughput of a closed loop follows from the latency. A wrong unit is a factor of a thousand; runs that are mostly
+// ramp-up deviate by less.
 std::string contradiction(const MeasuredPoint& p) {
   constexpr double kMost = 3;
   const auto apart = [&](double a, double b) { return a > kMost * b || b > kMost * a; };
@@ -80,7 +81,7 @@ std::string contradiction(const MeasuredPoint& p) {
                      implied, *p.output_tokens_per_s);
 }
 
-// Moves the points with a reason to be left out away. Returns their count and the first reason.
+// Removes the points for which there is a reason to leave them out. Returns their number and the first reason.
 template <class Reason>
 std::pair<std::size_t, std::string> leave_out(Points& points, const Reason& reason) {
   std::pair<std::size_t, std::string> out;
@@ -123,19 +124,44 @@ void check_variety(const Points& points, std::vector<std::string>& warnings) {
     outputs.insert(p.output_tokens);
   }
   if (loads.size() == 1)
-    warnings.push_back("all runs have the same load: how times grow with the batch stays as in the profile");
+    warnings.push_back("all runs have the same load: the growth of times with the batch is kept from the profile");
   if (inputs.size() == 1 && outputs.size() == 1)
     warnings.push_back("all runs have the same lengths: other lengths extrapolate");
+}
+
+// One profile describes all runs. Warns of differences between runs that it cannot express.
+void name_mixtures(const Points& points, std::vector<std::string>& warnings) {
+  struct Kind {
+    const char* plural;
+    std::string (*of)(const MeasuredPoint&);
+  };
+  static const Kind kKinds[] = {
+      {"models", [](const MeasuredPoint& p) { return configs::canonical_name(p.model); }},
+      {"kinds of hardware", [](const MeasuredPoint& p) { return p.hardware; }},
+      {"types", [](const MeasuredPoint& p) { return p.dtype + (p.kv_dtype.empty() ? "" : "/" + p.kv_dtype); }},
+      {"versions", [](const MeasuredPoint& p) { return version_of(p.source); }},
+      {"front ends", [](const MeasuredPoint& p) { return p.front_end.empty() ? std::string("none") : p.front_end; }}};
+  for (const Kind& kind : kKinds) {
+    std::map<std::string, std::size_t> counts;
+    for (const MeasuredPoint& p : points) ++counts[kind.of(p)];
+    if (counts.size() < 2) continue;
+    std::string text;
+    for (const auto& [name, count] : counts)
+      text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", name.empty() ? "not stated" : name, count);
+    warnings.push_back(
+        fmt::format("the runs are of {} {}: {}; one profile is fitted to all", counts.size(), kind.plural, text));
+  }
 }
 
 }  // namespace
 
 std::string run_name(const MeasuredPoint& p) {
-  return fmt::format("{}", fmt::join(std::make_tuple(p.model, p.hardware, p.dtype, p.kv_dtype, p.tp, p.replicas,
-                                                     p.input_tokens, p.output_tokens, p.load_kind, p.load_value,
-                                                     p.policy, p.max_running, p.step_token_budget, p.length_cv,
-                                                     p.turnaround_s, p.uniform_from, p.arrival_cv, p.front_end),
-                                     "|"));
+  return fmt::format(
+      "{}", fmt::join(std::make_tuple(p.model, p.hardware, p.dtype, p.kv_dtype, p.tp, p.replicas, p.input_tokens,
+                                      p.output_tokens, p.load_kind, p.load_value, p.policy, p.max_running,
+                                      p.step_token_budget, p.length_cv, p.turnaround_s, p.uniform_from, p.arrival_cv,
+                                      p.front_end, p.batch_wait_timeout_iters, p.batch_wait_max_tokens_ratio),
+                      "|"));
 }
 
 std::vector<MeasuredPoint> runs_of_engine(std::vector<MeasuredPoint> points, const std::vector<std::string>& names,
@@ -194,6 +220,7 @@ OwnRuns own_runs(std::vector<MeasuredPoint> points) {
                                         names.size(), names.size() == 1 ? "" : "s", kFewestRuns,
                                         runs.warnings.empty() ? "" : "; " + runs.warnings.front()));
   check_variety(points, runs.warnings);
+  name_mixtures(points, runs.warnings);
   for (MeasuredPoint& p : points) {
     const auto index = static_cast<std::size_t>(std::find(names.begin(), names.end(), run_name(p)) - names.begin());
     const std::size_t fold = index % kFolds, table = fold == kHeldOutFold ? 1 : 0;

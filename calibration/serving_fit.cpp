@@ -27,9 +27,8 @@ constexpr double kMissing = 1;  // log error of a figure for a point that cannot
 struct Cell {
   const validation::MeasuredTable* table = nullptr;
   const validation::MeasuredPoint* row = nullptr;
-  bool fitted = false;             // it belongs to a table that is fitted
-  bool fits = true;                // the sequences of all users fit the KV pool, so first tokens do not wait for memory
-  bool tells_first_tokens = true;  // they wait neither for memory nor for anything that is not modelled
+  bool fitted = false;  // it belongs to a fitted table
+  bool fits = true;     // the sequences of all users fit the KV pool, so first tokens do not wait for memory
   study::PointSpec spec;
 };
 
@@ -178,9 +177,6 @@ void ServingProblem::State::note_what_fits() {
     const sched::KvConfig& kv = resolved.scenario->kv;
     const double tokens = cell.row->load_value * static_cast<double>(cell.row->input_tokens + cell.row->output_tokens);
     cell.fits = tokens <= static_cast<double>(kv.blocks) * static_cast<double>(kv.block_tokens);
-    const std::pair lengths(cell.row->input_tokens, cell.row->output_tokens);
-    const bool held_back = std::find(model.held_back.begin(), model.held_back.end(), lengths) != model.held_back.end();
-    cell.tells_first_tokens = cell.fits && !held_back;
   }
 }
 
@@ -193,9 +189,8 @@ std::vector<double> ServingProblem::State::residuals(const Indices& which,
     validation::append_comparisons(*cell.table, *cell.row, points[i], figures);
     for (const validation::Comparison& c : figures) {
       const auto scale = model.scales.find(c.metric);
-      // First tokens of runs beyond the pool measure the queue for memory, not the speed of prefill. Bands count all
-      // other first tokens, including those that wait for something that is not modelled.
-      if (scale == model.scales.end() || (c.metric == "ttft_mean_s" && !cell.tells_first_tokens)) continue;
+      // If the users' sequences exceed the pool, first tokens measure the queue for memory, not the speed of prefill.
+      if (scale == model.scales.end() || (c.metric == "ttft_mean_s" && !cell.fits)) continue;
       out.push_back((c.predicted ? std::log(*c.predicted / c.measured) : kMissing) / scale->second);
     }
   }

@@ -46,9 +46,6 @@ struct ServingModel {
   std::map<std::string, double>
       scales;                       // by metric: the log error that counts as one; metrics not listed are not fitted
   std::vector<std::string> tables;  // tables to fit; other tables are only predicted
-  /// Input and output tokens of runs whose TTFT does not describe the engine, because the server delayed the first
-  /// tokens.
-  std::vector<std::pair<std::int64_t, std::int64_t>> held_back;
   std::string accelerator_note,
       link_note;  // remarks on values in the accelerator's and the link's file that are not fitted
 };
@@ -133,7 +130,8 @@ class ServingProblem {
   [[nodiscard]] ServingFit fit() const;
   /// As fit(), but predicts every configuration with a fit that excludes it. A configuration is a model, hardware,
   /// engine, type, TP degree and input and output length, in all tables and for all instance counts. Its band comes
-  /// from the errors of the other left-out configurations. To save time, `start` is a fit of all runs.
+  /// from the errors of the other configurations when these were left out. `start` is a fit of all runs, which saves
+  /// time.
   [[nodiscard]] ServingFit leave_one_out(const ServingFit& start) const;
   /// Like leave_one_out(), but leaves out all runs together for which `group` returns the same name. `what` names the
   /// groups in progress messages.
@@ -147,7 +145,7 @@ class ServingProblem {
   /// are predicted by the fit of everything. Returns nullopt if all runs belong to one group, or if the kind does not
   /// group runs.
   [[nodiscard]] std::optional<ServingFit> leave_group_out(const ServingFit& start, model::Beyond kind) const;
-  /// Whether the fitted runs are of several groups of that kind.
+  /// Returns whether the fitted runs belong to several groups of that kind.
   [[nodiscard]] bool has_groups(model::Beyond kind) const;
   /// Returns the catalogue's files with a fit's values, keyed by path below the catalogue's root. After leave_one_out()
   /// they also have its uncertainty.

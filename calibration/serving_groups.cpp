@@ -89,7 +89,7 @@ std::optional<ServingFit> by_other_version(const ServingModel& model,
   if (model.other_version.empty()) return {};
   const ServingModel& other = serving_model(model.other_version);
   std::vector<validation::MeasuredTable> all = serving_tables(other);
-  // The rows under a name that is not fitted, as if the other version had run them.
+  // The rows, renamed to a table that is not fitted, as if the other version had run them.
   std::map<std::string, std::pair<std::string, std::vector<const validation::MeasuredPoint*>>> rows_of;
   for (const validation::MeasuredTable& table : tables) {
     validation::MeasuredTable& copy =

@@ -9,7 +9,7 @@
 namespace plimsoll::calibration {
 namespace {
 
-// What is known of a number before any serving data: see FitNumber.
+// What is known about a number before any serving data: see FitNumber.
 struct Prior {
   double value, spread, low = 0, high = 0;
 };
@@ -23,8 +23,8 @@ ServingNumber number(const std::string& file, const std::string& path, const std
 
 // Python launches every kernel separately and decodes every token to text before the next step; each step is a call
 // from the router. Priors: 40 us per PyTorch launch, 100 us to sample and detokenize, 1.5 ms per call. One thread block
-// of a paged attention kernel reads at about 4.5 GB/s. PCIe is as between L40S. A matrix-vector product reads at 0.82
-// of the bandwidth.
+// of a paged attention kernel reads at about 4.5 GB/s. PCIe performs as between L40S. A matrix-vector product reads at
+// 0.82 of the bandwidth.
 ServingModel tgi() {
   const std::string engine = "engines/tgi-1.1", a10g = "accelerators/a10g", link = "interconnects/pcie-g5";
   ServingModel m;
@@ -54,9 +54,9 @@ ServingModel tgi() {
 }
 
 // Servers of 2025. Decode steps replay CUDA graphs, and the scheduler prepares the next step while the device works.
-// The remaining host time is a constant per step, a little per sequence, and more per prompt. Kernels come from the
-// accelerator's tables, measured with one server; those of another differ by a factor. Priors are those of the profiles
-// before any data.
+// The remaining host time is a constant per step, a little per sequence, and more per prompt. Kernel times come from
+// the accelerator's tables, measured with one server; another server's kernels differ by a factor. The priors are the
+// values of the profiles before any data.
 struct Priors {
   double step_ms, sequence_us, prefill_ms, front_end_ms;
 };
@@ -100,7 +100,7 @@ ServingModel behind_dynamo(const std::string& id, const std::string& other, cons
 }
 
 // 4-bit products run in kernels of another library than the measured ones. Steps with prompts launch their kernels one
-// by one, which short prompts on many GPUs do not hide. Prior: between compiled code and PyTorch.
+// by one; with short prompts on many GPUs this time is not hidden. Its prior lies between compiled code and PyTorch.
 ServingModel vllm_0_10() {
   ServingModel m = without_front_end("vllm-0.10", {1, 30, 0.2, 30});
   m.other_version = "vllm-0.12";
@@ -109,20 +109,17 @@ ServingModel vllm_0_10() {
   return m;
 }
 
-// Runs with 1024 tokens in and out show first tokens 19 steps late on every accelerator, TP degree and batch: their
-// servers sent 20 tokens at a time.
 ServingModel trtllm_1_1() {
   ServingModel m = without_front_end("trtllm-1.1", {0.3, 12, 0.1, 20});
   m.other_version = "trtllm-1.0";
-  m.held_back = {{1024, 1024}};
   m.numbers.push_back(number("engines/trtllm-1.1", "kernels.fused_quantisation", "us", {4, 0.5}));
   m.numbers.push_back(number("engines/trtllm-1.1", "kernels.products.nvfp4.memory_scale", "", {1, 0.3, 0.2, 1.6}));
   return m;
 }
 
-// Dynamo admits one request at a time to this engine, in the process that sends out its tokens; behind the other
-// servers there is no such queue. Priors: parsing, tokenizing and handing over about a thousand tokens; a message per
-// token in Python. The tables of 8- and 4-bit products are those of a later version.
+// Dynamo passes requests to this engine one at a time, in the process that also sends out its tokens. The other servers
+// have no such queue. Priors: parsing, tokenizing and handing over about a thousand tokens; a message per token in
+// Python. The tables of 8- and 4-bit products are those of a later version.
 ServingModel trtllm_1_0() {
   ServingModel m = behind_dynamo("trtllm-1.0", "trtllm-1.1", {0.3, 12, 0.1, 20});
   m.tables = {"serving-h100", "trtllm-max-throughput"};

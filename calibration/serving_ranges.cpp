@@ -58,7 +58,7 @@ std::string interval_text(const Interval& interval) {
   return fmt::format("[{:.5g}, {:.5g}]", interval.low, interval.high);
 }
 
-// A word of a YAML list, in quotation marks if it is not a plain one.
+// Returns a word of a YAML list, quoted if necessary.
 std::string word_text(const std::string& word) {
   const auto is_plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
@@ -104,7 +104,7 @@ std::string ranges_text(const std::vector<FittedRun>& runs) {
   std::vector<CalibratedRange> groups;
   std::set<std::string> versions;
   for (const FittedRun& run : runs) {
-    // Requests that queue all at once tell nothing about first tokens, so they do not count as calibrated loads.
+    // The first tokens of a burst measure its queue, so bursts do not count as calibrated loads.
     if (run.row->load_kind == "burst") continue;
     add_run(group_of(groups, *run.spec), run);
     if (const std::string version = version_of(run.row->source); !version.empty())

@@ -46,16 +46,16 @@ Usage calibrate_usage() {
       .without = {"set", "format", "seed", "stepwise"}};
   auto add = usage.options.add_options();
   add("model", po::value<std::vector<std::string>>()->value_name("NAME"),
-      "models whose shapes are measured; repeatable (default: demo-llama-40m); with --engine: the one model of the "
-      "runs (default: as they or the server state)");
+      "models whose shapes are measured; repeatable (default: demo-llama-40m); with --engine: the model of the "
+      "runs (default: the one that the runs or the server state)");
   add("dtype", po::value<std::string>()->value_name("LIST"),
       "of weights and KV cache: bf16, fp32, on a CPU also int8, int4 (with a bf16 cache) (default: bf16,fp32); with "
       "--engine: the type of the runs' weights");
   add("ranks", po::value<std::string>()->value_name("LIST"),
       "TP ranks that share the machine (default: 1,2; a GPU: 1)");
   add("seconds", po::value<std::string>()->value_name("N"),
-      "approximate time to spend (default: 120); at most twice this plus a minute; with --endpoint: after which no run "
-      "of the ladder begins (default: 900)");
+      "approximate time to spend (default: 120); at most twice this plus a minute; with --endpoint: the time after "
+      "which no run of the ladder begins (default: 900)");
   add("device", po::value<std::string>()->value_name("cpu|cuda"), "what to measure (default: cpu)");
   add_engine_options(usage.options);
   add_own_options(usage.options);
@@ -63,7 +63,7 @@ Usage calibrate_usage() {
   return usage;
 }
 
-// Ascending from 1, because the times of more ranks are fitted as ratios to those of one.
+// Reads numbers of ranks, which must ascend from 1: the times of several ranks are fitted as ratios to those of one.
 std::vector<std::int32_t> read_ranks(const std::string& text) {
   std::vector<std::int32_t> ranks;
   std::size_t begin = 0;
@@ -81,7 +81,7 @@ std::vector<std::int32_t> read_ranks(const std::string& text) {
   return ranks;
 }
 
-// The types of weights that the device executes, each once.
+// Reads types of weights that the device executes; each may be named once.
 std::vector<model::DType> read_dtypes(const std::string& text, exec::DeviceKind device) {
   std::vector<model::DType> dtypes;
   std::set<std::string> allowed;
@@ -149,12 +149,12 @@ int run_calibrate(const Arguments& arguments, Console& console) {
   const std::string file =
       parsed->common.out.empty() ? configs::machine_file(device) : parsed->common.out + "/this-machine.yaml";
   study::make_folder(std::filesystem::path(file).parent_path().string());
-  // Kept beside the result, so that an interrupted calibration goes on where it stopped.
+  // The samples lie beside the result, so that an interrupted calibration continues where it stopped.
   settings.samples = file + ".samples";
   const configs::Catalogue catalogue;
   try {
     calibration::MachineCalibration result = calibration::calibrate_machine(catalogue, settings);
-    // A calibration on a busy machine would be wrong for ever after, so none is written.
+    // A calibration on a busy machine would stay wrong for all later studies, so none is written.
     if (const std::string problem = calibration::calibration_problem(result); !problem.empty())
       throw DeviceError(fmt::format(
           "nothing is written: {}. Other programs seem to be using this machine; repeat when it is idle", problem));

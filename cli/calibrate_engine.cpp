@@ -64,7 +64,7 @@ void add_engine_options(po::options_description& options) {
   options.add_options()(
       "engine", po::value<std::string>()->value_name("NAME"),
       "fit this engine's profile to the measured serving runs that ship with the program; with --from or "
-      "--endpoint: to runs of your own, under a name of its own")(
+      "--endpoint: to runs of your own, under a new name")(
       "halves", po::bool_switch(),
       "with --engine: leave out half of the configurations at a time instead of one, and keep the file's errors of "
       "whole groups; takes minutes instead of hours");

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <optional>
 #include <set>
 
 #include "calibration/own_fit.h"
@@ -30,7 +31,7 @@ std::string digest_text(const std::vector<std::string>& files) {
   return study::hex(study::digest_of(all)).substr(0, kShown);
 }
 
-// "a.csv, b.csv (data 3f2a…)": without folders, which may be private.
+// Returns "a.csv, b.csv (data 3f2a…)", without folders, because their names may be private.
 std::string data_text(std::vector<std::string> files) {
   std::sort(files.begin(), files.end());
   std::vector<std::string> names;
@@ -58,8 +59,8 @@ std::optional<double> memory_option(const Parsed& parsed) {
   }
 }
 
-// Sets the value in rows that do not state it. If rows state several values, rows with another value than the given one
-// are left out; if all state the same value, the option is another name of it.
+// Sets the option's value in rows that state none. If the rows state several values, those with a value other than the
+// option's are left out. If all state the same value, the option is another name for it.
 void keep_rows_of(std::vector<validation::MeasuredPoint>& rows, const Parsed& parsed, const std::string& name,
                   std::vector<std::string>& warnings) {
   using Row = validation::MeasuredPoint;
@@ -121,14 +122,14 @@ Runs read_files(const Parsed& parsed, const std::string& name, Console& console)
   return runs;
 }
 
-// The profile to start from: --like, else the engine that the runs name.
+// Returns the profile to start from: --like, else the engine that the runs name.
 std::string like_of(const Parsed& parsed, const Runs& runs, const configs::Catalogue& catalogue) {
   const std::string like = text_option(parsed, "like");
   if (!like.empty()) return calibration::shipped_engine(catalogue, like);
   for (const validation::MeasuredPoint& row : runs.rows) {
     if (row.engine.empty()) continue;
     if (const auto id = catalogue.identifier("engines", row.engine); id && catalogue.ships("engines", *id)) return *id;
-    // As servers state it: "vLLM 0.16.0".
+    // Servers state "vLLM 0.16.0".
     const std::size_t space = row.engine.find(' ');
     const std::string version = space == std::string::npos ? "" : row.engine.substr(space + 1);
     if (const std::string id = calibration::engine_of_server(catalogue, row.engine.substr(0, space), version);
@@ -157,7 +158,7 @@ void write_profile(const std::map<std::string, std::string>& files, const std::s
   for (const auto& [path, text] : files) console.print(fmt::format("written to {}/{}\n", folder, path));
 }
 
-// Which runs were fitted and which were held out.
+// Says which runs were fitted and which were held out.
 std::string split_text(const std::string& like, const calibration::OwnRuns& runs) {
   const std::size_t out = runs.held_out().size();
   return fmt::format(
@@ -166,7 +167,7 @@ std::string split_text(const std::string& like, const calibration::OwnRuns& runs
       like, runs.fitted().size(), out, out == 1 ? "is" : "are", calibration::kFolds);
 }
 
-// How a study names what was fitted.
+// Says how a study names the fitted profile.
 std::string usage_text(const calibration::OwnFit& fit, const std::string& name, const std::string& out) {
   std::string text = fmt::format("in a study: engine: {}", name);
   if (!fit.accelerator.empty()) text += fmt::format(", hardware: {{accelerator: {}, count: 1}}", fit.accelerator);
@@ -188,6 +189,35 @@ void refuse_without_effect(const Parsed& parsed) {
       throw InputError(fmt::format("--{} is for the ladder of runs on a server: state it with --endpoint", option));
   if (names_endpoint(parsed) && parsed.values.count("map") > 0)
     throw InputError("--map is for files: state them with --from");
+}
+
+std::string profile_folder(const Parsed& parsed) {
+  return parsed.common.out.empty() ? configs::Catalogue::user_folder() : parsed.common.out;
+}
+
+// Runs a ladder on the server, or reads the files. Sets what the runs tell about the engine. Returns nullopt if the
+// user interrupts the ladder.
+std::optional<Runs> obtain_runs(const Parsed& parsed, const configs::Catalogue& catalogue, Console& console,
+                                calibration::OwnEngine& engine) {
+  if (names_endpoint(parsed)) {
+    const Ladder ladder{
+        .name = engine.name, .model = only_model(parsed), .folder = profile_folder(parsed) + "/runs/" + engine.name};
+    LadderRuns measured = run_ladder(ladder, parsed, catalogue, console);
+    if (measured.interrupted) return {};
+    engine.like = measured.like;
+    engine.server = measured.server;
+    engine.pool_tokens = measured.pool_tokens;
+    engine.block_tokens = measured.block_tokens;
+    engine.max_running = measured.slots;
+    return Runs{.rows = std::move(measured.rows), .files = {measured.file}, .warnings = {}};
+  }
+  Runs runs = read_files(parsed, engine.name, console);
+  engine.like = like_of(parsed, runs, catalogue);
+  std::vector<std::string> names = {engine.name, engine.like};
+  if (const std::string like = text_option(parsed, "like"); !like.empty())
+    names.push_back(configs::canonical_name(like));
+  runs.rows = calibration::runs_of_engine(std::move(runs.rows), names, runs.warnings);
+  return runs;
 }
 
 }  // namespace
@@ -235,7 +265,6 @@ int calibrate_own(const Parsed& parsed, Console& console, const std::string& dat
   const std::string name = parsed.values["engine"].as<std::string>();
   auto catalogue = std::make_shared<configs::Catalogue>();
   calibration::check_own_name(name, *catalogue);
-  const std::string folder = parsed.common.out.empty() ? configs::Catalogue::user_folder() : parsed.common.out;
   calibration::OwnEngine engine{.name = name,
                                 .like = {},
                                 .fit_hardware = parsed.values["fit-hardware"].as<bool>(),
@@ -247,26 +276,9 @@ int calibrate_own(const Parsed& parsed, Console& console, const std::string& dat
                                 .data = {},
                                 .date = date,
                                 .command = {}};
-  Runs runs;
-  if (names_endpoint(parsed)) {
-    const Ladder ladder{.name = name, .model = only_model(parsed), .folder = folder + "/runs/" + name};
-    LadderRuns measured = run_ladder(ladder, parsed, *catalogue, console);
-    if (measured.interrupted) return kInterrupted;
-    runs.rows = std::move(measured.rows);
-    runs.files = {measured.file};
-    engine.like = measured.like;
-    engine.server = measured.server;
-    engine.pool_tokens = measured.pool_tokens;
-    engine.block_tokens = measured.block_tokens;
-    engine.max_running = measured.slots;
-  } else {
-    runs = read_files(parsed, name, console);
-    engine.like = like_of(parsed, runs, *catalogue);
-    std::vector<std::string> names = {name, engine.like};
-    if (const std::string like = text_option(parsed, "like"); !like.empty())
-      names.push_back(configs::canonical_name(like));
-    runs.rows = calibration::runs_of_engine(std::move(runs.rows), names, runs.warnings);
-  }
+  const std::optional<Runs> obtained = obtain_runs(parsed, *catalogue, console, engine);
+  if (!obtained) return kInterrupted;
+  Runs runs = *obtained;
   engine.data = data_text(runs.files);
   engine.command = command_text(parsed, name, engine.like);
   calibration::OwnRuns own = calibration::own_runs(std::move(runs.rows));
@@ -282,7 +294,7 @@ int calibrate_own(const Parsed& parsed, Console& console, const std::string& dat
          }});
     for (const std::string& warning : fit.warnings) console.warn(warning);
     console.print(split_text(engine.like, own) + calibration::own_report(fit));
-    write_profile(fit.files, folder, console);
+    write_profile(fit.files, profile_folder(parsed), console);
     console.object("fit", fmt::format("\"engine\":{},\"like\":{},\"runs\":{},\"held_out\":{},{}",
                                       study::json_quoted(name), study::json_quoted(engine.like), own.fitted().size(),
                                       own.held_out().size(), calibration::own_fit_members(fit)));

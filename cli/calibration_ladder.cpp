@@ -42,7 +42,7 @@ std::vector<Rung> rungs_of(const Parsed& parsed, const endpoints::ServerFacts& f
   std::vector<std::int64_t> inputs = lengths_option(parsed, "input", "128,512"),
                             outputs = lengths_option(parsed, "output", "16,64");
   const bool stated = parsed.values.count("input") + parsed.values.count("output") > 0;
-  // A server of short sequences gets shorter ones.
+  // A server with a low limit on sequence length gets shorter requests.
   while (!stated && facts.max_model_len && inputs.back() + outputs.back() > *facts.max_model_len && inputs[0] > 8)
     for (std::int64_t& input : inputs) input /= 2;
   std::vector<Rung> rungs = calibration::ordered_rungs(most, inputs, outputs);
@@ -117,7 +117,7 @@ LadderRuns run_ladder(const Ladder& given, const Parsed& parsed, const configs::
   set_model(ladder, facts, catalogue);
   if (facts.state.kv_blocks && facts.state.block_tokens) {
     out.block_tokens = static_cast<std::int64_t>(*facts.state.block_tokens);
-    // Servers include blocks in their count that no request can use.
+    // Servers also count blocks that no request can use.
     const std::string& policy = catalogue.engine(out.like)->profile->scheduler_policy;
     const auto unusable =
         sched::policy_info(sched::policy_from_name(policy).value_or(sched::PolicyConfig{}.policy)).unusable_blocks;

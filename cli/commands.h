@@ -29,6 +29,9 @@ int run_validate(const Arguments& arguments, Console& console);
 int run_calibrate(const Arguments& arguments, Console& console);
 int run_gui(const Arguments& arguments, Console& console);
 int run_demo(const Arguments& arguments, Console& console);
+/// The other process of a measured point with pools (pool_process.h).
+int run_pool_member(const Arguments& arguments, Console& console);
+inline constexpr std::string_view kPoolMember = "pool-member";
 
 /// A verb with its summary for --help and its function.
 struct Command {

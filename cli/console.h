@@ -33,7 +33,7 @@ class Console {
   /// Prints the error that ends the program with this exit code.
   void error(const Where& where, const std::string& text, int exit_code);
 
-  /// `known`: how many of the finished ones had already been stored.
+  /// Shows the progress; `known` of the `done` points had already been stored.
   void progress(double done, std::size_t total, double known = 0);
   /// In jsonl mode, prints a finished point as a JSON line.
   void point(const std::vector<std::string>& columns, const study::PointResult& point);

@@ -18,11 +18,11 @@
 
 namespace plimsoll::cli {
 
-/// --endpoint and what belongs to the connection.
+/// Adds --endpoint and the options of its connection.
 void add_server_options(po::options_description& options);
-/// The same, and options of a run that a study states.
+/// Adds the same, and the options for running a study on the server.
 void add_endpoint_options(po::options_description& options);
-/// Asks the server named by --endpoint what it is. Throws InputError and DeviceError.
+/// Asks the server named by --endpoint for its engine, model and limits. Throws InputError and DeviceError.
 [[nodiscard]] endpoints::ServerFacts ask_server(const Parsed& parsed, Console& console);
 [[nodiscard]] bool names_endpoint(const Parsed& parsed);
 
@@ -31,7 +31,7 @@ class EndpointPoints {
   /// Queries the server for its facts. Throws InputError and DeviceError.
   EndpointPoints(const study::Study& study, const Parsed& parsed, Console& console);
 
-  /// Sets a function that says before each point whether the point may begin. Without one, all points may.
+  /// Sets a function that is asked before each point whether it may begin. Without one, all points may.
   void limit_by(std::function<bool(std::size_t index)> fits) { fits_ = std::move(fits); }
   [[nodiscard]] bool may_begin(std::size_t index) const { return !fits_ || fits_(index); }
 

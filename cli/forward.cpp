@@ -8,11 +8,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/run_commands.h"
+#include "configs/machine_tuning.h"
 #include "exec/live/prompt_runner.h"
 #include "exec/weights/open_model.h"
 #include "exec/weights/safetensors_writer.h"
@@ -119,6 +121,45 @@ std::unique_ptr<exec::SafetensorsWriter> open_logits(const std::string& folder,
   return std::make_unique<exec::SafetensorsWriter>(folder + "/logits.safetensors", tensors);
 }
 
+/// The experts that were chosen for every row of every prompt.
+struct ChosenExperts {
+  struct Row {
+    std::size_t prompt = 0;
+    exec::RowExperts chosen;
+  };
+  std::vector<Row> rows;
+
+  /// Returns one line for every token and layer: experts.jsonl.
+  [[nodiscard]] std::string text(const std::vector<exec::Prompt>& prompts) {
+    std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+      return std::tuple(a.prompt, a.chosen.row, a.chosen.layer) < std::tuple(b.prompt, b.chosen.row, b.chosen.layer);
+    });
+    std::string lines;
+    for (const auto& [prompt, chosen] : rows)
+      lines += fmt::format("{{\"id\": {}, \"token\": {}, \"layer\": {}, \"experts\": [{}], \"margin\": {:.6f}}}\n",
+                           nlohmann::json(prompts[prompt].id).dump(), chosen.row, chosen.layer,
+                           fmt::join(chosen.experts, ", "), std::min(chosen.margin, 1.0F));
+    return lines;
+  }
+
+  /// Returns a sentence about choices of experts that rounding may change; empty if there are none.
+  [[nodiscard]] std::string nearly_tied(const std::vector<exec::Prompt>& prompts) const {
+    constexpr float kNear = 0.01F;  // bf16 keeps 8 bits, and an error of 1 % adds up in a dozen products
+    const Row* nearest = nullptr;
+    std::int64_t count = 0;
+    for (const Row& row : rows) {
+      count += row.chosen.margin < kNear ? 1 : 0;
+      if (nearest == nullptr || row.chosen.margin < nearest->chosen.margin) nearest = &row;
+    }
+    if (count == 0) return {};
+    return fmt::format(
+        "{} of {} choices of experts are nearly tied (margin below {}); the nearest: prompt {}, token {}, layer {}, "
+        "margin {:.1e}. Another rounding may choose other experts there, which changes the logits of that token",
+        count, rows.size(), kNear, prompts[nearest->prompt].id, nearest->chosen.row, nearest->chosen.layer,
+        nearest->chosen.margin);
+  }
+};
+
 /// Returns nullopt if it was interrupted.
 std::optional<std::vector<std::vector<std::int32_t>>> compute(exec::Engine& engine,
                                                               const std::vector<exec::Prompt>& prompts,
@@ -151,6 +192,7 @@ int run_forward(const Arguments& arguments, Console& console) {
   if (!out.empty()) study::make_folder(out);  // before minutes of loading, in case it fails
 
   request.engine.architecture = model.architecture;
+  if (request.engine.device == exec::DeviceKind::cpu) request.engine.tuning = configs::calibrated_tuning();
   exec::make_room(prompts, request.run, request.engine);
   exec::Engine engine(request.engine, *model.weights);
   console.note(fmt::format("{}, {}: {}", shape.id, model.origin, engine.description()));
@@ -160,6 +202,11 @@ int run_forward(const Arguments& arguments, Console& console) {
   if (logits)
     request.run.on_logits = [&](std::size_t prompt, std::int64_t row, std::span<const float> values) {
       logits->write(prompt, row, values);
+    };
+  ChosenExperts experts;
+  if (logits)
+    request.run.on_experts = [&](std::size_t prompt, const exec::RowExperts& chosen) {
+      experts.rows.push_back({prompt, chosen});
     };
   const auto tokens = compute(engine, prompts, request.run, console);
   if (!tokens) {
@@ -172,6 +219,8 @@ int run_forward(const Arguments& arguments, Console& console) {
     study::PendingFile continuations(out + "/tokens.jsonl", text);
     logits->finish();
     continuations.commit();
+    if (!experts.rows.empty()) study::PendingFile(out + "/experts.jsonl", experts.text(prompts)).commit();
+    if (const std::string tied = experts.nearly_tied(prompts); !tied.empty()) console.note(tied);
   }
   if (request.run.generate > 0) console.print(text);
   return kDone;

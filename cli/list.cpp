@@ -179,7 +179,7 @@ int run_list(const Arguments& arguments, Console& console) {
   const Usage usage{
       .verb = "list",
       .positional = "KIND",
-      .summary = fmt::format("Lists the names that studies may use; KIND is one of {}.", fmt::join(kKinds, ", ")),
+      .summary = fmt::format("Lists the names that studies may use. KIND is one of\n{}.", fmt::join(kKinds, ", ")),
       .example = "  plimsoll list instances\n",
       .positional_required = true,
       .options = {},

@@ -27,19 +27,20 @@ Usage measure_usage() {
           "Runs every point of a study in real time: on this machine with the simulator's own scheduler, clients\n"
           "and metrics (docs/measure.md), or with --endpoint on any server (docs/endpoints.md). Points run one\n"
           "after another. mpirun -n N spreads the tensor-parallel ranks of every replica over N processes, on one\n"
-          "host or several; N divides tp.",
+          "host or several; N divides tp. The prefill replicas of a study with pools run in a process of their own.",
       .example =
           "  plimsoll measure configs/studies/cpu-demo.yaml --out out/measured\n"
           "  plimsoll measure study.yaml --endpoint http://127.0.0.1:8000 --out out/measured\n",
       .positional_required = true,
-      .options = po::options_description("What runs it, and files of each point, in --out")};
+      .options = po::options_description("What runs it, and files of each point, in --out"),
+      .pools = true};
   auto add = usage.options.add_options();
   add("device", po::value<std::string>()->value_name("cpu|cuda"),
       "device that runs the forward passes (default: the engine's, else cpu)");
   add("as-is", po::bool_switch(), "measure on this machine although the study names other hardware");
   add("threads", po::value<std::string>()->value_name("N"),
       "CPU threads of all replicas together (default: one per core); under mpirun: of each process");
-  add("requests", po::bool_switch(), "requests.csv: one row a request");
+  add("requests", po::bool_switch(), "requests.csv: one row per request");
   add("decisions", po::bool_switch(),
       "decisions.txt: what the scheduler did in each step; events.jsonl: the events that caused it");
   add("timeline", po::bool_switch(), "timeline.json: a Chrome trace, opens in Perfetto");
@@ -75,7 +76,7 @@ Request read_request(const Parsed& parsed) {
 }  // namespace
 
 int run_measure(const Arguments& arguments, Console& console) {
-  // All processes of a group but the first only run forwards; they read no study and print nothing.
+  // Except for the first, the processes of a group only run forwards: they read no study and print nothing.
   const auto group = RankGroup::join();
   if (group && !group->leads()) {
     group->follow();
@@ -83,7 +84,10 @@ int run_measure(const Arguments& arguments, Console& console) {
   }
   auto parsed = parse_arguments(measure_usage(), arguments, console);
   if (!parsed) return kDone;
-  if (names_endpoint(*parsed)) return measure_endpoint(*parsed, console);
+  if (names_endpoint(*parsed)) {
+    parsed->pools = false;  // refuses studies with pools: they describe the inside of a server
+    return measure_endpoint(*parsed, console);
+  }
   Request request = read_request(*parsed);
   request.settings.device = device_option(*parsed, parsed->operand);
   request.settings.processes = group ? group->processes() : 1;
@@ -92,7 +96,8 @@ int run_measure(const Arguments& arguments, Console& console) {
   points.check();
   if (group) points.lead(group->open(points.most_replicas()));
   study::Outputs outputs(study, request.files);
-  const std::vector<std::string> columns = study::point_columns(study.swept_keys());
+  const auto pools = study.point(0).prefill ? study::PoolColumns::yes : study::PoolColumns::no;
+  const std::vector<std::string> columns = study::point_columns(study.swept_keys(), pools);
 
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());

@@ -102,7 +102,7 @@ std::string amount_text(const Amount& amount, const Parsed& parsed) {
   return text + fmt::format("cost: {:.2f} USD\n", (amount.input * in + amount.output * out) / kMillion);
 }
 
-// The user must agree to a large run.
+// Returns whether the run may start: the user must agree to a large one.
 bool may_start(const Amount& amount, const Parsed& parsed, Console& console) {
   if (amount.requests <= kMostRequests && amount.seconds <= kMostSeconds) return true;
   if (parsed.values["yes"].as<bool>()) return true;
@@ -161,22 +161,33 @@ std::optional<study::Study> adopt(const Parsed& parsed, const EndpointPoints& po
   return study;
 }
 
-// Predicts all points. If answers ended early, the lengths of a point are drawn from those that came.
+// Predicts all points as they were measured. If answers ended early, the prediction draws a point's output lengths from
+// the measured ones. A client that gives up closes its connection, so that the server cancels the request.
 std::vector<study::PointResult> predict(const study::Study& study, const Parsed& parsed, const EndpointPoints& points,
                                         Console& console) {
   std::vector<study::PointResult> predicted = study::run_study(study, {.jobs = parsed.common.jobs}).points;
+  bool any_cancels = false;
   for (study::PointResult& point : predicted) {
     const std::shared_ptr<const traces::Trace> came = points.short_lengths(point.index);
     study::PointSpec spec = study.point(point.index);
-    if (!came || !std::holds_alternative<load::IndependentLengths>(spec.workload.lengths)) continue;
-    spec.workload.lengths = load::TracePairs{came};
-    if (auto* const closed = std::get_if<load::ClosedLoop>(&spec.workload.load)) closed->drift = 0;
+    const bool shorter = came && std::holds_alternative<load::IndependentLengths>(spec.workload.lengths);
+    const bool cancels = spec.limits.timeout.count() > 0 && !spec.limits.cancel_on_timeout;
+    if (!shorter && !cancels) continue;
+    spec.limits.cancel_on_timeout = true;
+    if (shorter) {
+      spec.workload.lengths = load::TracePairs{came};
+      if (auto* const closed = std::get_if<load::ClosedLoop>(&spec.workload.load)) closed->drift = 0;
+    }
     study::PointResult again = study::simulate_point(std::move(spec)).result;
     again.index = point.index;
     again.swept = point.swept;
     point = std::move(again);
-    console.note(fmt::format("point {}: predicted with lengths drawn from those of the answers", point.index));
+    if (shorter)
+      console.note(fmt::format("point {}: predicted with lengths drawn from those of the answers", point.index));
+    any_cancels = any_cancels || cancels;
   }
+  if (any_cancels)
+    console.note("a client that gives up closes its connection: predicted as with limits.cancel_on_timeout: true");
   return predicted;
 }
 

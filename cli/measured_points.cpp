@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "cli/rank_group.h"
 #include "cli/this_machine.h"
 #include "configs/hardware_name.h"
+#include "configs/machine_tuning.h"
 #include "exec/gpu_placement.h"
 #include "exec/live/prompts.h"
 #include "model/error.h"
@@ -22,6 +24,23 @@ constexpr double kMaxPoolBytes = 64e12;  // a process has address space for twic
 
 // The executor has only one 16-bit float type; the memory traffic is the same for both.
 model::DType executed(model::DType dtype) { return dtype == model::DType::fp16 ? model::DType::bf16 : dtype; }
+
+std::int64_t step_rows(const load::Scenario& scenario) {
+  return std::min(kStepRows, scenario.policy.step_token_budget.value_or(kStepRows));
+}
+
+// As one pool alone would use.
+int all_threads(const exec::EngineConfig& config) {
+  if (config.threads > 0) return config.threads;
+  if (config.tuning && config.tuning->threads > 0) return config.tuning->threads;
+  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
+// The pools share the cores in proportion to their replicas.
+int decode_threads(int all, const load::Scenario& scenario) {
+  const int replicas = scenario.replicas + scenario.pools->prefill->replicas;
+  return std::max(1, all * scenario.replicas / replicas);
+}
 
 exec::EngineConfig engine_config(const load::Scenario& scenario, const model::Architecture& architecture,
                                  const MeasureSettings& settings) {
@@ -39,22 +58,23 @@ exec::EngineConfig engine_config(const load::Scenario& scenario, const model::Ar
   config.block_tokens = scenario.kv.block_tokens;
   config.sequences = static_cast<std::int32_t>(
       std::clamp<std::int64_t>(sched::resolve_limits(scenario.policy).max_running, 1, kMaxSlots));
-  config.step_rows = std::min(kStepRows, scenario.policy.step_token_budget.value_or(kStepRows));
+  config.step_rows = step_rows(scenario);
   config.threads = settings.threads;
   config.graphs = !settings.trace_ops;
   return config;
 }
 
-exec::DeviceKind read_device(const std::string& text) {
+exec::DeviceKind read_device(const char* option, const std::string& text) {
   if (text == "cpu") return exec::DeviceKind::cpu;
   if (text == "cuda") return exec::DeviceKind::cuda;
-  throw InputError(fmt::format("--device: found '{}', allowed: cpu, cuda", text));
+  throw InputError(fmt::format("--{}: found '{}', allowed: cpu, cuda", option, text));
 }
 
 // Returns the engine that the study states, before it is read: reading might probe the wrong device.
 std::string stated_engine(const Parsed& parsed, const std::string& file) {
   for (auto set = parsed.common.set.rbegin(); set != parsed.common.set.rend(); ++set)
     if (set->first == "engine") return configs::canonical_name(set->second);
+  if (file.empty()) return {};
   const configs::Document document = configs::Document::from_file(file);
   if (!document.root().is_map()) return {};
   const auto engine = document.root().find("engine");
@@ -68,12 +88,12 @@ const char* MeasuredPoints::engine_name(exec::DeviceKind device) {
 }
 
 // Host times and memory of one device's engine do not apply to the other device.
-exec::DeviceKind device_option(Parsed& parsed, const std::string& file) {
+exec::DeviceKind device_option(Parsed& parsed, const std::string& file, const char* option) {
   const std::string engine = stated_engine(parsed, file);
   const bool own = engine == "plimsoll-cpu" || engine == "plimsoll-cuda";
-  if (parsed.values.count("device") == 0)
+  if (parsed.values.count(option) == 0)
     return engine == "plimsoll-cuda" ? exec::DeviceKind::cuda : exec::DeviceKind::cpu;
-  const exec::DeviceKind device = read_device(parsed.values["device"].as<std::string>());
+  const exec::DeviceKind device = read_device(option, parsed.values[option].as<std::string>());
   if (own && engine != MeasuredPoints::engine_name(device))
     parsed.common.set.emplace_back("engine", MeasuredPoints::engine_name(device));
   return device;
@@ -81,12 +101,18 @@ exec::DeviceKind device_option(Parsed& parsed, const std::string& file) {
 
 // ---- what can be measured -----------------------------------------------------------------------------------
 
-void MeasuredPoints::check() const {
+void MeasuredPoints::check() const { check_points(0, study_.point_count(), exec::kCpuOption); }
+
+void MeasuredPoints::check_only(std::size_t index, std::string_view instead) const {
+  check_points(index, index + 1, instead);
+}
+
+void MeasuredPoints::check_points(std::size_t first, std::size_t end, std::string_view instead) const {
   bool fp16 = false;
   std::string shared;
-  for (std::size_t i = 0; i < study_.point_count(); ++i) check_point(study_.point(i));
-  if (settings_.device == exec::DeviceKind::cuda) exec::require_gpu();
-  for (std::size_t i = 0; i < study_.point_count(); ++i) {
+  for (std::size_t i = first; i < end; ++i) check_point(study_.point(i));
+  if (settings_.device == exec::DeviceKind::cuda) exec::require_gpu(instead);
+  for (std::size_t i = first; i < end; ++i) {
     const study::PointSpec spec = study_.point(i);
     if (shared.empty()) shared = check_gpus(spec);
     fp16 = fp16 || spec.weight_dtype == model::DType::fp16 || spec.kv_dtype == model::DType::fp16;
@@ -122,11 +148,33 @@ void MeasuredPoints::check_point(const study::PointSpec& spec) const {
         spec.places.tp.file.empty() ? spec.places.study : spec.places.tp,
         fmt::format("pp {}: pipeline stages are simulated but not executed, allowed: pp 1", spec.deployment.pp));
   }
+  if (spec.deployment.ep > 1)
+    throw InputError(spec.places.tp.file.empty() ? spec.places.study : spec.places.tp,
+                     fmt::format("ep {}: whole experts on each rank are simulated but not executed, allowed: ep 1",
+                                 spec.deployment.ep));
   if (const std::string problem = model::execution_problem(model::default_architecture(*spec.shape)); !problem.empty())
     throw InputError(spec.places.model, fmt::format("{}: {}", spec.shape->id, problem));
   check_processes(spec);
   if (spec.policy.kv_blocks) check_pool(spec, *spec.policy.kv_blocks);
   check_hardware(spec);
+  if (spec.prefill) check_pools(spec);
+}
+
+// The prefill pool runs in another process on this host, which has only that pool's engines.
+void MeasuredPoints::check_pools(const study::PointSpec& spec) const {
+  const auto refuse = [&](const char* text) { throw InputError(spec.places.pools, text); };
+  if (settings_.device != exec::DeviceKind::cpu)
+    refuse("pools for prefill and decode are simulated but not executed on GPUs, allowed: --device cpu");
+  if (settings_.processes > 1) refuse("pools for prefill and decode start their own process, allowed: no mpirun");
+  if (settings_.trace_ops) refuse("--trace-ops records one process: measure one pool");
+  if (spec.transfer.overlap == load::TransferOverlap::layer)
+    refuse("transfer.overlap: layer is simulated but not executed, allowed: none, chunk");
+  if (std::holds_alternative<load::Script>(spec.workload.load))
+    refuse("a script for pools is simulated but not executed");
+  if (spec.prefill->deployment.tp != spec.deployment.tp)
+    refuse("pools of different tp are simulated but not executed: KV is copied block by block");
+  if (!spec.is_fixed()) refuse("measure supports only fixed pools: no autoscaling and no failures in deployment.pools");
+  check_point(*spec.prefill);
 }
 
 void MeasuredPoints::check_processes(const study::PointSpec& spec) const {
@@ -203,7 +251,11 @@ void MeasuredPoints::load(const study::PointSpec& spec, const load::Scenario& sc
   check_pool(spec, scenario.kv.blocks);
   const std::uint64_t seed = spec.workload.seed;
   const exec::OpenModel named = exec::open_model(spec.model_name, seed, study_.catalogue());
-  const exec::EngineConfig config = engine_config(scenario, named.architecture, settings_);
+  exec::EngineConfig config = engine_config(scenario, named.architecture, settings_);
+  // The processes of a group all run as on a machine without calibration, because theirs may differ.
+  if (settings_.processes == 1 && config.device == exec::DeviceKind::cpu) config.tuning = configs::calibrated_tuning();
+  const int threads = all_threads(config);
+  if (scenario.pools) config.threads = decode_threads(threads, scenario);
   Loaded wanted{.model = spec.model_name,
                 .weights = spec.weights,
                 .seed = spec.weights.empty() ? seed : 0,
@@ -215,20 +267,61 @@ void MeasuredPoints::load(const study::PointSpec& spec, const load::Scenario& sc
                 .step_rows = config.step_rows,
                 .block_tokens = config.block_tokens,
                 .sequences = config.sequences};
+  if (scenario.pools) {
+    const load::Scenario& prefill = *scenario.pools->prefill;
+    wanted.prefill_replicas = prefill.replicas;
+    wanted.prefill_blocks = prefill.kv.blocks;
+    wanted.prefill_rows = step_rows(prefill);
+  }
   if (wanted == loaded_) {
     check_gpu(spec);  // the same engines, but the study may name other hardware
     return;
   }
-  engines_.reset();  // two sets do not fit into memory
+  prefill_.reset();  // two sets do not fit into memory
+  engines_.reset();
   loaded_.reset();
   const exec::OpenModel model = exec::open_weights(named.architecture, spec.weights, seed);
   make_engines(config, spec, scenario.replicas, *model.weights);
+  replicas_ = engines_->replicas();
+  if (scenario.pools) {
+    config.threads = std::max(1, threads - config.threads);
+    start_prefill_pool(config, spec, *scenario.pools->prefill);
+  }
   check_gpu(spec);
   loaded_ = std::move(wanted);
   console_.note(fmt::format("{}, {}: {}", spec.shape->id, model.origin, machine()));
   if (const std::string note = engines_->engine(0).note(); !note.empty()) console_.note(note);
   if (settings_.trace_ops)
     for (std::size_t i = 0; i < engines_->size(); ++i) engines_->engine(i).trace_ops();
+}
+
+exec::LiveEngines& MeasuredPoints::engines(const study::PointResult& point, const load::Scenario& scenario) {
+  load(study_.point(point.index), scenario);
+  return *engines_;
+}
+
+void MeasuredPoints::start_prefill_pool(exec::EngineConfig config, const study::PointSpec& spec,
+                                        const load::Scenario& prefill) {
+  config.kv_blocks = prefill.kv.blocks;
+  config.block_tokens = prefill.kv.block_tokens;
+  config.kv_dtype = executed(prefill.kv_dtype);
+  config.weight_dtype = executed(prefill.weight_dtype);
+  config.tp = prefill.tp;
+  config.step_rows = step_rows(prefill);
+  prefill_ = std::make_unique<PoolProcess>(exec::group::EngineOrder{.model = spec.model_name,
+                                                                    .weights = spec.weights,
+                                                                    .seed = spec.workload.seed,
+                                                                    .digest = model_digest(spec.model_name),
+                                                                    .replicas = prefill.replicas,
+                                                                    .config = config});
+  const std::vector<exec::ForwardDevice*>& devices = prefill_->engines().devices();
+  replicas_.devices.insert(replicas_.devices.end(), devices.begin(), devices.end());
+  const exec::group::KvPath path = prefill_->engines().measure_path();
+  console_.note(
+      fmt::format("prefill pool in another process: {} replica{} on {}; KV leaves it at {:.3g} GB/s after {:.3g} ms: "
+                  "simulate with transfer: {{bandwidth: {:.3g} GB/s, launch: {:.3g} ms}}",
+                  prefill.replicas, prefill.replicas == 1 ? "" : "s", prefill_->engines().description(),
+                  1e-9 * path.bandwidth, 1e3 * path.launch_s, 1e-9 * path.bandwidth, 1e3 * path.launch_s));
 }
 
 void MeasuredPoints::make_engines(const exec::EngineConfig& config, const study::PointSpec& spec, std::int32_t replicas,
@@ -252,8 +345,8 @@ void MeasuredPoints::make_engines(const exec::EngineConfig& config, const study:
   }
 }
 
-// mpirun may notice a dead process first, and then ends the run as if by a user. A failure here may also be caused by
-// another process's failure. Whatever remains is this process's own failure.
+// mpirun may notice a dead process first; it then ends the run with the signal that a user would send. A failure here
+// may also be caused by the failure of another process. In all other cases this process itself has failed.
 void MeasuredPoints::name_failure() {
   if (leader_ == nullptr) return;
   try {
@@ -281,9 +374,9 @@ sim::RunResult MeasuredPoints::run(const study::PointResult& point, const load::
   try {
     load(spec, scenario);
     const exec::PromptSource prompts = prompts_of(spec);
-    exec::warm_up(scenario, engines_->replicas(), prompts);
+    exec::warm_up(scenario, replicas_, prompts);
     for (std::size_t i = 0; settings_.trace_ops && i < engines_->size(); ++i) engines_->engine(i).traces().clear();
-    result = exec::measure_point(scenario, engines_->replicas(), prompts, options);  // kept whatever fails from here on
+    result = exec::measure_point(scenario, replicas_, prompts, options);  // kept whatever fails from here on
     failure_ = result.failure;
     name_failure();
     if (settings_.trace_ops && failure_.empty()) collect_ops(scenario);

@@ -11,6 +11,7 @@
 
 #include "cli/console.h"
 #include "cli/options.h"
+#include "cli/pool_process.h"
 #include "exec/engine.h"
 #include "exec/group/leader.h"
 #include "exec/live/live_engines.h"
@@ -20,9 +21,10 @@
 
 namespace plimsoll::cli {
 
-/// Returns the device of --device (cpu, cuda); without it, that of the engine that the study in `file` states. Replaces
-/// this project's engine on another device by the one on the device. Throws InputError for other names.
-[[nodiscard]] exec::DeviceKind device_option(Parsed& parsed, const std::string& file);
+/// Returns the device of --`option` (cpu, cuda). Without the option, returns the device of the engine that the study in
+/// `file` states; `file` may be empty. If the options name this project's engine for another device, replaces it by the
+/// one for the returned device. Throws InputError for other names.
+[[nodiscard]] exec::DeviceKind device_option(Parsed& parsed, const std::string& file, const char* option = "device");
 
 /// How to measure the points of a study on this machine.
 struct MeasureSettings {
@@ -48,9 +50,15 @@ class MeasuredPoints {
   MeasuredPoints(const study::Study& study, const MeasureSettings& settings, Console& console)
       : study_(study), settings_(settings), console_(console) {}
 
-  /// Call before loading. Throws InputError for the first point that the executor cannot run, and DeviceError without a
-  /// GPU.
+  /// Checks all points; call it before loading. Throws InputError for the first point that the executor cannot run, and
+  /// DeviceError if a GPU is needed and none is present.
   void check() const;
+  /// Checks one point, all of whose ranks are in this process. `instead` is the option to suggest, which needs no GPU.
+  void check_only(std::size_t index, std::string_view instead) const;
+  /// Loads the engines of a point that has been checked. They stay until this object is gone. Throws InputError and
+  /// DeviceError.
+  /// For points with one pool.
+  [[nodiscard]] exec::LiveEngines& engines(const study::PointResult& point, const load::Scenario& scenario);
   /// With settings.processes > 1, call before the first run: sets their leader, which must outlive this object.
   void lead(exec::group::Leader& leader) { leader_ = &leader; }
   /// Returns the largest number of replicas of any point.
@@ -70,10 +78,13 @@ class MeasuredPoints {
 
  private:
   void check_point(const study::PointSpec& spec) const;
+  void check_pools(const study::PointSpec& spec) const;
+  void check_points(std::size_t first, std::size_t end, std::string_view instead) const;
   void check_processes(const study::PointSpec& spec) const;
   void check_pool(const study::PointSpec& spec, std::int64_t blocks) const;
   void check_hardware(const study::PointSpec& spec) const;
   void load(const study::PointSpec& spec, const load::Scenario& scenario);
+  void start_prefill_pool(exec::EngineConfig config, const study::PointSpec& spec, const load::Scenario& prefill);
   void make_engines(const exec::EngineConfig& config, const study::PointSpec& spec, std::int32_t replicas,
                     const exec::WeightSource& weights);
   void name_failure();
@@ -93,6 +104,8 @@ class MeasuredPoints {
     model::DType weight_dtype = {}, kv_dtype = {};
     std::int64_t kv_blocks = 0, step_rows = 0;
     std::int32_t block_tokens = 0, sequences = 0;
+    std::int32_t prefill_replicas = 0;  // in another process
+    std::int64_t prefill_blocks = 0, prefill_rows = 0;
     bool operator==(const Loaded&) const = default;
   };
 
@@ -101,7 +114,9 @@ class MeasuredPoints {
   Console& console_;
   exec::group::Leader* leader_ = nullptr;
   std::unique_ptr<exec::LiveEngines> engines_;
-  std::optional<Loaded> loaded_;  // identifies the loaded engines, which equal points reuse
+  std::unique_ptr<PoolProcess> prefill_;  // with pools
+  exec::LiveReplicas replicas_;           // the devices of both
+  std::optional<Loaded> loaded_;          // identifies the loaded engines, which equal points reuse
   std::string failure_, ops_;
 };
 

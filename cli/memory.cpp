@@ -26,10 +26,11 @@ Usage memory_usage() {
           .positional_required = false,
           .options = {},
           .without = {"jobs", "seed", "stepwise"},
-          .study_options = StudyOptions::memory};
+          .study_options = StudyOptions::memory,
+          .pools = true};
 }
 
-// One row per point in every format, so that scripts and people read the same figures.
+// Returns one row per point in every format, so that scripts and people read the same figures.
 std::string text_of(const study::Study& study, const study::MemoryTable& table, Format format) {
   if (format == Format::table) return study::memory_text(study.title(), table);
   const std::vector<std::string> columns = study::memory_columns(table);

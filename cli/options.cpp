@@ -109,7 +109,7 @@ bool is_count(const std::string& text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// --requests asks for a file, but --requests N states a number: only the next argument distinguishes them.
+// --requests alone asks for a file, whereas --requests N states a number. Only the next argument distinguishes the two.
 std::vector<std::string> without_count(const std::vector<std::string>& arguments, std::string& count) {
   constexpr std::string_view kOption = "--requests", kJoined = "--requests=";
   std::vector<std::string> rest;

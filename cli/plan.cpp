@@ -12,6 +12,7 @@
 #include "cli/stated_study.h"
 #include "cli/verb_parts.h"
 #include "model/error.h"
+#include "study/deploy/deployment_manifests.h"
 #include "study/output/write_file.h"
 #include "study/plan/search.h"
 #include "study/plan/together.h"
@@ -40,14 +41,12 @@ Usage plan_usage() {
           "    max_usd_per_hour: 100            # also max_gpus\n"
           "    objective: cost                  # or gpus, latency, throughput, capacity, cost_per_token\n"
           "    confidence: 0.95\n\n"
-          "A sweep asks the question for each of its points. `models: [{model: ..., workload.rate: ...}, ...]` asks "
-          "for\n"
-          "several models on the same instances. `mpirun -n N plimsoll plan ...` spreads the simulations over "
-          "processes.\n"
-          "--out DIR writes report.html, ranking.csv, plan.json, curve.csv, winner.yaml (a study for `simulate`) and "
-          "the\n"
-          "files to deploy the winner; its results.sqlite lets an interrupted search continue. Exit code 4: nothing\n"
-          "meets the SLO. docs/plan.md explains an example.",
+          "A sweep asks the question for each of its points. `models: [{model: ..., workload.rate: ...}, ...]` asks\n"
+          "for several models on the same instances. `mpirun -n N plimsoll plan ...` spreads the simulations over\n"
+          "processes. --out DIR writes report.html, ranking.csv, plan.json, curve.csv, winner.yaml (a study for\n"
+          "`simulate`), the winner's server settings, and its manifests in deploy/ (docs/deployments.md). The file\n"
+          "results.sqlite in DIR lets an interrupted search continue. Exit code 4: nothing meets the SLO.\n"
+          "docs/plan.md explains an example.",
       .example =
           "  plimsoll plan --model llama-3.1-70b --hardware 8xh100 --rate 4 --input 1000 --output 300 --slo "
           "p99_ttft=1s,p99_tpot=50ms\n"
@@ -56,15 +55,27 @@ Usage plan_usage() {
           "--out out/plan\n",
       .positional_required = false,
       .options = po::options_description("Of the plan"),
-      .study_options = StudyOptions::search};
+      .study_options = StudyOptions::search,
+      .pools = true};
   auto add = usage.options.add_options();
   add("rows", po::value<std::size_t>()->default_value(15)->value_name("N"), "deployments in the table");
+  add_schema_option(usage.options);
   return usage;
 }
 
 // Returns the folder of one question: DIR itself, or DIR/question-K in a sweep.
 std::string folder_of(const std::string& out, const study::Study& study, std::size_t index) {
   return study.point_count() == 1 ? out : fmt::format("{}/question-{}", out, index);
+}
+
+// Returns the manifests of the winner; empty without a winner.
+std::vector<study::deploy::ManifestFile> manifests_of(const study::Study& study, const QuestionAnswer& finding,
+                                                      const std::string& schemas) {
+  if (!finding.answer.winner) return {};
+  const study::plan::Candidate& winner = finding.question.candidates[*finding.answer.winner];
+  const std::string yaml = study.point_file(finding.question.index, winner.settings).yaml;
+  return study::deploy::manifest_files(winner.spec, configs::Document::from_text(yaml, study.file()).root(),
+                                       winner.name, schemas);
 }
 
 void write_finding(const study::Study& study, const QuestionAnswer& finding, const std::string& folder) {
@@ -80,7 +91,12 @@ void write_finding(const study::Study& study, const QuestionAnswer& finding, con
 class Planner {
  public:
   Planner(const Parsed& parsed, const study::Study& study, Console& console, Ranks* ranks)
-      : parsed_(parsed), study_(study), console_(console), ranks_(ranks), commands_(control_, console.is_jsonl()) {
+      : parsed_(parsed),
+        study_(study),
+        console_(console),
+        ranks_(ranks),
+        commands_(control_, console.is_jsonl()),
+        schemas_(schema_folder(parsed)) {
     if (ranks_ != nullptr) ranks_->open(study_, parsed_);
     if (parsed.common.out.empty()) return;
     study::make_folder(parsed.common.out);
@@ -124,7 +140,8 @@ class Planner {
     settings.on_progress = [&](double done, std::size_t asked, double recalled) {
       console_.progress(done, asked, recalled);
     };
-    const std::vector<std::string> columns = study::point_columns(study_.swept_keys());
+    const std::vector<std::string> columns =
+        study::point_columns(study_.swept_keys(), study::plan::pool_columns_of(finding.question));
     settings.on_first = [&](const study::plan::Candidate& candidate, const sched::PointMetrics& metrics) {
       if (!console_.is_jsonl()) return;
       study::PointResult point = candidate.point;
@@ -141,8 +158,15 @@ class Planner {
                                             {.examine_winner = true, .fewest_on_each = shares_instances()});
     cancelled_ = finding.answer.cancelled;
     findings_.push_back(std::move(finding));
-    if (!parsed_.common.out.empty())
-      write_finding(study_, findings_.back(), folder_of(parsed_.common.out, study_, index));
+    if (!parsed_.common.out.empty()) {
+      const std::string folder = folder_of(parsed_.common.out, study_, index);
+      const auto manifests = manifests_of(study_, findings_.back(), schemas_);
+      write_finding(study_, findings_.back(), folder);
+      if (!manifests.empty()) {
+        study::deploy::write_manifests(manifests, folder);
+        for (const std::string& note : study::deploy::manifest_notes(manifests)) console_.note(note);
+      }
+    }
     if (console_.is_jsonl()) tell(index);
   }
 
@@ -224,6 +248,7 @@ class Planner {
   Ranks* ranks_ = nullptr;  // null: this is the only process
   study::RunControl control_;
   RunCommands commands_;
+  std::string schemas_;  // of --schemas
   std::unique_ptr<study::ResultStore> store_;
   std::vector<QuestionAnswer> findings_;
   bool cancelled_ = false;

@@ -72,6 +72,8 @@ std::int32_t read_replicas(const std::string& welcome) {
   return replicas;
 }
 
+}  // namespace
+
 exec::OpenModel open_order(const group::EngineOrder& order) {
   if (model_digest(order.model) != order.digest)
     throw InputError(fmt::format("{} differs from the same file on the host of rank 0", order.model));
@@ -79,8 +81,6 @@ exec::OpenModel open_order(const group::EngineOrder& order) {
   const exec::OpenModel named = exec::open_model(order.model, order.seed, catalogue);
   return exec::open_weights(named.architecture, order.weights, order.seed);
 }
-
-}  // namespace
 
 // Compares only the configuration: weights may be gigabytes, and the usual mistake is a different shape.
 std::string model_digest(const std::string& model) {

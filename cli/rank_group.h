@@ -11,6 +11,8 @@
 
 #include "cli/ranks_module.h"
 #include "exec/group/leader.h"
+#include "exec/group/messages.h"
+#include "exec/weights/open_model.h"
 #include "net/lobby.h"
 
 namespace plimsoll::cli {
@@ -51,6 +53,9 @@ class RankGroup {
   exec::group::Member member_;
   std::unique_ptr<exec::group::Leader> leader_;
 };
+
+/// Loads the model of an order. Throws InputError if the model's file differs here, and what exec::open_model() throws.
+[[nodiscard]] exec::OpenModel open_order(const exec::group::EngineOrder& order);
 
 /// Returns a digest of the model's file, to verify that all processes read the same one; empty for a catalogue name.
 [[nodiscard]] std::string model_digest(const std::string& model);

@@ -44,7 +44,7 @@ class Follower {
  public:
   Follower(const study::Study& study, bool stepwise) : study_(study), stepwise_(stepwise) {}
 
-  // "" if the task cannot be done here: the leader then does it and reports the reason.
+  // Returns the answer to a task. If the task fails here, returns "": the leader then does it and reports the reason.
   std::string answer(const std::string& task, const std::function<bool()>& gone) {
     std::stop_source stop;
     sim::RunOptions options;

@@ -38,7 +38,7 @@ class Ranks {
 
   /// On the leader: accepts the others, each with as many concurrent tasks as this process.
   void open(const study::Study& study, const Parsed& parsed);
-  /// Returns the number of threads that keeps all places of all ranks busy.
+  /// Returns how many tasks all ranks together can run at once.
   [[nodiscard]] int places() const { return static_cast<int>(count_) * jobs_; }
   /// `is_answer`: see study::RankCrew::run.
   [[nodiscard]] std::string run(const std::string& task, study::RunControl& control,

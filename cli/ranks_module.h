@@ -8,12 +8,12 @@
 
 namespace plimsoll::cli {
 
-/// The number of processes that mpirun started, and the rank of this one; 1 and 0 without mpirun.
+/// Return the number of processes that mpirun started, and the rank of this one; 1 and 0 without mpirun.
 [[nodiscard]] int ranks_of_mpirun();
 [[nodiscard]] int own_rank_of_mpirun();
-/// mpirun ends all processes when one of them fails, possibly before that one has reported why. A process that fails
-/// only because another one did calls this first. It returns when mpirun has had time to end it; without mpirun, at
-/// once.
+/// Waits until mpirun has had time to end this process; returns at once without mpirun. mpirun ends all processes when
+/// one fails, possibly before that one has reported why. So a process that fails only because another one did calls
+/// this first.
 void let_mpirun_end_this();
 
 struct Introduction {

@@ -37,7 +37,7 @@ void report_infeasible(const std::vector<study::PointResult>& points, Console& c
   }
 }
 
-// Returns the place in the study that makes the point impossible; that of the workload if only the run showed it.
+// Returns the place in the study that makes the point impossible, or that of the workload if only the run showed it.
 Where place_of(const study::Study& study, std::size_t index) {
   try {
     const study::ResolvedPoint point = study::resolve_point(study, index);
@@ -47,7 +47,7 @@ Where place_of(const study::Study& study, std::size_t index) {
   }
 }
 
-// Every point is impossible: throws with the place of the first one and some of the reasons.
+// Throws InputError for a study in which every point is impossible, with the place of the first and some reasons.
 [[noreturn]] void refuse_all(const study::Study& study, const std::vector<study::PointResult>& points) {
   constexpr std::size_t kShown = 3;
   const Reasons reasons = infeasible_reasons(points);

@@ -8,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/served_engines.h"
 #include "cli/stated_study.h"
 #include "configs/quantity.h"
 #include "model/error.h"
@@ -19,7 +20,8 @@
 namespace plimsoll::cli {
 namespace {
 
-constexpr std::int64_t kMaxPort = 65'535, kMaxConnections = 1'000'000, kMaxBody = std::int64_t{1} << 30U;
+constexpr std::int64_t kMaxServeThreads = 1024, kMaxPort = 65'535, kMaxConnections = 1'000'000,
+                       kMaxBody = std::int64_t{1} << 30U;
 
 Usage serve_usage() {
   Usage usage{
@@ -27,14 +29,20 @@ Usage serve_usage() {
       .positional = "STUDY",
       .summary =
           "Serves the study's deployment as an OpenAI-compatible endpoint that answers with the simulated timing\n"
-          "(docs/serve.md). The first line on standard output is its base URL. The answers' text is meaningless.",
-      .example = "  plimsoll serve configs/studies/cpu-demo.yaml --port 8000\n",
+          "(docs/serve.md). The first line on standard output is its base URL. The answers' text is meaningless.\n"
+          "With --backend, the model itself answers, under the study's scheduler.",
+      .example =
+          "  plimsoll serve configs/studies/cpu-demo.yaml --port 8000\n"
+          "  plimsoll serve configs/studies/cpu-demo.yaml --backend cpu\n",
       .positional_required = false,
       .options = po::options_description("The server"),
       .without = {"format", "jobs", "stepwise"},
       .study_options = StudyOptions::points};
   auto add = usage.options.add_options();
   const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
+  add("backend", text("cpu|cuda"), "run the model on this device instead of simulating it");
+  add("as-is", po::bool_switch(), "with --backend: serve here although the study names other hardware");
+  add("threads", text("N"), "with --backend cpu: threads of all replicas together (default: one per core)");
   add("host", text("ADDRESS"), "address to listen on (default: 127.0.0.1, this machine alone)");
   add("port", text("N"), "port, 0: any free one (default: 8000)");
   add("speed", text("K"), "K times faster than the model (default: 1)");
@@ -55,7 +63,7 @@ double positive_option(const Parsed& parsed, const std::string& name, double fal
   const std::string text = parsed.values[name].as<std::string>();
   const std::optional<double> value = configs::parse_number(text);
   if (!value || !(*value > 0) || *value > 1e6)
-    throw InputError(fmt::format("--{}: found '{}', allowed is a number above 0, up to 1000000", name, text));
+    throw InputError(fmt::format("--{}: found '{}', allowed: a number above 0, up to 1000000", name, text));
   return *value;
 }
 
@@ -64,7 +72,7 @@ Seconds drain_option(const Parsed& parsed) {
   const configs::Parsed time = configs::parse_quantity(text, configs::Dimension::seconds);
   const std::optional<double> value = time.value ? time.value : configs::parse_number(text);
   if (!value || *value < 0 || *value > 86'400)
-    throw InputError(fmt::format("--drain: found '{}', allowed is a time such as 5 s, up to a day", text));
+    throw InputError(fmt::format("--drain: found '{}', allowed: a time such as 5 s, up to a day", text));
   return Seconds{*value};
 }
 
@@ -132,6 +140,32 @@ void note_study(const load::Scenario& scenario, Console& console) {
     throw InputError("a script states its own requests and steps, so it cannot be served: state another load");
 }
 
+// Real engines keep their own time, and learn the length of an answer only with its last token.
+void refuse_options_of_simulations(const Parsed& parsed) {
+  for (const char* const name : {"speed", "out"}) {
+    const bool stated = std::string_view(name) == "out" ? !parsed.common.out.empty() : parsed.values.count(name) > 0;
+    if (stated)
+      throw InputError(fmt::format("--{} is for a simulated deployment: leave out --backend or --{}", name, name));
+  }
+}
+
+void refuse_options_of_backends(const Parsed& parsed) {
+  if (parsed.values["as-is"].as<bool>() || parsed.values.count("threads") > 0)
+    throw InputError("--as-is and --threads belong to --backend: state --backend cpu");
+}
+
+constexpr const char* kCpuBackend = "--backend cpu";
+
+MeasureSettings read_backend(Parsed& parsed) {
+  MeasureSettings settings;
+  settings.device = device_option(parsed, parsed.operand, "backend");
+  // Reading the study may already ask the GPU what it is.
+  if (settings.device == exec::DeviceKind::cuda) exec::require_gpu(kCpuBackend);
+  settings.as_is = parsed.values["as-is"].as<bool>();
+  settings.threads = static_cast<int>(whole_option(parsed, "threads", {1, kMaxServeThreads}, parsed.common.jobs));
+  return settings;
+}
+
 void report(const serve::ServeSummary& done, Console& console) {
   console.note(
       fmt::format("served {} requests and {} output tokens in {:.1f} s; {} refused, {} cancelled by their clients, "
@@ -152,12 +186,16 @@ void report(const serve::ServeSummary& done, Console& console) {
 }  // namespace
 
 int run_serve(const Arguments& arguments, Console& console) {
-  const auto parsed = parse_arguments(serve_usage(), arguments, console);
+  auto parsed = parse_arguments(serve_usage(), arguments, console);
   if (!parsed) return kDone;
   if (console.is_jsonl()) throw InputError("--progress jsonl: serve prints only its base URL on standard output");
   serve::ServeSettings settings = read_settings(*parsed);
+  const bool real = parsed->values.count("backend") > 0;
+  real ? refuse_options_of_simulations(*parsed) : refuse_options_of_backends(*parsed);
+  const MeasureSettings backend = real ? read_backend(*parsed) : MeasureSettings{};
   const study::Study study = load_study(*parsed, console);
-  const study::ResolvedPoint point = study::resolve_point(study, chosen_point(*parsed, study));
+  const auto use = real ? study::ResolveFor::measurement : study::ResolveFor::simulation;
+  const study::ResolvedPoint point = study::resolve_point(study, chosen_point(*parsed, study), use);
   point.require_possible();
   const load::Scenario& scenario = *point.scenario;
   note_study(scenario, console);
@@ -169,6 +207,11 @@ int run_serve(const Arguments& arguments, Console& console) {
     record_in(parsed->common.out, study, point, settings);
     if (scenario.life)
       console.warn("replicas come and go here: events.jsonl and decisions.txt are written for fixed fleets only");
+  }
+  std::optional<ServedEngines> engines;
+  if (real) {
+    engines.emplace(study, point, backend, console);
+    engines->put_behind(settings);
   }
   settings.on_listening = [&](const std::string& url) {
     std::fprintf(stdout, "%s\n", url.c_str());

@@ -12,10 +12,12 @@
 #include "cli/stated_study.h"
 #include "cli/verb_parts.h"
 #include "sim/simulate.h"
+#include "study/deploy/deployment_manifests.h"
 #include "study/output/outputs.h"
 #include "study/output/run_files.h"
 #include "study/output/write_file.h"
 #include "study/run/bands.h"
+#include "study/run/resolve.h"
 #include "study/run/run_study.h"
 
 namespace plimsoll::cli {
@@ -36,9 +38,11 @@ Usage simulate_usage() {
       .study_options = StudyOptions::points,
       .pools = true};
   auto add = usage.options.add_options();
-  add("requests", po::bool_switch(), "requests.csv: one row a request; --requests N: how many are simulated");
+  add("requests", po::bool_switch(), "requests.csv: one row per request; --requests N: how many are simulated");
   add("decisions", po::bool_switch(), "decisions.txt: what the scheduler did in each step");
   add("timeline", po::bool_switch(), "timeline.json: a Chrome trace, opens in Perfetto");
+  add("deploy", po::bool_switch(), "deploy/: manifests for Compose, llm-d, Dynamo and the production stack");
+  add_schema_option(usage.options);
   add("replay", po::value<std::string>()->value_name("FILE"),
       "decisions.txt of a measured run, from its events.jsonl; STUDY is then study.yaml beside it unless stated");
   return usage;
@@ -51,8 +55,11 @@ study::OutputChoice output_choice(const Parsed& parsed) {
                              .timeline = parsed.values["timeline"].as<bool>(),
                              .resumable = true,
                              .stepwise = parsed.common.stepwise};
-  if (choice.folder.empty() && (choice.requests || choice.decisions || choice.timeline)) {
-    throw InputError("--requests, --decisions and --timeline write files: state a folder with --out DIR");
+  const bool deploys = parsed.values["deploy"].as<bool>();
+  if (!schema_folder(parsed).empty() && !deploys)
+    throw InputError("--schemas checks the manifests of --deploy: add it");
+  if (choice.folder.empty() && (choice.requests || choice.decisions || choice.timeline || deploys)) {
+    throw InputError("--requests, --decisions, --timeline and --deploy write files: state a folder with --out DIR");
   }
   return choice;
 }
@@ -92,7 +99,28 @@ int replay_run(Parsed parsed, Console& console) {
   return kDone;
 }
 
-// Points go to any free rank. Only metrics are sent back, so runs that write files stay on this rank.
+// Writes the manifests of every possible point. If there are several points, each has a folder of its own.
+void write_deployments(const study::Study& study, const Parsed& parsed, Console& console) {
+  const std::string schemas = schema_folder(parsed);
+  for (std::size_t i = 0; i < study.point_count(); ++i) {
+    const study::PointSpec spec = study.point(i);
+    const study::ResolvedPoint point = study::resolve_spec(spec);
+    if (point.impossible) continue;
+    const std::string title =
+        point.result.pools.empty()
+            ? fmt::format("{} on {}: tp {}, {} replicas", point.result.labels.model, point.result.labels.hardware,
+                          point.result.labels.tp, point.result.labels.replicas)
+            : fmt::format("{} on {}: {}", point.result.labels.model, point.result.labels.hardware, point.result.pools);
+    const auto root = configs::Document::from_text(study.point_file(i).yaml, study.file()).root();
+    const auto files = study::deploy::manifest_files(spec, root, title, schemas);
+    const bool one = study.point_count() == 1;
+    study::deploy::write_manifests(files, one ? parsed.common.out : fmt::format("{}/point-{}", parsed.common.out, i));
+    for (const std::string& note : study::deploy::manifest_notes(files))
+      console.note(one ? note : fmt::format("point {}: {}", i, note));
+  }
+}
+
+// Any free rank runs a point. Ranks send back only metrics, so runs that write files stay on this rank.
 void spread(Ranks& ranks, Console& console, study::RunSettings& settings) {
   if (settings.keep_requests || settings.keep_decisions || settings.keep_steps) {
     console.warn("--requests, --decisions and --timeline need all points on rank 0: the other ranks stay idle");
@@ -148,6 +176,7 @@ int run_simulate(const Arguments& arguments, Console& console) {
   outputs.finish(result);
   note_recalled(study, outputs, choice.folder, console);
   report_points(study, result, parsed->common.format, console);
+  if (parsed->values["deploy"].as<bool>()) write_deployments(study, *parsed, console);
   if (!outputs.written_text().empty()) console.note(outputs.written_text());
   return result.cancelled ? kInterrupted : kDone;
 }

@@ -117,8 +117,8 @@ class Given {
   const Parsed& parsed_;
 };
 
-// "vllm" names a product. Returns its newest profile, by the numbers after the hyphen, among those with fitted times if
-// there are any.
+// Resolves the name of a product, such as "vllm". Returns its newest profile by the numbers after the hyphen; if any of
+// its profiles has fitted times, only those are considered.
 std::string newest_engine(const std::string& name, const configs::Catalogue& catalogue,
                           std::vector<std::string>& notes) {
   const std::string product = configs::canonical_name(name) + '-';
@@ -195,7 +195,7 @@ class Builder {
  private:
   [[nodiscard]] bool searches() const { return kind_ == StudyOptions::search || given_.has("objective"); }
 
-  // Sets a value in the study. A list is swept; for `plan` it is searched if the key has an axis of the search.
+  // Sets a value in the study. A list becomes a sweep, or for `plan` an axis of the search if the key has one.
   struct Key {
     std::string path, axis = {};
   };
@@ -341,7 +341,7 @@ class Builder {
                        fmt::join(items_of(given_.text("hardware")), ", "));
   }
 
-  // By default one replica uses all GPUs, or as many of them as the model can be split over.
+  // By default one replica uses all GPUs, or as many as the model can be split over.
   void take_degree(std::size_t place) {
     const auto insert = [&](const std::string& yaml) {
       stated_.values.insert(stated_.values.begin() + static_cast<std::ptrdiff_t>(place),
@@ -368,7 +368,8 @@ class Builder {
     }
   }
 
-  // `plan` would keep the default degree that the new file states for `simulate`, so the file lets `plan` search it.
+  // The new file states a default TP degree for `simulate`. `plan` would keep it, so the file adds an axis of the
+  // search.
   void offer_degrees() {
     const study::Study study(document_of(finish()), kCommandLine, {}, catalogue_);
     std::int32_t most = 1;
@@ -454,7 +455,12 @@ void make_room(Document& document, const std::string& path) {
 configs::Document document_with_options(const std::string& file, const Parsed& parsed,
                                         const std::shared_ptr<const configs::Catalogue>& catalogue,
                                         std::vector<std::string>& notes) {
-  Document document = Document::from_file(file);
+  return with_options(Document::from_file(file), parsed, catalogue, notes);
+}
+
+configs::Document with_options(configs::Document document, const Parsed& parsed,
+                               const std::shared_ptr<const configs::Catalogue>& catalogue,
+                               std::vector<std::string>& notes) {
   StatedStudy stated = Builder(parsed, catalogue).given_alone();
   if (!stated.values.empty() && !document.root().is_map()) document.root().fail("expected a map of a study's keys");
   if (Given(parsed).has("slo")) document.remove("slo");

@@ -47,6 +47,10 @@ struct StatedStudy {
 [[nodiscard]] configs::Document document_with_options(const std::string& file, const Parsed& parsed,
                                                       const std::shared_ptr<const configs::Catalogue>& catalogue,
                                                       std::vector<std::string>& notes);
+/// The same for a study that has been read.
+[[nodiscard]] configs::Document with_options(configs::Document document, const Parsed& parsed,
+                                             const std::shared_ptr<const configs::Catalogue>& catalogue,
+                                             std::vector<std::string>& notes);
 /// Formats the values as a study file called `file`, with a comment on each, and further keys to uncomment.
 [[nodiscard]] std::string commented_study(const StatedStudy& stated, const std::string& file);
 

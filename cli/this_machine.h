@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be learnt of this machine without a calibration.
+// Facts about this machine that need no calibration.
 #pragma once
 
 #include <string>
@@ -12,9 +12,9 @@ namespace plimsoll::cli {
 /// Returns for example "AMD EPYC 9R14 x 2 threads".
 [[nodiscard]] std::string processor_name();
 
-/// Substitutes for a missing calibration: a probe of reads and multiply-adds for a second or two ("cpu"), or the
-/// catalogue's figures of the GPU that is present ("cuda"). Throws DeviceError if there is no such device, InputError
-/// for a GPU that the catalogue does not know.
+/// Returns a substitute for a missing calibration. For "cpu" it measures reads and multiply-adds for a second or two;
+/// for "cuda" it takes the catalogue's figures of the GPU that is present. Throws DeviceError if there is no such
+/// device, InputError for a GPU that the catalogue does not know.
 [[nodiscard]] configs::ThisMachine probe_machine(const std::string& device);
 
 /// Returns the first GPU: "NVIDIA H200 (sm_90)". If there is none, throws DeviceError that says what is missing.

@@ -33,10 +33,9 @@ Usage validate_usage() {
       .positional = "jumpstart | FILE.csv[.gz]... | STUDY",
       .summary =
           "Simulates the points of the published JumpStart tables, or of CSVs of measured points (docs/metrics.md),\n"
-          "and prints prediction, measurement and error; several files also together. A table of measured kernels "
-          "(docs/kernel-tables.md) is\n"
-          "predicted kernel by kernel. Nothing is fitted to it. With --endpoint the points of a study are measured\n"
-          "on a server and predicted (docs/endpoints.md).",
+          "and prints prediction, measurement and error. Several files may be given. A table of measured kernels\n"
+          "(docs/kernel-tables.md) is predicted kernel by kernel; nothing is fitted to it. With --endpoint the points\n"
+          "of a study are measured on a server and predicted (docs/endpoints.md).",
       .example =
           "  plimsoll validate jumpstart\n  plimsoll validate docs/samples/my-measurements.csv --max-error 15\n"
           "  plimsoll validate docs/samples/more-kernels.csv --format csv\n",
@@ -72,7 +71,8 @@ constexpr const char* kLabels[] = {"model", "hardware", "engine"};
 
 bool is_given(const Parsed& parsed, const char* option) { return parsed.values.count(option) > 0; }
 
-// Returns the option that leaves runs out of the fits, without its dashes; empty: none. Two of them exclude each other.
+// Returns the option that leaves runs out of the fits, without its dashes; empty if there is none. Throws
+// InputError if two are given.
 std::string leaving_option(const Parsed& parsed) {
   std::string found;
   for (const char* const option : kLeaveOut) {
@@ -94,7 +94,7 @@ void refuse_options_of_runs(const Parsed& parsed, std::string_view comparison, b
       throw InputError(fmt::format("--{} has no effect on {}: leave it out", option, comparison));
 }
 
-// Every figure is judged by itself: a good mean over all would hide a bad one.
+// Every figure is judged by itself, because a good mean over all figures would hide a bad one.
 bool exceeds(const std::vector<validation::Comparison>& comparisons, double limit) {
   std::vector<std::string> metrics;
   for (const validation::Comparison& c : comparisons)
@@ -232,7 +232,7 @@ void keep_rows_of(validation::MeasuredTable& table, const Parsed& parsed, LeftOu
   }
 }
 
-// Counts rows without any prediction at the end. If there are no others, names the option that would help.
+// At the end, warns of rows without any prediction. If no row has one, names the option that would help.
 void warn_of_rows_without_prediction(const std::vector<validation::Comparison>& comparisons, Console& console) {
   // A row has several figures; it counts as predicted if one of them is.
   std::map<const validation::MeasuredPoint*, bool> predicted;
@@ -339,7 +339,7 @@ void write_report(const std::vector<validation::Comparison>& comparisons, const 
       fmt::format("plimsoll validate {}", fmt::join(arguments, " ")),
       leaves_out(job.parsed)
           ? "Every row is predicted by a fit of its engine that did not see its configuration or group."
-          : "Predicted with the profiles of the catalogue; their files say what they were fitted on."};
+          : "Predicted with the profiles of the catalogue; their files state the runs that they were fitted to."};
   study::write_file(folder + "/report.html",
                     validation::comparison_html("Predicted and measured: " + data, notes, comparisons));
   job.console.note(fmt::format("written to {}: report.html (open it in a browser), comparisons.csv", folder));

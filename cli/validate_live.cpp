@@ -58,7 +58,7 @@ void check_hardware(const study::Study& study, exec::DeviceKind device) {
 exec::SteadyRates calibrated_rates(const study::Study& study, Console& console) {
   const auto machine = study.point(0).hardware.this_machine;
   if (!machine->shares.front().accelerator->calibrated)
-    console.warn(fmt::format("this machine is not calibrated ({}), best when nothing else runs",
+    console.warn(fmt::format("this machine is not calibrated ({}); calibrate it while nothing else runs",
                              machine->shares.front().accelerator->fit_source));
   return {machine->read_bandwidth, machine->multiply_add};
 }

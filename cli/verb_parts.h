@@ -24,15 +24,15 @@ int calibrate_engine(const Parsed& parsed, Console& console, const std::string& 
 
 // The part of `plimsoll calibrate` that fits a profile of the user's own engine.
 
-/// --like, --hardware, --fit-hardware, options of the ladder of runs, and --endpoint with what belongs to it.
+/// Adds --like, --hardware, --fit-hardware, the options of the ladder of runs, and --endpoint with its own options.
 void add_own_options(po::options_description& options);
-/// Returns the name of an option of add_own_options() that the command states; empty: it states none.
+/// Returns the name of an option of add_own_options() that the command states; empty if it states none.
 [[nodiscard]] std::string stated_own_option(const Parsed& parsed);
 /// Returns whether --engine names an engine of the user's own, measured by --from or --endpoint. Throws InputError for
 /// options that only such a fit takes.
 [[nodiscard]] bool fits_own_engine(const Parsed& parsed);
-/// Fits it, prints the errors in and out of the fit, and writes its profile below --out (default: the user's
-/// catalogue). Returns an exit code.
+/// Fits the user's own engine, prints the errors in and out of the fit, and writes the profile below --out (default:
+/// the user's catalogue). Returns an exit code.
 int calibrate_own(const Parsed& parsed, Console& console, const std::string& date);
 
 // The part of `plimsoll calibrate` that fits tables of kernels measured elsewhere.
@@ -51,6 +51,21 @@ int export_kernels(const Parsed& parsed, Console& console);
 void add_live_options(po::options_description& options);
 /// Runs validate --live. Returns the exit code; throws InputError and DeviceError.
 [[nodiscard]] int validate_live_runs(const Parsed& parsed, Console& console);
+
+// The part of `plimsoll init` that reads manifests of deployments.
+
+/// Adds --from-deployment and --workload-of.
+void add_deployment_options(po::options_description& options);
+/// Returns the study of the deployment that --from-deployment names, under the load of --workload-of and the options.
+/// Throws InputError.
+[[nodiscard]] std::string study_of_deployment(const Parsed& parsed, Console& console);
+
+// The folder deploy/ of `plan` and `simulate`.
+
+/// Adds --schemas.
+void add_schema_option(po::options_description& options);
+/// Returns the folder of --schemas; empty if it is not given. Throws InputError if it is given without --out.
+[[nodiscard]] std::string schema_folder(const Parsed& parsed);
 
 // Reports the points that a command ran: results on standard output, notes and warnings on standard error.
 

@@ -88,7 +88,7 @@ std::string suggestion(const std::string& id, const std::vector<std::string>& na
   return id.size() < 2 || found == names.end() ? std::string() : *found;
 }
 
-// An engine can also be named by its product alone: "vllm" is the newest vllm-N.
+// An engine can also be named by its product alone: "vllm" means the newest vllm-N.
 template <class Exists>
 void add_products(std::vector<std::string>& engines, Exists exists) {
   for (std::size_t i = 0, all = engines.size(); i < all; ++i) {
@@ -98,7 +98,7 @@ void add_products(std::vector<std::string>& engines, Exists exists) {
   }
 }
 
-// "Qwen3-Next-80B-A3B" names a model of a refused type, and so does "DeepSeek-V3.2".
+// Returns why models such as "Qwen3-Next-80B-A3B" or "DeepSeek-V3.2", whose types are refused, are not modelled.
 std::string_view why_not_modelled(const std::string& id) {
   std::string with_bars = id, without_points = id;
   for (char& c : with_bars)
@@ -189,7 +189,7 @@ std::string Catalogue::user_folder() { return data_folder(); }
 
 std::vector<std::string> Catalogue::content_folders() const {
   std::vector<std::string> folders = folders_;
-  // The folder holds other files as well, which are not entries.
+  // The folder also holds files that are not entries.
   for (const std::string_view kind : kFolders)
     if (const fs::path folder = fs::path(user_) / kind; !user_.empty() && is_folder(folder))
       folders.push_back(folder.string());
@@ -280,7 +280,8 @@ std::optional<Catalogue::File> Catalogue::find_file(std::string_view kind, const
   };
   for (const std::string& folder : folders_)
     if (auto found = exact(folder)) return found;
-  // The user's own exact name goes before other spellings of shipped ones, which read every file.
+  // The exact name of a user's own entry is tried before other spellings of shipped entries, which need every file
+  // read.
   if (!user_.empty())
     if (auto found = exact(user_)) return found;
   if (auto found = find_among(files(kind), id)) return found;
@@ -332,7 +333,7 @@ std::string Catalogue::model_hint(const std::string& name) const {
     if (tail.find('-') != std::string::npos) base = find_file("models", tail);
   }
   if (!base) return {};
-  return fmt::format(" Its name ends in a known model's: '{}' has that shape{}.", base->id,
+  return fmt::format(" Its name ends with that of a known model: '{}' has that shape{}.", base->id,
                      id == whole ? "" : ", and 'dtype' says how the weights are stored");
 }
 
@@ -490,7 +491,7 @@ bool Catalogue::has_instance(const std::string& name) const {
 
 bool Catalogue::has_accelerator(const std::string& name) const { return identifier("accelerators", name).has_value(); }
 
-// Instances and accelerators are easily confused, so both are searched for what was meant.
+// Instances and accelerators are easily confused, so both are searched for the intended name.
 void Catalogue::refuse_hardware(const std::string& name, const Where& where) const {
   if (has_instance(name))
     throw InputError(where,

@@ -77,7 +77,7 @@ class Catalogue {
   [[nodiscard]] bool ships(std::string_view kind, const std::string& name) const;
   /// Returns the identifier of an entry; nothing for an unknown name.
   [[nodiscard]] std::optional<std::string> identifier(std::string_view kind, const std::string& name) const;
-  /// Returns the text of an entry as YAML, that of an engine together with what it takes over by `like`. Throws
+  /// Returns the YAML document of an entry. That of an engine includes what it inherits through `like`. Throws
   /// InputError as the lookups do.
   [[nodiscard]] Document document(std::string_view kind, const std::string& name, const Where& where = {}) const;
 
@@ -96,11 +96,12 @@ class Catalogue {
   /// own link if it is of that kind. An empty name means its own link of any kind. Returns nullptr if it has none.
   [[nodiscard]] std::shared_ptr<const model::Interconnect> link(const model::Accelerator& accelerator,
                                                                 const std::string& name, const Where& where = {}) const;
-  /// Returns an instance: "p4d.24xlarge". A leading "ml." is accepted; the caller interprets it as the SageMaker price.
+  /// Returns an instance, such as "p4d.24xlarge". A leading "ml." is accepted; the caller then takes the SageMaker
+  /// price.
   [[nodiscard]] std::shared_ptr<const Instance> instance(const std::string& name, const Where& where = {}) const;
   /// Returns true if there is such an instance.
   [[nodiscard]] bool has_instance(const std::string& name) const;
-  /// Whether a file or an alias has this name; reads no file but for its aliases.
+  /// Returns whether a file or an alias has this name. Reads files only for their aliases.
   [[nodiscard]] bool has_accelerator(const std::string& name) const;
   /// Throws InputError with suggestions for a name that is neither an instance nor an accelerator.
   [[noreturn]] void refuse_hardware(const std::string& name, const Where& where) const;
@@ -123,8 +124,8 @@ class Catalogue {
   /// folder.
   void set_calibration(const std::string& folder);
 
-  /// Makes lookups return accelerators without their measured kernels, whose files are then not opened. For code that
-  /// writes those files. Call before threads share the catalogue.
+  /// Makes lookups return accelerators without their measured kernels, whose files are then not opened. Code that
+  /// writes those files needs this. Call before threads share the catalogue.
   void leave_kernels_out() { kernels_ = false; }
 
   /// Lists the entries of a kind: models, accelerators, interconnects, instances, engines. Entries from overlays are

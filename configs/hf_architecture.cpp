@@ -13,6 +13,7 @@
 
 #include "configs/hf_families.h"
 #include "configs/json_fields.h"
+#include "configs/text_file.h"
 
 namespace plimsoll::configs {
 namespace {
@@ -76,7 +77,7 @@ void read_longrope(const JsonFields& f, const JsonFields& rope, Architecture& a)
     rope.fail("short_factor", fmt::format("expected {} positive numbers, one for each pair of dimensions", pairs));
   a.rope.factors = list->get<std::vector<double>>();
   const double original = a.rope.original_max_position;
-  // With a field of its own the model states both lengths, and a factor beside them is not read.
+  // If a file has this field, it states both lengths. Their ratio then replaces any `factor`.
   const double ratio = a.shape.max_position / original;
   const double factor =
       f.is_null("original_max_position_embeddings") ? rope.number_or("factor", 1e-6, kMaxSize, ratio) : ratio;
@@ -85,7 +86,7 @@ void read_longrope(const JsonFields& f, const JsonFields& rope, Architecture& a)
   a.shape.max_position = a.rope.original_max_position;
 }
 
-// The base grows only with sequences beyond the context length, and none is.
+// The base grows only for sequences beyond the context length, which do not occur here.
 void read_dynamic(const JsonFields& f, const JsonFields& rope, const Architecture& a) {
   if (original_position(f, rope, a) < a.shape.max_position)
     rope.fail("original_max_position_embeddings",
@@ -125,19 +126,19 @@ void read_scaling(const JsonFields& f, const JsonFields& rope, Architecture& a) 
 }
 
 bool rotates_partly(const model::LlmShape& shape) {
-  return shape.family == "phi3" || shape.family == "glm" || shape.family == "glm4";
+  return shape.rotary_dim > 0;  // only families that rotate partly have it
 }
 
 void read_rotation(const JsonFields& f, const JsonFields& rope, Architecture& a) {
   a.rope.base = rope.number_or("rope_theta", 1e-6, kMaxSize, a.rope.base);
   a.shape.rope_base = a.rope.base;
   if (!rotates_partly(a.shape) && rope.number_or("partial_rotary_factor", 0, 1, 1) < 1)
-    rope.fail("partial_rotary_factor", "is executed for phi3 and glm only, expected 1");
+    rope.fail("partial_rotary_factor", "is executed for phi3, glm, nemotron and minimax_m2 only, expected 1");
   read_scaling(f, rope, a);
 }
 
-// Gemma 3 rotates by another base in layers with a window, and does not scale there. transformers 5 keeps the two in
-// objects of their own.
+// In layers with a window, Gemma 3 rotates with another base and without scaling. transformers 5 keeps the two kinds of
+// layers in separate objects.
 void read_two_rotations(const JsonFields& f, const std::optional<JsonFields>& rope, Architecture& a) {
   std::optional<JsonFields> full, window;
   if (rope) {
@@ -201,7 +202,8 @@ void read_granite(const JsonFields& f, Architecture& a) {
   a.mlp_bias = f.flag_or("mlp_bias", false);
 }
 
-// no_rope_layers lists 1 for layers that rotate. Without it, every no_rope_layer_interval-th layer does not.
+// no_rope_layers lists 1 for layers that rotate. Without this field, every no_rope_layer_interval-th layer does not
+// rotate.
 void read_smollm3(const JsonFields& f, Architecture& a) {
   constexpr std::int32_t kClassInterval = 4;
   const auto layers = static_cast<std::size_t>(a.shape.layers);
@@ -219,11 +221,83 @@ void read_smollm3(const JsonFields& f, Architecture& a) {
   a.mlp_bias = f.flag_or("mlp_bias", false);
 }
 
+// --- choice of experts
+
+void require_text(const JsonFields& f, const char* field, const std::string& expected) {
+  if (const std::string found = f.text_or(field, expected); found != expected)
+    f.fail(field,
+           fmt::format("found '{}': this choice of experts is not executed, expected {}", shortened(found), expected));
+}
+
+void read_groups(const JsonFields& f, model::Routing& routing) {
+  routing.groups = f.whole_or("n_group", {1, 1'000'000}, routing.groups);
+  routing.open_groups = f.whole_or("topk_group", {1, 1'000'000}, routing.groups == 1 ? 1 : routing.open_groups);
+}
+
+void read_deepseek_v2(const JsonFields& f, Architecture& a) {
+  model::Routing& routing = a.routing;
+  routing.scale = f.number_or("routed_scaling_factor", 0, kMaxSize, 1);
+  if (f.text_or("topk_method", "greedy") != "greedy") {
+    require_text(f, "topk_method", "group_limited_greedy");
+    read_groups(f, routing);
+  }
+  require_text(f, "scoring_func", "softmax");
+  require(f, "norm_topk_prob", false, "a choice of experts whose weights sum to 1 is");
+  require(f, "mlp_bias", false, "a bias of the MLP is");
+}
+
+// For DeepSeek V3, Kimi K2 and GLM-4-MoE. The defaults are those of DeepseekV3Config and Glm4MoeConfig.
+void read_sigmoid_routing(const JsonFields& f, Architecture& a) {
+  model::Routing& routing = a.routing;
+  const bool glm = a.shape.family == "glm4_moe";
+  routing.groups = glm ? 1 : 8;
+  routing.open_groups = glm ? 1 : 4;
+  routing.group_best = 2;
+  read_groups(f, routing);
+  routing.scale = f.number_or("routed_scaling_factor", 0, kMaxSize, glm ? 1 : 2.5);
+  routing.normalised = f.flag_or("norm_topk_prob", true);
+  require_text(f, "topk_method", "noaux_tc");
+  require_text(f, "scoring_func", "sigmoid");
+}
+
+// transformers multiplies the scores by the square of YaRN's magnitude for all dimensions.
+void read_latent_attention(const JsonFields& f, Architecture& a) {
+  require(f, "attention_bias", false, "a bias of latent attention is");
+  a.rope.interleaved = a.shape.family != "deepseek_v3" || f.flag_or("rope_interleave", true);
+  const auto rope = rope_fields(f);
+  if (!rope || a.rope.scaling != model::RopeScaling::yarn || a.rope.factor <= 1) return;
+  const double scale = rope->number_or("mscale_all_dim", 0, kMaxSize, 0);
+  if (scale > 0) a.attention_scale *= std::pow(0.1 * scale * std::log(a.rope.factor) + 1, 2);
+}
+
+void read_gpt_oss(const JsonFields& f, Architecture& a) {
+  a.attention_out_bias = a.shape.qkv_bias;
+  a.clamped_swiglu.limit = f.number_or("swiglu_limit", 1e-6, kMaxSize, 7);
+  a.clamped_swiglu.alpha = f.number_or("swiglu_alpha", 1e-6, kMaxSize, 1.702);
+}
+
+void read_minimax_m2(const JsonFields& f, Architecture& a) {
+  require(f, "use_routing_bias", true, "a choice of experts without a bias is");
+  require_text(f, "scoring_func", "sigmoid");
+  if (!a.shape.qk_norm) f.fail("use_qk_norm", "found false: queries without a norm are not executed, expected true");
+}
+
+void read_nemotron(const JsonFields& f, Architecture& a) { a.mlp_bias = f.flag_or("mlp_bias", false); }
+
+void read_experts(const JsonFields& f, const std::string& type, Architecture& a) {
+  if (type == "qwen2_moe" || type.starts_with("qwen3_moe") || type.starts_with("qwen3_vl_moe"))
+    a.routing.normalised = f.flag_or("norm_topk_prob", false);
+  if (type == "deepseek_v2") read_deepseek_v2(f, a);
+  if (a.shape.family == "deepseek_v3" || type == "glm4_moe" || type == "glm4v_moe_text") read_sigmoid_routing(f, a);
+  if (type == "minimax_m2") read_minimax_m2(f, a);
+}
+
 void read_family(const JsonFields& f, Architecture& a) {
   const std::string type = f.text("model_type");
-  if (type == "qwen3_moe" && !f.flag_or("norm_topk_prob", false))
-    f.fail("norm_topk_prob",
-           "found false or nothing: weights of experts that do not sum to 1 are not executed, expected true");
+  if (a.shape.moe) read_experts(f, type, a);
+  if (a.shape.mla) read_latent_attention(f, a);
+  if (type == "gpt_oss") read_gpt_oss(f, a);
+  if (type == "nemotron") read_nemotron(f, a);
   if (type == "llama") a.mlp_bias = f.flag_or("mlp_bias", false);
   if (a.shape.family.starts_with("gemma")) read_gemma(f, a);
   if (a.shape.family == "granite") read_granite(f, a);
@@ -237,9 +311,12 @@ void read_family(const JsonFields& f, Architecture& a) {
 // Returns the default of the type's class if the file states none. OPT's norms are not configurable.
 double norm_epsilon(const JsonFields& f, const Architecture& a) {
   if (a.shape.family == "opt") return 1e-5;
+  if (a.shape.family == "nemotron") return f.number_or("norm_eps", 0, 1, 1e-5);
   if (a.shape.norm == model::Norm::layernorm) return f.number_or("layer_norm_epsilon", 0, 1, 1e-5);
   double usual = 1e-6;
-  if (a.shape.family == "mixtral" || a.shape.family == "phi3" || a.shape.family == "olmo2") usual = 1e-5;
+  if (a.shape.family == "mixtral" || a.shape.family == "phi3" || a.shape.family == "olmo2" ||
+      a.shape.family == "gpt_oss" || a.shape.family == "glm4_moe")
+    usual = 1e-5;
   if (a.shape.family == "glm" || a.shape.family == "glm4") usual = 1.5625e-7;
   return f.number_or("rms_norm_eps", 0, 1, usual);
 }

@@ -14,9 +14,9 @@
 
 namespace plimsoll::configs {
 
-/// `whole` is the file, `text` the part for the language model (the file itself if it has no parts). Returns nullopt if
-/// the file does not say how its weights are stored. Throws InputError for a method, a number of bits or a mixture that
-/// is not supported.
+/// Returns how the weights are stored; nullopt if the file does not say. `whole` is the file, `text` the part for the
+/// language model (the file itself if it has no parts). Throws InputError for a method, a number of bits or a mixture
+/// that is not supported.
 [[nodiscard]] std::optional<model::Checkpoint> read_checkpoint(const JsonFields& whole, const JsonFields& text,
                                                                const model::LlmShape& shape);
 

@@ -106,8 +106,9 @@ void read_dense(const JsonFields& f, LlmShape& m) {
   if (f.flag_or("mlp_bias", false)) note(m, "biases of the MLP are not counted");
 }
 
-void read_partial_rotary(const JsonFields& f, LlmShape& m) {
-  double factor = f.number_or("partial_rotary_factor", 0, 1, 1);
+// `usual`: the class's own share of the dimensions.
+void read_partial_rotary(const JsonFields& f, LlmShape& m, double usual) {
+  double factor = f.number_or("partial_rotary_factor", 0, 1, usual);
   // Files written by transformers 5 keep this factor beside the base.
   if (const auto rope = f.inside("rope_parameters")) factor = rope->number_or("partial_rotary_factor", 0, 1, factor);
   if (factor < 1) m.rotary_dim = static_cast<std::int32_t>(m.head_dim * factor);
@@ -156,7 +157,7 @@ void read_qwen3(const JsonFields& f, LlmShape& m) {
 
 void read_phi3(const JsonFields& f, LlmShape& m) {
   read_dense(f, m);
-  read_partial_rotary(f, m);
+  read_partial_rotary(f, m, 1);
   read_window(f, m);
 }
 
@@ -240,20 +241,45 @@ void read_mixtral(const JsonFields& f, LlmShape& m) {
   read_window(f, m);
 }
 
-// mlp_only_layers lists layers without experts. They are modelled if they are the first layers.
-void read_qwen3_moe(const JsonFields& f, LlmShape& m) {
-  read_qwen3_attention(f, m);
-  if (f.flag_or("use_sliding_window", false))
-    read_window(f, m, kQwenWindow);  // in all layers, unlike in the dense models
+// Experts are in every decoder_sparse_step-th layer. mlp_only_layers lists layers without experts; they are modelled if
+// they are the first layers.
+void read_qwen_experts(const JsonFields& f, LlmShape& m) {
   read_moe(f, m,
            {{"num_experts", "num_local_experts"}, "moe_intermediate_size"});  // the second name since transformers 5
-  require_one(f, "decoder_sparse_step");
+  m.moe->period = f.whole_or("decoder_sparse_step", kLayers, 1);
   const json* dense = f.find("mlp_only_layers");
   if (dense == nullptr || dense->is_null()) return;
   bool first_ones = dense->is_array() && dense->size() <= static_cast<std::size_t>(m.layers);
   for (std::size_t i = 0; first_ones && i < dense->size(); ++i) first_ones = (*dense)[i] == i;
   if (!first_ones) f.fail("mlp_only_layers", "expected a list of the first layers: [], [0], [0, 1] …");
   m.moe->first_dense_layers = static_cast<std::int32_t>(dense->size());
+}
+
+void read_qwen3_moe(const JsonFields& f, LlmShape& m) {
+  read_qwen3_attention(f, m);
+  if (f.flag_or("use_sliding_window", false))
+    read_window(f, m, kQwenWindow);  // in all layers, unlike in the dense models
+  read_qwen_experts(f, m);
+}
+
+// Windows are in layers 0, 2, 4 … below max_window_layers, unless layer_types lists them.
+void read_qwen2_moe(const JsonFields& f, LlmShape& m) {
+  constexpr std::int32_t kClassShared = 5632, kClassLayers = 28;
+  read_dense(f, m);
+  m.qkv_bias = f.flag_or("qkv_bias", true);
+  if (f.flag_or("use_sliding_window", false)) {
+    read_window(f, m, kQwenWindow);
+    const std::int32_t below = f.whole_or("max_window_layers", {0, kLayers.max}, kClassLayers);
+    std::vector<std::uint8_t> windows;
+    for (std::int32_t layer = 0; layer < m.layers; ++layer) windows.push_back(layer % 2 == 0 && layer < below ? 1 : 0);
+    if (f.is_null("layer_types"))
+      set_windows(f, "max_window_layers", std::move(windows), m);
+    else
+      read_layer_types(f, m);
+  }
+  read_qwen_experts(f, m);
+  m.moe->shared_intermediate = f.whole_or("shared_expert_intermediate_size", kWidth, kClassShared);
+  m.moe->shared_gate = true;
 }
 
 void read_deepseek(const JsonFields& f, LlmShape& m) {
@@ -278,8 +304,10 @@ void read_gpt_oss(const JsonFields& f, LlmShape& m) {
   constexpr std::int32_t kClassWindow = 128;
   m.kv_heads = f.whole_or("num_key_value_heads", kHeads, m.heads);
   m.intermediate = f.whole("intermediate_size", kWidth);
-  m.qkv_bias = true;
-  read_moe(f, m, {"num_local_experts", "intermediate_size"});
+  constexpr std::int32_t kClassHeadDim = 64;
+  if (f.find("head_dim") == nullptr) m.head_dim = kClassHeadDim;
+  m.qkv_bias = f.flag_or("attention_bias", true);
+  read_moe(f, m, {{"num_local_experts", "num_experts"}, "intermediate_size"});
   m.window_period = 2;
   read_window(f, m, kClassWindow);
   read_layer_types(f, m);
@@ -288,8 +316,7 @@ void read_gpt_oss(const JsonFields& f, LlmShape& m) {
 
 void read_glm(const JsonFields& f, LlmShape& m) {
   read_dense(f, m);
-  m.rotary_dim = m.head_dim / 2;
-  read_partial_rotary(f, m);
+  read_partial_rotary(f, m, 0.5);
 }
 
 // THUDM's own files of GLM-4-9B; transformers does not include the class.
@@ -359,7 +386,10 @@ void read_minimax_m2(const JsonFields& f, LlmShape& m) {
   m.qk_norm = f.flag_or("use_qk_norm", true);
   if (f.text_or("qk_norm_type", "per_layer") != "per_layer")
     f.fail("qk_norm_type", "expected per_layer: one norm over all heads");
-  m.rotary_dim = f.whole_or("rotary_dim", {1, m.head_dim}, m.head_dim);
+  if (f.is_null("rotary_dim"))
+    read_partial_rotary(f, m, 1);
+  else
+    m.rotary_dim = f.whole("rotary_dim", {1, m.head_dim});
   if (m.rotary_dim == m.head_dim) m.rotary_dim = 0;
   if (f.whole_or("shared_intermediate_size", {0, kWidth.max}, 0) != 0)
     f.fail("shared_intermediate_size", "expected 0: shared experts of this type are not modelled");
@@ -375,8 +405,7 @@ void read_nemotron(const JsonFields& f, LlmShape& m) {
   read_dense(f, m);
   m.gated_mlp = false;
   m.norm = model::Norm::layernorm;
-  m.rotary_dim = m.head_dim / 2;
-  read_partial_rotary(f, m);
+  read_partial_rotary(f, m, 0.5);
 }
 
 // --- all families
@@ -387,6 +416,7 @@ constexpr std::array kTypes = {
     ModelType{.name = "qwen2", .family = "qwen2", .read = read_qwen2},
     ModelType{.name = "qwen3", .family = "qwen3", .read = read_qwen3},
     ModelType{.name = "qwen3_moe", .family = "qwen3", .read = read_qwen3_moe},
+    ModelType{.name = "qwen2_moe", .family = "qwen2", .read = read_qwen2_moe},
     ModelType{.name = "phi3", .family = "phi3", .read = read_phi3},
     ModelType{
         .name = "gemma2", .family = "gemma2", .read = read_gemma2, .tie_embeddings = true, .activation = "gelu_tanh"},
@@ -452,7 +482,7 @@ constexpr std::string_view kSparse =
     "an indexer chooses the tokens that are attended to: long contexts would be predicted too slow, and the "
     "indexer's own cost and cache would be missing";
 constexpr std::string_view kUneven =
-    "layers differ in shape or leave attention out: weights and cache would be too large";
+    "layers differ in shape or have no attention: weights and cache would be predicted too large";
 constexpr std::string_view kCross =
     "cross-attention to an encoder's output is not modelled: weights and times of these layers would be missing";
 constexpr std::array kRefused = {

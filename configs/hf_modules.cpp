@@ -103,7 +103,7 @@ std::optional<std::pair<std::int32_t, std::string>> layer_of(std::string_view pa
   return std::pair(number, std::string(pattern.substr(std::min(end + 1, pattern.size()))));
 }
 
-/// Patterns by layer, so that those of one layer are found without a search.
+/// Keeps patterns by layer, so that those of one layer are found without a search.
 class Matcher {
  public:
   Matcher(const ModulePatterns& patterns, std::int32_t layers) : own_(static_cast<std::size_t>(layers)) {

@@ -13,7 +13,7 @@ namespace plimsoll::configs {
 
 namespace {
 
-// Host times that a profile does not state cost nothing.
+// Host times that a profile does not state count as zero.
 Seconds time_or_zero(const Node& node, std::string_view key) {
   const auto found = node.find(key);
   return found ? found->as_seconds(0, 100) : Seconds(0);
@@ -23,13 +23,17 @@ Seconds time_or_zero(const Node& node, std::string_view key) {
 
 void read_graph_sizes(const Node& node, model::EngineProfile& e) {
   constexpr std::int64_t kMost = 1'000'000;
-  static constexpr std::array<std::string_view, 2> kRules = {"off", "vllm"};
   e.graph_sizes.clear();
-  e.vllm_graph_sizes = node.is_scalar() && node.as_one_of(kRules) == 1;
+  e.graph_rule =
+      node.is_scalar() ? static_cast<model::GraphRule>(node.as_one_of(model::kGraphRuleNames)) : model::GraphRule::off;
+  // Only vLLM runs steps with prompts as graphs too. The sizes of a list count tokens, as vLLM's do.
+  e.graphs_hold_prompts = !node.is_scalar() || e.graph_rule == model::GraphRule::vllm;
   if (node.is_scalar()) return;
   for (const Item& item : node.items()) e.graph_sizes.push_back(item.value.as_integer(1, kMost));
   if (e.graph_sizes.empty() || !std::is_sorted(e.graph_sizes.begin(), e.graph_sizes.end(), std::less_equal<>()))
-    node.fail("expected off, vllm, or the increasing token counts of the captured graphs, such as [1, 2, 4, 8]");
+    node.fail(
+        "expected off, vllm, sglang, trtllm, tgi, or the increasing token counts of the captured graphs, such as [1, "
+        "2, 4, 8]");
 }
 
 namespace {
@@ -117,7 +121,7 @@ std::vector<std::string> read_names(const Node& node, std::string_view key) {
   return names;
 }
 
-// A request on its way through a front end does not pass the engine's own server. The model adds both times, so the
+// A request that passes a front end does not pass the engine's own server. The model adds both times, so this
 // difference may be negative.
 Seconds added_delay(const Node& node, const model::EngineProfile& e) {
   const auto found = node.find("front_end");

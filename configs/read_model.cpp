@@ -61,8 +61,9 @@ bool flag(const Node& node, std::string_view key) {
 }
 
 model::MoeShape read_moe(const Node& node) {
-  static constexpr std::array<std::string_view, 6> kKeys = {"experts",      "experts_per_token",  "shared_experts",
-                                                            "intermediate", "first_dense_layers", "period"};
+  static constexpr std::array<std::string_view, 8> kKeys = {
+      "experts", "experts_per_token",   "shared_experts", "intermediate", "first_dense_layers",
+      "period",  "shared_intermediate", "shared_gate"};
   node.require_known_keys(kKeys);
   model::MoeShape moe;
   moe.experts = count(node, "experts", kHeads.max);
@@ -71,6 +72,8 @@ model::MoeShape read_moe(const Node& node) {
   moe.intermediate = count(node, "intermediate");
   moe.first_dense_layers = count_or(node, "first_dense_layers", 0);
   moe.period = std::max(1, count_or(node, "period", 1));
+  moe.shared_intermediate = count_or(node, "shared_intermediate", 0);
+  moe.shared_gate = flag(node, "shared_gate");
   if (moe.experts_per_token > moe.experts) node.at("experts_per_token").fail("more experts per token than experts");
   return moe;
 }

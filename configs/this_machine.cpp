@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "configs/catalogue.h"
+#include "configs/machine_tuning.h"
 
 namespace plimsoll::configs {
 
@@ -151,9 +152,19 @@ std::string machine_file(const std::string& device) {
 }
 
 ThisMachine read_this_machine(const Document& document) {
-  static constexpr std::array<std::string_view, 12> kKeys = {
-      "plimsoll_calibration", "fingerprint", "machine", "cores", "device", "date", "command", "probes", "shares",
-      "interconnect",         "engine",      "fit"};
+  static constexpr std::array<std::string_view, 13> kKeys = {"plimsoll_calibration",
+                                                             "fingerprint",
+                                                             "machine",
+                                                             "cores",
+                                                             "device",
+                                                             "date",
+                                                             "command",
+                                                             "probes",
+                                                             "kernels",
+                                                             "shares",
+                                                             "interconnect",
+                                                             "engine",
+                                                             "fit"};
   const Node root = document.root();
   // Check the version first, because other versions may have other keys.
   const Node version = root.at("plimsoll_calibration");
@@ -162,7 +173,7 @@ ThisMachine read_this_machine(const Document& document) {
                              kMachineFileVersion));
   root.require_known_keys(kKeys);
   const Node fingerprint = root.at("fingerprint");
-  // Several machines may share a home directory.
+  // The file may be another machine's: several machines may share a home directory.
   if (fingerprint.as_string() != machine_fingerprint())
     fingerprint.fail(fmt::format(
         "this calibration is of another machine: found '{}', this one is '{}'; run `plimsoll calibrate` here",
@@ -174,6 +185,7 @@ ThisMachine read_this_machine(const Document& document) {
   if (!in_order(machine.shares))
     root.at("shares").fail("expected shares by dtype and ascending ranks, beginning with 1");
   if (const auto probes = root.find("probes")) read_probes(*probes, machine);
+  if (const auto kernels = root.find("kernels")) (void)read_tuning(*kernels);  // calibrated_tuning() returns it
   if (const auto link = root.find("interconnect"))
     machine.interconnect = std::make_shared<const model::Interconnect>(read_interconnect(*link, "this-machine"));
   if (const auto engine = root.find("engine")) {

@@ -51,8 +51,8 @@ struct ThisMachine {
 
 /// The version of machine files. Other versions are refused.
 inline constexpr std::int64_t kMachineFileVersion = 2;
-/// Reads a machine file. Throws InputError for another version or another machine, and like the readers of accelerators
-/// and engines.
+/// Reads a machine file. Throws InputError for another version, for another machine, and where the readers of
+/// accelerators and engines do.
 [[nodiscard]] ThisMachine read_this_machine(const Document& document);
 
 }  // namespace plimsoll::configs

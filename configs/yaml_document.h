@@ -40,7 +40,7 @@ class Node {
   /// Returns the value of a key, or nullopt if the map lacks it. Throws InputError unless the node is a map.
   [[nodiscard]] std::optional<Node> find(std::string_view key) const;
   [[nodiscard]] bool has(std::string_view key) const { return find(key).has_value(); }
-  /// As find(), but throws if the key is missing.
+  /// Does the same as find(), but throws InputError if the key is missing.
   [[nodiscard]] Node at(std::string_view key) const;
   /// Returns the keys and values of a map in file order, or the values of a sequence with empty keys. Throws InputError
   /// for scalars.
@@ -105,7 +105,7 @@ class Document {
   /// contains dots is tried first. `yaml` is parsed as a value of its own; errors in it report `origin` ("--set
   /// deployment.tp=x").
   void set(std::string_view path, const std::string& yaml, const Where& origin);
-  /// As above, with a node of another document.
+  /// Does the same with a node of another document.
   void set(std::string_view path, const Node& value);
   /// Removes the value at a path with everything below it; does nothing if there is none.
   void remove(std::string_view path);

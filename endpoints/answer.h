@@ -43,8 +43,8 @@ struct AnswerResult {
 
 class Answer final : public net::HttpCall {
  public:
-  /// Called with the time of a piece and how many tokens it brought, and once with the result. That is as soon as the
-  /// answer says that it is complete; the connection may end it later.
+  /// Called with the time of each piece and its number of tokens, and once with the result. The result comes as soon as
+  /// the answer says that it is complete; the connection may end later.
   struct Events {
     std::function<void(net::Deadline at, std::int32_t tokens)> tokens;
     std::function<void(const AnswerResult&)> ended;
@@ -60,7 +60,7 @@ class Answer final : public net::HttpCall {
   /// Returns when the last token arrived, or when the request started if none has. Bytes without tokens do not count.
   [[nodiscard]] net::Deadline last_token() const { return last_token_; }
   [[nodiscard]] bool has_tokens() const { return result_.tokens > 0; }
-  /// A reason to finish has come, though nothing has ended the answer.
+  /// Returns whether a finish reason has arrived, although nothing may have ended the answer yet.
   [[nodiscard]] bool is_complete() const { return finished_ && !result_.refusal; }
   /// Ends the answer as if the connection had been closed now.
   void finish();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One message of a streamed answer: how many tokens it brings, whether the answer ends, what went wrong. Keeps no text
-// except an error's.
+// One message of a streamed answer: how many tokens it has, whether it ends the answer, and which error it reports.
+// Keeps no text except that of an error.
 #pragma once
 
 #include <cstdint>

@@ -23,14 +23,14 @@ constexpr std::string_view kFailed = "failed: ";
 constexpr std::int64_t kGone = 3;          // after this many refused connections in a row, the server is gone
 constexpr std::int32_t kSlackTokens = 16;  // tolerated beyond the tokens that were asked for
 
-// Relative tolerance. If prompts are sent as text, a difference of one token is no error.
+// Returns the relative error of a prompt's length. For prompts sent as text, a difference of one token is no error.
 double prompt_error(std::int32_t counted, sched::Tok wanted) {
   return std::max(0, std::abs(counted - wanted) - 1) / static_cast<double>(wanted);
 }
 
 double seconds(Nanos time) { return 1e-9 * static_cast<double>(time); }
 
-// Receives /metrics while the run goes on.
+// Receives /metrics during the run.
 class StateCall final : public net::HttpCall {
  public:
   explicit StateCall(std::function<void(const std::string&)> then) : then_(std::move(then)) {}
@@ -111,7 +111,8 @@ Prompt EndpointRun::prompt_of(const sched::NewRequest& request) const {
   return {{}, prompts_.text(spec), request.session, request.priority};
 }
 
-// A retry has the send time of the first attempt, and its pause is not lateness of the client: count only the first.
+// A retry has the send time of the first attempt, and its pause is not lateness of the client. So only first attempts
+// count.
 void EndpointRun::note_lateness(const sched::NewRequest& request, Nanos now) {
   if (retries_) {
     if (request.client >= sent_of_.size()) sent_of_.resize(request.client + 1, -1);

@@ -18,18 +18,18 @@
 
 namespace plimsoll::endpoints {
 
-/// The figures of a point that exist only when a server is measured. Times in seconds, over all attempts.
+/// The figures of a point that exist only when a server is measured. They cover all attempts; times are in seconds.
 struct EndpointFigures {
   sched::LogHistogram connecting, lateness, written_to_first;
   std::int64_t attempts = 0, reopened = 0, early_ends = 0, completed = 0;
   std::int64_t cached_tokens = 0, unintended_hits = 0;  // unintended_hits: prompts with undeclared cache hits
   double prompt_error = 0;                              // the largest |counted / wanted - 1|, beyond one token
   std::array<std::int64_t, kTokenCounts> counts{};      // completed answers by how their tokens were counted
-  double speed = 1;                                     // of the server's clock: its times are the machine's times this
-  std::map<std::string, std::int64_t> retry_after;      // how often each value of Retry-After was received
-  std::int64_t refused = 0;                             // attempts with 400 or 422
-  std::map<std::string, std::int64_t> failures;         // attempts by the class of their failure
-  std::string first_complaint;                          // the server's first error, redacted
+  double speed = 1;  // of the server's clock: its time is the machine's time multiplied by this
+  std::map<std::string, std::int64_t> retry_after;  // how often each value of Retry-After was received
+  std::int64_t refused = 0;                         // attempts with 400 or 422
+  std::map<std::string, std::int64_t> failures;     // attempts by the class of their failure
+  std::string first_complaint;                      // the server's first error, redacted
   struct Lengths {
     sched::Tok input = 0, output = 0;
   };
@@ -47,7 +47,8 @@ class EndpointRun final : public load::Runner {
   /// All arguments must outlive the run.
   EndpointRun(Server& server, const Prompts& prompts, EndpointFigures& figures, const load::OutputDrift& drift = {});
   ~EndpointRun() override;
-  /// Attempts may be retries, whose clients keep their handles until the last. Before start().
+  /// Announces that attempts may be retries, whose clients keep their handles until the last attempt. Call before
+  /// start().
   void expect_retries() { retries_ = true; }
   EndpointRun(const EndpointRun&) = delete;
   EndpointRun& operator=(const EndpointRun&) = delete;

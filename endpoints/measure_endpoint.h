@@ -17,9 +17,8 @@ struct EndpointPoint {
 /// Returns why the server cannot run the scenario, such as lengths beyond its limit; empty if it can.
 [[nodiscard]] std::string misfit(const ServerFacts& facts, std::int64_t longest);
 
-/// Runs a point in real time until its last request has ended or options.stop is requested, or a DeviceError ends it
-/// (RunResult::failure). Throws InputError for a
-/// load that cannot be measured.
+/// Runs a point in real time until its last request has ended, options.stop is requested, or a DeviceError ends it
+/// (RunResult::failure). Throws InputError for a load that cannot be measured.
 [[nodiscard]] EndpointPoint measure_point(const load::Scenario& scenario, Server& server, const Prompts& prompts,
                                           const sched::RunOptions& options);
 
@@ -29,7 +28,7 @@ struct EndpointPoint {
 /// Returns whether more than 1 % of the answers ended before the requested length.
 [[nodiscard]] bool are_short(const EndpointFigures& figures);
 
-/// How the tokens of the answers were counted; several ways with the number of answers of each.
+/// Returns how the tokens of the answers were counted; if in several ways, with the number of answers for each.
 [[nodiscard]] std::string counts_text(const EndpointFigures& figures);
 
 /// Returns the warnings about a point's figures, such as short_answers or client_limited, each with its reason.

@@ -71,8 +71,8 @@ std::vector<std::int32_t> Prompts::ids(const PromptSpec& spec) const {
   return out;
 }
 
-// The word is drawn; the last one is the word of the list that comes nearest to the length. The place of a word among
-// the tokens decides whether it belongs to a shared prefix.
+// Words are drawn, except the last: that is the word of the list that comes nearest to the length. A word belongs to a
+// shared prefix if its estimated position in tokens does.
 std::string Prompts::text(const PromptSpec& spec) const {
   constexpr std::int64_t kMostWords = 20;  // a token
   std::string out;

@@ -40,10 +40,12 @@ class TokenModel {
 
 class Prompts {
  public:
-  /// Ids are from the middle three quarters of the vocabulary: special tokens are at its ends. `nonce`: one per run.
+  /// `nonce` differs from run to run. Ids are from the middle three quarters of the vocabulary, because special tokens
+  /// are at its ends.
   Prompts(std::uint64_t nonce, std::int64_t vocabulary) : nonce_(nonce), vocabulary_(vocabulary) {}
 
-  /// Returns different prompts for the same run, for another point or replication. What was learnt is kept.
+  /// Returns prompts for another point or replication of the same run. They differ from these, but keep what was
+  /// learnt.
   [[nodiscard]] Prompts salted(std::uint64_t salt) const;
   void set_vocabulary(std::int64_t tokens) { vocabulary_ = tokens; }
   /// Uses the prompts of a file in turn; each is repeated or cut to the length of its request.

@@ -232,8 +232,8 @@ void Server::read_models(const net::HttpAnswer& models) {
       names += (names.empty() ? "" : ", ") + shown_text(text_of(entry, "id"), settings_.secrets, {});
   }
   if (chosen == nullptr || !chosen->is_object())
-    throw InputError(fmt::format("--served-model: {} the server serves: {}",
-                                 facts_.model.empty() ? "missing, state one:" : "found another name,", names));
+    throw InputError(fmt::format("--served-model: {}, expected one of the server's models: {}",
+                                 facts_.model.empty() ? "not stated" : "found another name", names));
   facts_.model = text_of(*chosen, "id");
   facts_.engine = engine_of(text_of(*chosen, "owned_by"));
   facts_.max_model_len = whole_of(*chosen, "max_model_len");
@@ -262,8 +262,8 @@ void Server::read_version() {
   }
 }
 
-// llama.cpp states its slots and the cells of each, and has no /version. With one pool for all slots, `n_ctx` is the
-// pool, and this is too much by a factor of the slots.
+// llama.cpp states its slots and the KV cells of each, and has no /version. If all slots share one pool, `n_ctx` is the
+// size of that pool, and the product is too large by the number of slots.
 void Server::read_props() {
   const json props = parsed(get("/props", false));
   if (!props.is_object()) return;
@@ -330,7 +330,7 @@ void Server::probe_features() {
                       {"stream_options.include_usage", &Features::usage, true},
                       {"stream_options.continuous_usage_stats", &Features::continuous_usage, true},
                       {"priority", &Features::priority, settings_.has_priorities}};
-  // Throws if the server refuses even the plain request: then there is nothing to probe.
+  // Throws if the server refuses even the plain request, since there is then nothing to probe.
   (void)accepts({});
   for (const One& one : ones) {  // each with the earlier ones: a server may refuse a combination
     if (!one.asked) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server to be measured. Before a run it is asked what it is and which features it supports.
+// A server to be measured. Before a run, it is asked for its engine, model and limits, and probed for its features.
 #pragma once
 
 #include <cstdint>
@@ -53,16 +53,16 @@ struct ServerFacts {
 
 class Server {
  public:
-  /// Asks the server what it is. Throws InputError if the user must choose (several models, no known interface),
-  /// DeviceError if the server cannot be reached, cannot be trusted, or denies access.
+  /// Asks the server for its engine, model and limits. Throws InputError if the user must choose (several models, no
+  /// known interface), DeviceError if the server cannot be reached, cannot be trusted, or denies access.
   explicit Server(ServerSettings settings);
 
   [[nodiscard]] const ServerFacts& facts() const { return facts_; }
   [[nodiscard]] const ServerSettings& settings() const { return settings_; }
   [[nodiscard]] net::EventLoop& loop() { return loop_; }
   [[nodiscard]] net::HttpClient& client() { return client_; }
-  /// If prompts are texts: sends requests to learn how many tokens a text has, until the estimate is right within 1 %.
-  /// Throws like the constructor.
+  /// If prompts are sent as text, sends requests to learn how many tokens a text has, until the estimate is right
+  /// within 1 %. Throws as the constructor does.
   void learn_words(Prompts& prompts);
   /// Returns "SERVER: status 400: text of the server", redacted.
   [[nodiscard]] std::string complaint(const net::HttpAnswer& answer, std::string_view sent) const;

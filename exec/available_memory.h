@@ -8,9 +8,9 @@
 
 namespace plimsoll::exec {
 
-/// Bytes that can be allocated without swapping: the kernel's MemAvailable, or less if a control group (a container, a
-/// batch job) has a lower limit. File pages of the group count as available. nullopt if the kernel does not report it.
-/// `root` is the folder that holds /proc and /sys.
+/// Returns the bytes that can be allocated without swapping: the kernel's MemAvailable, or less if a control group (a
+/// container, a batch job) has a lower limit. File pages of the group count as available. nullopt if the kernel does
+/// not report it. `root` is the folder that holds /proc and /sys.
 [[nodiscard]] std::optional<double> available_memory(const std::filesystem::path& root = "/");
 
 }  // namespace plimsoll::exec

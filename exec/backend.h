@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "exec/communicator.h"
@@ -20,6 +21,8 @@
 #include "exec/row_table.h"
 #include "exec/weights/integers.h"
 #include "model/architecture.h"
+#include "model/cpu_tuning.h"
+#include "model/error.h"
 #include "model/op_list.h"
 #include "model/tp_layout.h"
 
@@ -27,7 +30,12 @@ namespace plimsoll::exec {
 
 /// Buffers of a forward. Widths on one rank: residual, delta, normed: hidden; qkv: (heads + 2 kv_heads) head_dim;
 /// attended: heads head_dim; up: 2 intermediate (gate first, then up) or intermediate; gated: intermediate; logits:
-/// vocab_rows. Expert buffers hold experts_per_token rows for every token, sorted by expert.
+/// vocab_rows. Expert buffers hold experts_per_token rows for every token, sorted by expert. Shared experts use `up`,
+/// `gated` and `delta`; their gate is one number a row.
+///
+/// In multi-head latent attention the width of a head in the cache is C = kv_lora_rank + qk_rope_head_dim. queries:
+/// heads (qk_nope_head_dim + qk_rope_head_dim); latent: C; query_latent: q_lora_rank; qkv: heads C, the queries in
+/// terms of latents and later what they attended to; attended: heads v_head_dim.
 enum class Buffer : std::uint8_t {
   residual,
   delta,
@@ -41,9 +49,13 @@ enum class Buffer : std::uint8_t {
   expert_in,
   expert_up,
   expert_gated,
-  expert_out
+  expert_out,
+  shared_gate,
+  queries,
+  latent,
+  query_latent
 };
-inline constexpr std::size_t kBuffers = static_cast<std::size_t>(Buffer::expert_out) + 1;
+inline constexpr std::size_t kBuffers = static_cast<std::size_t>(Buffer::query_latent) + 1;
 
 /// A weight matrix W [n, k] for y = x W^T, or `copies` of them for experts, in the backend's own packing.
 class Linear {
@@ -73,7 +85,7 @@ struct LinearSpec {
   std::int64_t n = 0, k = 0, copies = 1;
   bool full_precision = false;  // keep the activations in full precision (routers)
   bool quantised = false;       // stored in weight_dtype even if that is an integer; else at least in 16 bits
-  std::optional<StoredIntegers> integers = {};  // the weights as the files have them, if these are of weight_dtype
+  std::optional<StoredIntegers> integers = {};  // the weights as stored in the files, if these are of weight_dtype
 };
 
 /// An activation() of a product's result, which may be computed in the same kernel.
@@ -107,19 +119,36 @@ struct RopeSpec {
   bool wide_norms = false;  // the norms cover all heads together
 };
 
+/// Attention in one layer.
+struct AttentionSpec {
+  std::int32_t layer = 0;
+  std::int64_t window = 0;        // a row at position p attends to (p - window, p]; 0: to all tokens up to its own
+  const Vector* sinks = nullptr;  // of each query head, a score without a value; null if none
+};
+
+/// The two halves of kv_up in multi-head latent attention, with a copy for each head: keys [kv_lora_rank,
+/// qk_nope_head_dim] turns queries into terms of latents; values [v_head_dim, kv_lora_rank] expands what they attended
+/// to.
+struct LatentSpec {
+  const Linear* keys = nullptr;
+  const Linear* values = nullptr;
+};
+
 /// Sizes that do not change while the engine lives.
 struct BackendConfig {
   model::Architecture architecture;
-  model::RankShape rank;                           // what this rank holds
-  model::DType weight_dtype = model::DType::bf16;  // fp32, bf16, on a CPU also int8 or int4; activations on a GPU alike
+  model::RankShape rank;                           // this rank's part of the model
+  model::DType weight_dtype = model::DType::bf16;  // fp32, bf16; on a CPU int8, int4; also of a GPU's activations
   model::DType kv_dtype = model::DType::bf16;      // fp32 or bf16
-  std::int64_t kv_blocks = 0;  // physical blocks, [layer][K|V][block][kv_head][block_tokens][head_dim]
+  std::int64_t kv_blocks = 0;  // physical blocks, [layer][K|V][block][kv_head][block_tokens][head_dim]; of latents:
+                               // [layer][block][block_tokens][C]
   std::int32_t block_tokens = 16;
-  std::int32_t sequences = 256;   // slots for sampled tokens
-  std::int64_t step_rows = 2048;  // rows to allocate at the start; larger forwards grow the workspace
-  int ranks_on_device = 1;        // GPU: number of ranks that share its memory, this one included
-  bool graphs = true;             // GPU: replay decode forwards as graphs
-  bool poison = false;            // tests: fill the KV cache and fresh workspace with NaN
+  std::int32_t sequences = 256;                 // slots for sampled tokens
+  std::int64_t step_rows = 2048;                // rows to allocate at the start; larger forwards grow the workspace
+  std::optional<model::CpuTuning> tuning = {};  // CPU: how products run; by the sizes of caches if not stated
+  int ranks_on_device = 1;                      // GPU: number of ranks that share its memory, this one included
+  bool graphs = true;                           // GPU: replay decode forwards as graphs
+  bool poison = false;                          // tests: fill the KV cache and fresh workspace with NaN
 };
 
 /// Executes the ops of one rank on one device. One thread at a time; buffers belong to the backend.
@@ -129,7 +158,7 @@ class Backend {
   [[nodiscard]] virtual model::BackendCapabilities capabilities() const { return {}; }
   /// Returns a text such as "AVX-512, 2 threads" or "NVIDIA H200 (sm_90)".
   [[nodiscard]] virtual std::string description() const = 0;
-  /// Returns a sentence on what makes this model much slower here than others; empty if nothing does.
+  /// Returns a sentence on why this model runs much slower here than others; empty if it does not.
   [[nodiscard]] virtual std::string note() const { return {}; }
 
   [[nodiscard]] virtual std::unique_ptr<Linear> make_linear(const LinearSpec& spec, const FillRows& fill) = 0;
@@ -167,20 +196,31 @@ class Backend {
   /// qkv: adds the bias, norms q and k per head, rotates them by position, and caches k and v. q stays in place.
   virtual void rope_append(const RopeSpec& spec, std::int32_t layer) = 0;
   /// attended = softmax(scores) V, scores = q K^T / sqrt(head_dim) or as the architecture states, for the rows of
-  /// sequence `index` of table.prefill. Padding rows attend to the existing tokens. With window > 0, a row at position
-  /// p attends to (p - window, p].
-  virtual void prefill_attention(std::int32_t layer, std::size_t index, std::int64_t window) = 0;
+  /// sequence `index` of table.prefill. Padding rows attend to the existing tokens. In latent attention the result
+  /// replaces the queries in `qkv`.
+  virtual void prefill_attention(const AttentionSpec& spec, std::size_t index) = 0;
   /// As prefill_attention(), for all decode rows.
-  virtual void decode_attention(std::int32_t layer, std::int64_t window) = 0;
+  virtual void decode_attention(const AttentionSpec& spec) = 0;
+  /// Latent attention: norms the first `width` elements of each row of a buffer in place.
+  virtual void norm_latent(const NormSpec& /*spec*/, Buffer /*buffer*/, std::int64_t /*width*/) { no_latents(); }
+  /// Latent attention: qkv = the queries without their rotated parts, in terms of latents.
+  virtual void absorb_queries(const LatentSpec& /*spec*/) { no_latents(); }
+  /// Latent attention: rotates the rest of `queries` into `qkv` and the key in `latent`, and caches `latent`.
+  virtual void latent_rope_append(const RopeSpec& /*spec*/, std::int32_t /*layer*/) { no_latents(); }
+  /// Latent attention: attended = the values of the latents in `qkv`.
+  virtual void expand_values(const LatentSpec& /*spec*/) { no_latents(); }
   /// gated[rows, width] = act(x[:, :width]) * x[:, width:] of x = [rows, 2 width], or act(x) of plain MLPs.
   virtual void activation(model::Activation kind, bool gated, Buffer x, Buffer y, std::int64_t rows,
                           std::int64_t width) = 0;
-  /// Chooses the best experts of each token from router logits [rows, experts]. Their softmax weights sum to 1.
-  /// expert_in = the rows of normed, sorted by expert.
-  virtual void route(std::int32_t experts, std::int32_t per_token) = 0;
-  /// y = x W_e^T for the rows of every expert e.
-  virtual void expert_linear(const Linear& weights, Buffer x, Buffer y) = 0;
-  /// delta = sum over a token's experts of weight * expert_out.
+  /// Chooses the best experts of each token from router logits [rows, experts], as the architecture's routing states.
+  /// `choice_bias` is added for the choice only; null if none. expert_in = the rows of normed, sorted by expert.
+  virtual void route(std::int32_t experts, std::int32_t per_token, const Vector* choice_bias) = 0;
+  /// Appends the experts that the last route() chose for the sampled rows; appends nothing on a GPU.
+  virtual void append_choices(std::int32_t /*layer*/, std::vector<RowExperts>& /*to*/) const {}
+  /// y = x W_e^T (+ bias_e) for the rows of every expert e. `bias` is [experts, n], or null.
+  virtual void expert_linear(const Linear& weights, Buffer x, Buffer y, const Vector* bias) = 0;
+  /// delta = sum over a token's experts of weight * expert_out, plus delta if the model has shared experts; that times
+  /// the sigmoid of shared_gate if they have a gate.
   virtual void combine(std::int32_t per_token) = 0;
   /// The buffer becomes its sum over the ranks.
   virtual void all_reduce(Buffer buffer, std::int64_t rows) = 0;
@@ -188,7 +228,7 @@ class Backend {
   /// vocabulary, [vocab_begin, vocab_begin + valid).
   /// exchange_samples() finds the best of all ranks and stores it in the sequence's slot. wait() returns it.
   virtual void sample(std::int64_t vocab_begin, std::int64_t valid) = 0;
-  /// Makes the best token of all ranks known to each; a collective call.
+  /// Distributes the best token of all ranks to each of them; a collective call.
   virtual void exchange_samples() = 0;
 
   /// Blocks until all enqueued work is complete. Used to time single ops.
@@ -199,6 +239,9 @@ class Backend {
   [[nodiscard]] virtual std::int64_t bytes_per_block() const = 0;
   virtual void read_block(std::int32_t block, void* host) = 0;
   virtual void write_block(std::int32_t block, const void* host) = 0;
+
+ private:
+  static void no_latents() { PLIMSOLL_CHECK(false, "model::cpu_only_part() names latent attention"); }
 };
 
 /// Makes the backend of one rank. `communicator` must outlive it; it is null if tp = 1.
@@ -213,8 +256,10 @@ class Backend {
 enum class CommunicatorKind : std::uint8_t { automatic, loopback, nccl };
 /// Returns the number of GPUs; 0 without a driver.
 [[nodiscard]] int gpu_count();
-/// Throws DeviceError, stating the reason, if no GPU can be used.
-void require_gpu();
+/// The option with which most commands compute on the CPU.
+inline constexpr std::string_view kCpuOption = "--device cpu";
+/// Throws DeviceError, stating the reason, if no GPU can be used. The text names the option `instead`.
+void require_gpu(std::string_view instead = kCpuOption);
 /// Returns the version in NCCL's own form, such as 23003 for 2.30.3; 0 without NCCL.
 [[nodiscard]] int nccl_version();
 /// Makes the endpoints of a group: endpoint i is that of rank i, on devices[i] (gpu_placement.h). `kind` is nccl, or
@@ -222,7 +267,7 @@ void require_gpu();
 [[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_cuda_group(CommunicatorKind kind,
                                                                          std::span<const int> devices);
 
-/// What several processes need to form one NCCL group. Every process has the same number of ranks.
+/// The parameters with which several processes form one NCCL group. Every process has the same number of ranks.
 struct SpreadGroup {
   int first = 0, size = 0;  // first rank of this process, number of ranks of all
   std::function<void(std::span<std::byte>)>

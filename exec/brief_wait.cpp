@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kMemory = std::chrono::milliseconds(20), kBetweenLooks = std::chrono::milliseconds(1);
 constexpr long long kLongDelay = 200'000;  // ns
 
-// How long this thread has been ready to run but without a core: the second number in the kernel's schedstat file.
+// Measures how long this thread has been ready to run but without a core: the second number in the kernel's schedstat.
 class RunDelay {
  public:
   RunDelay() : file_(open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)) {}

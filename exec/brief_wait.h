@@ -18,7 +18,7 @@ inline void pause_briefly() {
 #endif
 }
 
-/// Whether this thread recently had to wait for a core because another thread used it.
+/// Returns whether this thread recently had to wait for a core because another thread used it.
 [[nodiscard]] bool core_is_wanted();
 
 /// Spins until ready() returns true. Returns false if that takes too long; the caller should then sleep.

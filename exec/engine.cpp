@@ -142,6 +142,7 @@ struct Engine::State {
     b.step_rows = config.step_rows;
     b.graphs = config.graphs;
     b.poison = config.poison;
+    b.tuning = config.tuning;
     if (config.device == DeviceKind::cuda)
       b.ranks_on_device = static_cast<int>(std::count(places.devices.begin(), places.devices.end(), places.devices[r]));
     Communicator* communicator = communicators.empty() ? nullptr : communicators[r].get();
@@ -152,8 +153,10 @@ struct Engine::State {
 
   // Divides the cores among the ranks; the first ranks take the remainder.
   [[nodiscard]] int threads_of(int i) const {
-    const int all =
-        config.threads > 0 ? config.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    const int tuned = config.tuning ? config.tuning->threads : 0;
+    const int all = config.threads > 0 ? config.threads
+                    : tuned > 0        ? tuned
+                                       : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     return std::max(1, all / share.count + (i < all % share.count ? 1 : 0));
   }
 
@@ -209,6 +212,7 @@ struct Engine::State {
     forward.output.logits.clear();
     if (!forward.all_logits) return;
     join_logits(forward.output.logits);
+    forward.output.experts = ranks[0]->take_experts();
     if (remote != nullptr) remote->add_logits(forward.output.logits);
   }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,7 +20,7 @@
 namespace plimsoll::exec {
 
 enum class DeviceKind : std::uint8_t { cpu, cuda };
-/// What a replica of the executor is made of; the same on all its ranks.
+/// The configuration of a replica of the executor; the same on all its ranks.
 struct EngineConfig {
   model::Architecture architecture;
   DeviceKind device = DeviceKind::cpu;
@@ -31,8 +32,9 @@ struct EngineConfig {
   std::int32_t block_tokens = 16;
   std::int32_t sequences = 256;
   std::int64_t step_rows = 2048;
-  int threads = 0;         // CPU: total for this process's ranks; 0 for one per core
-  double host_memory = 0;  // CPU: bytes that this engine may allocate; 0 for all available memory
+  int threads = 0;                              // CPU: total for this process's ranks; 0 for one per core
+  std::optional<model::CpuTuning> tuning = {};  // CPU: this machine's; by the sizes of its caches if not stated
+  double host_memory = 0;                       // CPU: bytes that this engine may allocate; 0 for all available memory
   bool graphs = true, poison = false;
 };
 
@@ -50,9 +52,10 @@ struct OpTrace {
 /// All ranks of one replica. Forwards are started and finished in the same order by one thread.
 class Engine final : public ForwardDevice {
  public:
-  /// Loads the weights, or draws random ones. Before anything is loaded, throws InputError for a model that cannot run
-  /// in this configuration, and DeviceError if the device is missing or its memory too small. With `remote`, which must
-  /// outlive it, the engine is one process's part, and all processes must construct theirs at the same time.
+  /// Loads the weights, or draws random ones. Before it loads anything, it throws InputError for a model that cannot
+  /// run in this configuration, and DeviceError if the device is missing or its memory too small. With `remote`, which
+  /// must outlive the engine, the engine is this process's part of a group, and all processes must construct theirs at
+  /// the same time.
   Engine(const EngineConfig& config, const WeightSource& weights, RemoteRanks* remote = nullptr);
   ~Engine() override;
   Engine(const Engine&) = delete;

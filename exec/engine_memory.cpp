@@ -17,8 +17,14 @@ EngineMemory engine_memory(const EngineConfig& config) {
   // The named buffers of backend.h; on the CPU they hold f32.
   const double element = config.device == DeviceKind::cpu ? 4 : model::activation_element_bytes(config.weight_dtype);
   const std::int64_t widest = std::max(rank.intermediate, rank.shared_intermediate);
-  const std::int64_t width = 3 * std::int64_t{shape.hidden} + (2 * rank.heads + 2 * rank.kv_heads) * shape.head_dim +
-                             (shape.gated_mlp ? 3 : 2) * widest;
+  std::int64_t attention = (2 * rank.heads + 2 * rank.kv_heads) * shape.head_dim;
+  if (shape.mla) {  // queries, twice in terms of latents, results twice; the latents
+    const model::MlaShape& m = *shape.mla;
+    const std::int64_t latent = m.kv_lora_rank + m.qk_rope_head_dim;
+    attention =
+        rank.heads * (m.qk_nope_head_dim + m.qk_rope_head_dim + 3 * latent + m.v_head_dim) + latent + m.q_lora_rank;
+  }
+  const std::int64_t width = 3 * std::int64_t{shape.hidden} + attention + (shape.gated_mlp ? 3 : 2) * widest;
   double row = static_cast<double>(width) * element;
   if (shape.moe) {
     const std::int64_t expert = 2 * std::int64_t{shape.hidden} + (shape.gated_mlp ? 3 : 2) * rank.expert_intermediate;

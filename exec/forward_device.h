@@ -11,7 +11,7 @@
 
 namespace plimsoll::exec {
 
-/// What runs forwards for the step builder: an engine, or a device of a test.
+/// Runs forwards for the step builder. Implemented by Engine, and by devices of tests.
 class ForwardDevice {
  public:
   virtual ~ForwardDevice() = default;
@@ -34,6 +34,12 @@ class ForwardDevice {
   [[nodiscard]] virtual std::int64_t bytes_per_block() const = 0;
   virtual void read_block(std::int32_t block, std::span<std::byte> host) = 0;
   virtual void write_block(std::int32_t block, std::span<const std::byte> host) = 0;
+  /// Copies blocks to host memory, to send them elsewhere. May run on a thread of its own while forwards run that do
+  /// not write these blocks. One call at a time.
+  virtual void send_blocks(std::span<const std::int32_t> blocks, std::span<std::byte> host) {
+    const auto bytes = static_cast<std::size_t>(bytes_per_block());
+    for (std::size_t i = 0; i < blocks.size(); ++i) read_block(blocks[i], host.subspan(i * bytes, bytes));
+  }
 };
 
 }  // namespace plimsoll::exec

@@ -35,7 +35,7 @@ struct VisibleGpus {
 /// there are enough for one process only, and each process was given its own, the result is GPU 0. Throws DeviceError
 /// if there are too few.
 [[nodiscard]] int first_gpu(int local, int locals, int wanted, const VisibleGpus& gpus);
-/// The same for the GPUs of this machine; they are chosen if $CUDA_VISIBLE_DEVICES is set.
+/// Returns the same for the GPUs of this machine. If $CUDA_VISIBLE_DEVICES is set, each process was given its own.
 [[nodiscard]] int first_gpu_here(int local, int locals, int wanted);
 
 }  // namespace plimsoll::exec

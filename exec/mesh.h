@@ -28,7 +28,7 @@ class Mesh {
   void broadcast(std::span<std::byte> bytes);
   /// Blocks until all processes have called it.
   void meet();
-  /// Wakes all that wait for this mesh; their calls then throw PeerFailed.
+  /// Wakes all threads that wait for this mesh; their calls then throw PeerFailed.
   void abort();
 
  private:

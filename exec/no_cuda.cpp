@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replaces exec/cuda/ in a build without CUDA; CMakeLists.txt selects one of the two.
+#include <fmt/format.h>
+
 #include "exec/backend.h"
 #include "model/error.h"
 
@@ -7,10 +9,11 @@ namespace plimsoll::exec {
 
 namespace {
 
-[[noreturn]] void no_cuda() {
+[[noreturn]] void no_cuda(std::string_view instead = kCpuOption) {
   throw DeviceError(
-      "built without CUDA: there was no nvcc or no NVIDIA driver when this program was built; "
-      "run ./plimsoll setup --cuda and build again, or run with --device cpu");
+      fmt::format("built without CUDA: there was no nvcc or no NVIDIA driver when this program was built; "
+                  "run ./plimsoll setup --cuda and build again, or run with {}",
+                  instead));
 }
 
 }  // namespace
@@ -19,7 +22,7 @@ std::unique_ptr<Backend> make_cuda_backend(const BackendConfig&, Communicator*, 
 
 int gpu_count() { return 0; }
 
-void require_gpu() { no_cuda(); }
+void require_gpu(std::string_view instead) { no_cuda(instead); }
 
 int nccl_version() { return 0; }
 

@@ -87,7 +87,7 @@ void RankRunner::run(const Op& op, std::int32_t layer) {
   }
   const auto start = std::chrono::steady_clock::now();
   execute(op, layer);
-  // Tracing waits for every op: the times are those of ops alone, and the step as a whole is slower than untraced.
+  // Tracing waits for every op, so each op is timed alone, and the whole step is slower than without tracing.
   backend_->synchronize();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   traces_.push_back({step_, rank_, layer, op, took.count()});
@@ -102,13 +102,19 @@ void RankRunner::execute(const Op& op, std::int32_t layer) {
     case OpKind::norm: run_norm(op, layer); return;
     case OpKind::gemm: run_gemm(op, layer); return;
     case OpKind::moe_gemm: run_moe_gemm(op, layer); return;
-    case OpKind::rope_append:
-      backend_->rope_append(weights_.layers[static_cast<std::size_t>(layer)].rope, layer);
+    case OpKind::rope_append: {
+      const RopeSpec& rope = weights_.layers[static_cast<std::size_t>(layer)].rope;
+      shape.mla ? backend_->latent_rope_append(rope, layer) : backend_->rope_append(rope, layer);
       return;
-    case OpKind::prefill_attention: backend_->prefill_attention(layer, span_++, window_of(layer)); return;
-    case OpKind::decode_attention: backend_->decode_attention(layer, window_of(layer)); return;
+    }
+    case OpKind::prefill_attention: backend_->prefill_attention(attention_of(layer), span_++); return;
+    case OpKind::decode_attention: backend_->decode_attention(attention_of(layer)); return;
     case OpKind::activation: run_activation(op); return;
-    case OpKind::route: backend_->route(shape.moe->experts, shape.moe->experts_per_token); return;
+    case OpKind::route:
+      backend_->route(shape.moe->experts, shape.moe->experts_per_token,
+                      weights_.layers[static_cast<std::size_t>(layer)].router_choice_bias);
+      if (rank_ == 0 && in_flight_.back().all_logits) backend_->append_choices(layer, experts_);
+      return;
     case OpKind::combine:
       backend_->combine(shape.moe->experts_per_token);
       has_delta_ = true;
@@ -127,8 +133,11 @@ void RankRunner::execute(const Op& op, std::int32_t layer) {
   PLIMSOLL_CHECK(false, "the executor knows every op of the list");
 }
 
-std::int64_t RankRunner::window_of(std::int32_t layer) const {
-  return model::layer_kind(architecture_.shape, layer).windowed ? architecture_.shape.sliding_window : 0;
+AttentionSpec RankRunner::attention_of(std::int32_t layer) const {
+  const bool windowed = model::layer_kind(architecture_.shape, layer).windowed;
+  return {.layer = layer,
+          .window = windowed ? architecture_.shape.sliding_window : 0,
+          .sinks = weights_.layers[static_cast<std::size_t>(layer)].sinks};
 }
 
 void RankRunner::run_norm(const Op& op, std::int32_t layer) {
@@ -140,7 +149,7 @@ void RankRunner::run_norm(const Op& op, std::int32_t layer) {
     return;
   }
   const LayerWeights& l = weights_.layers[static_cast<std::size_t>(layer)];
-  if (after)
+  if (after && op.id != OpId::q_norm && op.id != OpId::kv_norm)
     backend_->norm_delta(op.id == OpId::input_norm ? weights_.layers[static_cast<std::size_t>(layer) - 1].post_mlp_norm
                                                    : l.post_attention_norm);
   if (op.id == OpId::input_norm) {
@@ -150,6 +159,10 @@ void RankRunner::run_norm(const Op& op, std::int32_t layer) {
     backend_->norm_delta(l.post_attention_norm);
   } else if (op.id == OpId::post_mlp_norm) {
     backend_->norm_delta(l.post_mlp_norm);
+  } else if (op.id == OpId::q_norm) {
+    backend_->norm_latent(l.q_latent_norm, Buffer::query_latent, op.n);
+  } else if (op.id == OpId::kv_norm) {
+    backend_->norm_latent(l.kv_latent_norm, Buffer::latent, op.n);
   } else {
     PLIMSOLL_CHECK(op.id == OpId::mlp_norm, "a layer has no other norms");
     // With parallel attention and MLP, both read the same residual, and delta is added once it has the MLP's output.
@@ -171,6 +184,7 @@ void RankRunner::run_gemm(const Op& op, std::int32_t layer) {
       backend_->linear(*l.qkv, Buffer::normed, Buffer::qkv, op.m, {});
       return;
     case OpId::attention_out:
+      if (architecture_.shape.mla) backend_->expand_values({l.latent_keys.get(), l.latent_values.get()});
       backend_->linear(*l.attention_out, Buffer::attended, Buffer::delta, op.m,
                        {.bias = l.attention_out_bias, .accumulate = false});
       has_delta_ = true;
@@ -185,20 +199,50 @@ void RankRunner::run_gemm(const Op& op, std::int32_t layer) {
                        {.bias = l.down_bias, .accumulate = architecture_.shape.parallel_attention});
       has_delta_ = true;
       return;
-    case OpId::router: backend_->linear(*l.router, Buffer::normed, Buffer::router, op.m, {}); return;
-    default: PLIMSOLL_CHECK(false, "the executor knows every matrix of the list");
+    case OpId::router:
+      backend_->linear(*l.router, Buffer::normed, Buffer::router, op.m, {.bias = l.router_bias});
+      return;
+    default:
+      PLIMSOLL_CHECK(run_latent_gemm(op, l) || run_shared_gemm(op, l), "the executor knows every matrix of the list");
+  }
+}
+
+bool RankRunner::run_latent_gemm(const Op& op, const LayerWeights& l) {
+  switch (op.id) {
+    case OpId::q: backend_->linear(*l.q_up, Buffer::normed, Buffer::queries, op.m, {}); return true;
+    case OpId::q_down: backend_->linear(*l.q_down, Buffer::normed, Buffer::query_latent, op.m, {}); return true;
+    case OpId::q_up: backend_->linear(*l.q_up, Buffer::query_latent, Buffer::queries, op.m, {}); return true;
+    case OpId::kv_down: backend_->linear(*l.kv_down, Buffer::normed, Buffer::latent, op.m, {}); return true;
+    // The op list prices the whole matrix here. Its second half runs after the attention, in expand_values().
+    case OpId::kv_up: backend_->absorb_queries({l.latent_keys.get(), l.latent_values.get()}); return true;
+    default: return false;
+  }
+}
+
+bool RankRunner::run_shared_gemm(const Op& op, const LayerWeights& l) {
+  switch (op.id) {
+    case OpId::shared_gate:
+      backend_->linear(*l.shared_gate, Buffer::normed, Buffer::shared_gate, op.m, {});
+      return true;
+    case OpId::shared_gate_up:
+    case OpId::shared_up:
+      backend_->linear(*l.shared_up, Buffer::normed, Buffer::up, op.m, {.then = activation_after_up()});
+      return true;
+    case OpId::shared_down: backend_->linear(*l.shared_down, Buffer::gated, Buffer::delta, op.m, {}); return true;
+    default: return false;
   }
 }
 
 void RankRunner::run_moe_gemm(const Op& op, std::int32_t layer) {
   const LayerWeights& l = weights_.layers[static_cast<std::size_t>(layer)];
   if (op.id == OpId::expert_down)
-    backend_->expert_linear(*l.expert_down, Buffer::expert_gated, Buffer::expert_out);
+    backend_->expert_linear(*l.expert_down, Buffer::expert_gated, Buffer::expert_out, l.expert_down_bias);
   else
-    backend_->expert_linear(*l.expert_up, Buffer::expert_in, Buffer::expert_up);
+    backend_->expert_linear(*l.expert_up, Buffer::expert_in, Buffer::expert_up, l.expert_up_bias);
 }
 
-// A product computes the activation that follows, unless each op is timed by itself.
+// Returns the activation after the up product, which the product's kernel then computes; nullopt if each op is timed by
+// itself.
 std::optional<ActivationAfter> RankRunner::activation_after_up() const {
   if (tracing_) return std::nullopt;
   return ActivationAfter{architecture_.activation, architecture_.shape.gated_mlp, Buffer::gated};

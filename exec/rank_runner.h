@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "exec/backend.h"
@@ -26,6 +27,9 @@ class RankRunner {
   /// Blocks until the oldest forward in flight has ended. `tokens` receives one id per sampled row. With all_logits,
   /// `logits` receives this rank's [sampled, vocab_rows].
   void finish(std::vector<std::int32_t>& tokens, std::vector<float>& logits);
+
+  /// Returns the experts of the forwards with all_logits since the last call: on rank 0, else none.
+  [[nodiscard]] std::vector<RowExperts> take_experts() { return std::exchange(experts_, {}); }
 
   /// Records the time of every op from now on. The backend must not use graphs.
   void trace() { tracing_ = true; }
@@ -49,7 +53,9 @@ class RankRunner {
   void run_all_reduce(const model::Op& op);
   [[nodiscard]] std::optional<ActivationAfter> activation_after_up() const;
   void run_activation(const model::Op& op);
-  [[nodiscard]] std::int64_t window_of(std::int32_t layer) const;
+  bool run_latent_gemm(const model::Op& op, const LayerWeights& l);
+  bool run_shared_gemm(const model::Op& op, const LayerWeights& l);
+  [[nodiscard]] AttentionSpec attention_of(std::int32_t layer) const;
 
   const model::Architecture architecture_;
   model::DType weight_dtype_, kv_dtype_;
@@ -66,6 +72,7 @@ class RankRunner {
   bool tracing_ = false;
   std::int64_t step_ = 0;
   std::vector<OpTrace> traces_;
+  std::vector<RowExperts> experts_;
 };
 
 }  // namespace plimsoll::exec

@@ -113,7 +113,7 @@ class RankLoader {
     return StoredIntegers{*format, fill};
   }
 
-  // Whether the op list prices the matrix in the narrow type.
+  // Returns whether the op list prices the matrix in the narrow type.
   [[nodiscard]] bool quantised(model::OpId id, std::int32_t layer) const {
     const bool moe = model::layer_kind(s_, layer).moe;
     for (const auto& matrices : {model::attention_matrices(s_, place_.tp), model::mlp_matrices(s_, place_.tp, moe)}) {
@@ -185,7 +185,7 @@ class RankLoader {
     spec.delta_scale = static_cast<float>(a_.residual_scale);
     return spec;
   }
-  // Follows a sublayer. No family has biases here.
+  // Returns the norm after a sublayer. No family has biases there.
   NormSpec norm_after(TensorKind weight, std::int32_t layer) {
     return {.kind = s_.norm, .epsilon = static_cast<float>(a_.norm_epsilon), .weight = whole(weight, layer)};
   }
@@ -207,12 +207,63 @@ class RankLoader {
       l.post_attention_norm = norm_after(TensorKind::post_attention_norm, layer);
       l.post_mlp_norm = norm_after(TensorKind::post_mlp_norm, layer);
     }
-    load_attention(l, layer);
+    if (s_.mla)
+      load_latent_attention(l, layer);
+    else
+      load_attention(l, layer);
     if (model::layer_kind(s_, layer).moe)
       load_experts(l, layer);
     else
       load_mlp(l, layer);
     return l;
+  }
+
+  // Every rank computes all latents and so has the whole cache. The heads are divided among the ranks.
+  void load_latent_attention(LayerWeights& l, std::int32_t layer) {
+    const model::MlaShape& m = *s_.mla;
+    const std::int64_t query = m.qk_nope_head_dim + m.qk_rope_head_dim, heads = rank_.heads;
+    const std::int64_t first_head = place_.rank * heads, latent = m.kv_lora_rank + m.qk_rope_head_dim;
+    const auto is_narrow = [&](model::OpId id) { return LinearSpec{.quantised = quantised(id, layer)}; };
+    if (m.q_lora_rank > 0) {
+      l.q_down = stack({{TensorKind::q_down, 0, m.q_lora_rank}}, layer, {0, s_.hidden}, is_narrow(model::OpId::q_down));
+      l.q_latent_norm = latent_norm(TensorKind::q_latent_norm, layer);
+      l.q_up = stack({{TensorKind::q_up, first_head * query, heads * query}}, layer, {0, m.q_lora_rank},
+                     is_narrow(model::OpId::q_up));
+    } else {
+      l.q_up =
+          stack({{TensorKind::q, first_head * query, heads * query}}, layer, {0, s_.hidden}, is_narrow(model::OpId::q));
+    }
+    l.kv_down = stack({{TensorKind::kv_down, 0, latent}}, layer, {0, s_.hidden}, is_narrow(model::OpId::kv_down));
+    l.kv_latent_norm = latent_norm(TensorKind::kv_latent_norm, layer);
+    load_latent_heads(l, layer);
+    l.attention_out =
+        stack({{TensorKind::attention_out, 0, s_.hidden}}, layer, {first_head * m.v_head_dim, heads * m.v_head_dim},
+              {.quantised = quantised(model::OpId::attention_out, layer)});
+    l.rope.rope = model::rope_of(a_, layer);
+  }
+
+  // kv_up is applied to queries and results instead of to the cache, by head; the half for queries is transposed.
+  void load_latent_heads(LayerWeights& l, std::int32_t layer) {
+    const model::MlaShape& m = *s_.mla;
+    const std::int64_t of_head = m.qk_nope_head_dim + m.v_head_dim, keys = m.qk_nope_head_dim;
+    const std::int64_t first = place_.rank * rank_.heads * of_head;
+    const FillRows fill_keys = [&](std::int64_t head, std::int64_t row, std::int64_t rows, float* out) {
+      std::vector<float> from(static_cast<std::size_t>(keys * rows));
+      source_.read({TensorKind::kv_up, layer, -1}, {first + head * of_head, keys, row, rows}, from.data());
+      for (std::int64_t r = 0; r < rows; ++r) {
+        for (std::int64_t c = 0; c < keys; ++c) out[r * keys + c] = from[static_cast<std::size_t>(c * rows + r)];
+      }
+    };
+    const FillRows fill_values = [&](std::int64_t head, std::int64_t row, std::int64_t rows, float* out) {
+      source_.read({TensorKind::kv_up, layer, -1}, {first + head * of_head + keys + row, rows, 0, m.kv_lora_rank}, out);
+    };
+    l.latent_keys = backend_.make_linear({.n = m.kv_lora_rank, .k = keys, .copies = rank_.heads}, fill_keys);
+    l.latent_values =
+        backend_.make_linear({.n = m.v_head_dim, .k = m.kv_lora_rank, .copies = rank_.heads}, fill_values);
+  }
+
+  NormSpec latent_norm(TensorKind weight, std::int32_t layer) {
+    return {.epsilon = static_cast<float>(a_.latent_epsilon), .weight = whole(weight, layer)};
   }
 
   void load_attention(LayerWeights& l, std::int32_t layer) {
@@ -237,6 +288,7 @@ class RankLoader {
       l.rope.k_norm = whole(TensorKind::k_norm, layer);
     }
     if (a_.attention_out_bias) l.attention_out_bias = once(TensorKind::attention_out_bias, layer);
+    if (a_.sinks) l.sinks = join({{TensorKind::sinks, place_.rank * rank_.heads, rank_.heads}}, layer);
   }
 
   void load_mlp(LayerWeights& l, std::int32_t layer) {
@@ -269,6 +321,39 @@ class RankLoader {
     l.expert_up = stack(up, layer, {0, s_.hidden}, {.copies = experts, .quantised = quantised(up_id, layer)});
     l.expert_down = stack({{TensorKind::expert_down, 0, s_.hidden}}, layer, {first, width},
                           {.copies = experts, .quantised = quantised(model::OpId::expert_down, layer)});
+    if (a_.routing.logit_bias) l.router_bias = whole(TensorKind::router_bias, layer);
+    if (a_.routing.choice_bias) l.router_choice_bias = whole(TensorKind::router_choice_bias, layer);
+    if (a_.expert_bias) load_expert_biases(l, layer);
+    if (rank_.shared_intermediate > 0) load_shared_experts(l, layer);
+  }
+
+  void load_expert_biases(LayerWeights& l, std::int32_t layer) {
+    const std::int64_t width = rank_.expert_intermediate, first = place_.rank * width;
+    std::vector<float> up, down;
+    const auto add = [&](std::vector<float>& values, TensorRef tensor, Part part) {
+      values.resize(values.size() + static_cast<std::size_t>(part.rows));
+      source_.read(tensor, {part.first_row, part.rows}, values.data() + values.size() - part.rows);
+    };
+    for (std::int32_t e = 0; e < s_.moe->experts; ++e) {
+      for (const TensorKind kind : {TensorKind::expert_gate_bias, TensorKind::expert_up_bias})
+        add(up, {kind, layer, e}, {kind, first, width});
+      add(down, {TensorKind::expert_down_bias, layer, e}, {TensorKind::expert_down_bias, 0, s_.hidden});
+    }
+    l.expert_up_bias = keep(up);
+    if (place_.rank == 0) l.expert_down_bias = keep(down);
+  }
+
+  void load_shared_experts(LayerWeights& l, std::int32_t layer) {
+    const std::int64_t width = rank_.shared_intermediate, first = place_.rank * width;
+    std::vector<Part> up;
+    if (s_.gated_mlp) up.push_back({TensorKind::shared_gate, first, width});
+    up.push_back({TensorKind::shared_up, first, width});
+    const model::OpId up_id = s_.gated_mlp ? model::OpId::shared_gate_up : model::OpId::shared_up;
+    l.shared_up = stack(up, layer, {0, s_.hidden}, {.quantised = quantised(up_id, layer)});
+    l.shared_down = stack({{TensorKind::shared_down, 0, s_.hidden}}, layer, {first, width},
+                          {.quantised = quantised(model::OpId::shared_down, layer)});
+    if (s_.moe->shared_gate)
+      l.shared_gate = stack({{TensorKind::shared_expert_gate, 0, 1}}, layer, {0, s_.hidden}, {.full_precision = true});
   }
 
   Backend& backend_;
@@ -302,7 +387,8 @@ std::string split_problem(const model::Architecture& architecture, model::DType 
                        group);
   };
   for (std::int32_t layer = 0; layer < shape.layers; ++layer) {
-    std::string found = problem(TensorKind::attention_out, layer, rank.heads * shape.head_dim);
+    const std::int64_t head = shape.mla ? shape.mla->v_head_dim : shape.head_dim;
+    std::string found = problem(TensorKind::attention_out, layer, rank.heads * head);
     if (!found.empty()) return found;
     found = model::layer_kind(shape, layer).moe ? problem(TensorKind::expert_down, layer, rank.expert_intermediate)
                                                 : problem(TensorKind::down, layer, rank.intermediate);

@@ -21,7 +21,15 @@ struct LayerWeights {
   RopeSpec rope;
   std::unique_ptr<Linear> qkv, attention_out, up, down;    // `up` of a gated MLP: gate, then up
   std::unique_ptr<Linear> router, expert_up, expert_down;  // only in mixtures of experts
-  const Vector* attention_out_bias = nullptr;              // on rank 0 only, as is down_bias: added once
+  std::unique_ptr<Linear> shared_gate, shared_up, shared_down;
+  std::unique_ptr<Linear> q_down, q_up, kv_down, latent_keys, latent_values;  // latent attention; q_up may be the only
+  NormSpec q_latent_norm, kv_latent_norm;                                     // matrix of queries
+  const Vector* sinks = nullptr;
+  const Vector* router_bias = nullptr;
+  const Vector* router_choice_bias = nullptr;
+  const Vector* expert_up_bias = nullptr;      // [experts, 2 width], gate first
+  const Vector* expert_down_bias = nullptr;    // [experts, hidden], on rank 0 only
+  const Vector* attention_out_bias = nullptr;  // on rank 0 only, as is down_bias: added once
   const Vector* up_bias = nullptr;
   const Vector* down_bias = nullptr;
 };

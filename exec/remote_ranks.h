@@ -45,7 +45,7 @@ class RemoteRanks {
   virtual void start(const ForwardInput& input) = 0;
   /// After a forward with all_logits: fills in the columns of the other processes in [rows, vocabulary].
   virtual void add_logits(std::span<float> logits) = 0;
-  /// The other processes record their ops from the next forward on.
+  /// Makes the other processes record their ops from the next forward on.
   virtual void trace() = 0;
   /// Appends the ops of the other processes, which are those of rank 0 with other ranks and times.
   virtual void add_traces(std::span<const OpTrace> rank_0, std::vector<OpTrace>& all) = 0;
@@ -58,11 +58,11 @@ class RemoteRanks {
 class GroupPart {
  public:
   virtual ~GroupPart() = default;
-  /// The remote ranks of a replica, for its engine's thread.
+  /// Returns the remote ranks of a replica, for its engine's thread.
   [[nodiscard]] virtual RemoteRanks& ranks(std::size_t replica) = 0;
   /// Blocks until all processes have called it. Throws PeerFailed.
   virtual void meet() = 0;
-  /// The index of this process among the group's processes on this host, and their number.
+  /// Return the index of this process among the group's processes on this host, and their number.
   [[nodiscard]] virtual int local() const = 0;
   [[nodiscard]] virtual int locals() const = 0;
 };

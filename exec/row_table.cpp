@@ -11,7 +11,7 @@ namespace {
 
 class Layout {
  public:
-  Layout(RowTable& table, const ForwardInput& input) : t_(table), all_logits_(input.all_logits) {}
+  Layout(RowTable& table, const ForwardInput& input) : t_(table), input_(input) {}
 
   void add(const PrefillRows& span) {
     const auto tokens = static_cast<std::int64_t>(span.tokens.size());
@@ -20,9 +20,8 @@ class Layout {
     PLIMSOLL_CHECK(sequence.block_count * t_.block_tokens >= span.context + tokens, "the block table covers the span");
     for (std::int64_t i = 0; i < tokens; ++i) {
       const bool last = i + 1 == tokens;
-      if (all_logits_ || (last && span.emits)) {
-        add_sample(last && span.emits ? span.slot : -1, span.request, span.context + i + 1);
-      }
+      if (input_.all_logits || (last && span.emits))
+        add_sample(span, last && span.emits ? span.slot : -1, span.context + i + 1);
       add_row(span.tokens[static_cast<std::size_t>(i)], span.slot, span.context + i,
               place(span.blocks, span.context + i));
     }
@@ -36,7 +35,7 @@ class Layout {
     SequenceRows sequence = open(row.blocks, row.context, row.dead ? 0 : 1, 1);
     sequence.charged = row.charged;
     PLIMSOLL_CHECK(row.dead || sequence.block_count * t_.block_tokens > row.context, "the block table covers the row");
-    add_sample(row.dead ? -1 : row.slot, row.request, row.context + 1);
+    add_sample(row, row.dead ? -1 : row.slot, row.context + 1);
     if (row.dead) {
       add_row(0, row.slot, std::max<std::int64_t>(0, row.context - 1), -1);
     } else {
@@ -72,16 +71,18 @@ class Layout {
     ++t_.rows;
   }
 
-  // Marks the row that is added next as sampled.
-  void add_sample(std::int32_t slot, std::uint64_t request, std::int64_t position) {
+  // Marks the row that is added next as sampled. `from` is a PrefillRows or a DecodeRow.
+  template <class Rows>
+  void add_sample(const Rows& from, std::int32_t slot, std::int64_t position) {
     t_.sampled.push_back(static_cast<std::int32_t>(t_.rows));
     t_.sample_slot.push_back(slot);
-    t_.sample_request.push_back(request);
+    t_.sample_request.push_back(from.request);
+    t_.sampling.push_back(from.sampling != nullptr ? *from.sampling : input_.sampling);
     t_.sample_position.push_back(static_cast<std::int32_t>(position));
   }
 
   RowTable& t_;
-  bool all_logits_;
+  const ForwardInput& input_;
 };
 
 void clear(RowTable& table) {
@@ -97,6 +98,7 @@ void clear(RowTable& table) {
   table.sample_slot.clear();
   table.sample_request.clear();
   table.sample_position.clear();
+  table.sampling.clear();
 }
 
 }  // namespace
@@ -104,7 +106,6 @@ void clear(RowTable& table) {
 void lay_out(const ForwardInput& input, std::int32_t block_tokens, RowTable& table) {
   clear(table);
   table.block_tokens = block_tokens;
-  table.sampling = input.sampling;
   table.all_logits = input.all_logits;
   Layout layout(table, input);
   for (const PrefillRows& span : input.prefill) layout.add(span);

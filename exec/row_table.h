@@ -33,8 +33,8 @@ struct RowTable {
   std::vector<std::int32_t> sample_slot;      // [sampled]: the slot that stores the token; -1 if none
   std::vector<std::uint64_t> sample_request;  // [sampled]
   std::vector<std::int32_t> sample_position;  // [sampled]: position of the sampled token
+  std::vector<Sampling> sampling;             // [sampled]
   std::int32_t block_tokens = 16;
-  Sampling sampling;
   bool all_logits = false;
 };
 

@@ -34,7 +34,7 @@ class Meeting {
     }
     const auto over = [&] { return turn_.load() != mine; };
     if (!spins_ || !spin_briefly(over)) {
-      ++sleepers_;  // before the check below: the last rank first ends the turn, then looks for sleepers
+      ++sleepers_;  // before the check below, because the last rank ends the turn before it looks for sleepers
       while (!over()) sleep_while(turn_, mine);
       --sleepers_;
     }

@@ -36,8 +36,8 @@ void add_options(QCommandLineParser& parser) {
   parser.addOption({QStringLiteral("list-views"), QStringLiteral("print the names of the views")});
   parser.addOption({QStringLiteral("size"), QStringLiteral("of the window, 1320x860"), QStringLiteral("WxH"),
                     QStringLiteral("1320x860")});
-  parser.addOption({QStringLiteral("scale"), QStringLiteral("device pixels a pixel, 1 to 4"), QStringLiteral("N"),
-                    QStringLiteral("1")});
+  parser.addOption({QStringLiteral("scale"), QStringLiteral("device pixels a pixel, 1 to 4; else QT_SCALE_FACTOR"),
+                    QStringLiteral("N"), QStringLiteral("1")});
   parser.addOption(
       {QStringLiteral("theme"), QStringLiteral("light or dark"), QStringLiteral("NAME"), QStringLiteral("light")});
 }
@@ -87,7 +87,7 @@ int run(const QCommandLineParser& parser) {
   if (parser.isSet(QStringLiteral("screenshot"))) {
     // Headless: an error ends the program. Studies after the first are added to it.
     for (qsizetype i = 0; i < files.size(); ++i) i == 0 ? bench.open(files[i]) : bench.add(files[i]);
-    if (files.isEmpty()) bench.session().replace(default_session());
+    if (files.isEmpty()) bench.begin(default_session());
     write_screenshot(bench, window, {view, parser.value(QStringLiteral("screenshot")), size});
     return 0;
   }
@@ -99,7 +99,7 @@ int run(const QCommandLineParser& parser) {
   // Open files after the first paint, so that the window appears immediately.
   QTimer::singleShot(0, &window, [&] {
     if (files.isEmpty()) {
-      bench.session().replace(default_session());
+      bench.begin(default_session());
       window.welcome();
     } else {
       window.open_files(files);
@@ -121,11 +121,13 @@ void pass_on(QtMsgType type, const QMessageLogContext& /*context*/, const QStrin
 void prepare(const QCommandLineParser& parser) {
   constexpr double kMaxPixels = 16384;  // per side
   const QSize size = read_size(parser.value(QStringLiteral("size")));
-  const double scale = read_scale(parser.value(QStringLiteral("scale")));
+  const QString scale_option = QStringLiteral("scale");
+  const double scale = read_scale(parser.value(scale_option));
   static_cast<void>(read_theme(parser.value(QStringLiteral("theme"))));
   if (scale * std::max(size.width(), size.height()) > kMaxPixels)
     throw InputError("--size times --scale: expected at most 16384 pixels a side");
-  qputenv("QT_SCALE_FACTOR", QByteArray::number(scale));
+  // Without the option, the desktop's own factor applies.
+  if (parser.isSet(scale_option)) qputenv("QT_SCALE_FACTOR", QByteArray::number(scale));
   const bool headless = parser.isSet(QStringLiteral("screenshot")) || parser.isSet(QStringLiteral("list-views"));
   if (headless) qputenv("QT_QPA_PLATFORM", "offscreen");
   const bool has_display = qEnvironmentVariableIsSet("DISPLAY") || qEnvironmentVariableIsSet("WAYLAND_DISPLAY") ||

@@ -20,7 +20,7 @@ template <class... Ts>
 Overloaded(Ts...) -> Overloaded<Ts...>;
 
 void require(bool good, std::string_view name, double value, std::string_view allowed) {
-  if (!good) throw InputError(fmt::format("load: {} is {}, allowed is {}", name, value, allowed));
+  if (!good) throw InputError(fmt::format("load: {} is {}, allowed: {}", name, value, allowed));
 }
 
 void check_rate(double rate) { require(rate > 0 && std::isfinite(rate), "rate", rate, "above 0 requests/s"); }
@@ -123,7 +123,11 @@ std::optional<double> ArrivalClock::time_of_next() {
           },
           [](const ClosedLoop&) -> Time { return std::nullopt; },
           [](const JumpStart&) -> Time { return std::nullopt; },
-          [](const Script&) -> Time { return std::nullopt; },
+          // With pools: as if every step began when the one before it ended.
+          [&](const Script& l) -> Time {
+            if (i >= l.requests.size()) return std::nullopt;
+            return static_cast<double>(l.requests[i].visible_before_step - 1) * static_cast<double>(l.step);
+          },
           [](const Sessions&) -> Time { return std::nullopt; },
       },
       load_);

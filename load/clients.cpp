@@ -31,7 +31,7 @@ std::int32_t users(const LoadSpec& load) {
   return 0;
 }
 
-// Only then do the hashes of prompts matter.
+// Returns whether anything compares prompts; otherwise their hashes do not matter.
 bool uses_prefixes(const Scenario& scenario) {
   if (scenario.pools && uses_prefixes(*scenario.pools->prefill)) return true;
   return scenario.kv.prefix_caching || sched::router_info(scenario.router).compares_prefixes;
@@ -68,7 +68,7 @@ void FrontEndQueue::note_tokens(Nanos now) {
   const std::int64_t all = tokens_(now);
   const Nanos work = std::llround(stream_ * static_cast<double>(all - noted_));
   noted_ = all;
-  // The order of the heap stays: the map is the same for all and does not fall.
+  // The heap stays a heap: the same nondecreasing function is applied to every element.
   for (Nanos& busy : busy_until_) busy = std::max(now, busy + work);
 }
 
@@ -77,14 +77,16 @@ Clients::Clients(const Replication& replication, const FrontEnd& front_end)
       workload_(scenario_.workload, replication.index, front_end.drift),
       out_(replication.out),
       closed_(is_closed_loop(scenario_.workload.load)),
-      keep_rows_(replication.options.keep_requests && replication.index == 0),
+      // A script needs its rows too: the decision log has the names of its requests.
+      keep_rows_((replication.options.keep_requests || script_of(scenario_.workload) != nullptr) &&
+                 replication.index == 0),
       timeout_(to_nanos(scenario_.limits.timeout)),
       warmup_(to_nanos(scenario_.warmup)),
       front_end_(front_end, scenario_.replicas, closed_ ? kApart : 0),
       unsent_users_(users(scenario_.workload.load)),
       planned_(workload_.planned_requests()) {
-  // Only in these cases can something happen to a request that its replica does not report. Otherwise nothing is kept
-  // here per request, because millions may wait at once.
+  // Only in these cases does a request end other than by its replica's report. Otherwise nothing is kept here for each
+  // request, because millions may wait at once.
   keep_open_ = keep_rows_ || timeout_ > 0 || scenario_.limits.retries > 0 || scenario_.life;
   if (has_turns(scenario_.workload.load)) {
     sessions_.emplace(scenario_.workload, replication.index, uses_prefixes(scenario_));
@@ -94,11 +96,11 @@ Clients::Clients(const Replication& replication, const FrontEnd& front_end)
   if (scenario_.workload.duration.count() > 0) send_until_ = to_nanos(scenario_.workload.duration);
   draw_arrival();
   if (planned_ == 0) planned_ = scenario_.workload.requests;
-  constexpr std::int64_t kMostReserved = 1 << 22;  // a run may stop long before all that it plans
+  constexpr std::int64_t kMostReserved = 1 << 22;  // a run may stop long before it has sent all planned requests
   out_.reserve(static_cast<std::size_t>(std::min(planned_, kMostReserved)));
 }
 
-// Users of a closed loop all send at the start, one after the other, without a list of them.
+// All users of a closed loop send at the start, one after the other. A counter suffices, so no list of them is kept.
 void Clients::draw_arrival() {
   if (sessions_ && !sessions_->may_begin()) {
     next_arrival_.reset();
@@ -108,7 +110,7 @@ void Clients::draw_arrival() {
     next_arrival_ = !exhausted_ && unsent_users_-- > 0 ? std::optional<Nanos>(0) : std::nullopt;
     return;
   }
-  // Of a trace's rows only the first turns arrive; the others follow answers.
+  // Only the first turns among a trace's rows arrive by themselves; the others follow answers.
   do {
     next_arrival_ = workload_.next_arrival();
     ++arrivals_;
@@ -240,7 +242,7 @@ std::optional<Attempt> Clients::open_request(const Send& send) {
   return attempt(request, time);
 }
 
-// What outlives the first attempt of a request.
+// Keeps what outlives the first attempt of a request. Returns its handle.
 ClientId Clients::keep(const RequestBody& body, Nanos time) {
   ClientId client;
   if (free_.empty()) {
@@ -358,7 +360,7 @@ void Clients::lose(std::int32_t replica, Nanos now) {
   }
 }
 
-// Whether the client still waits for this attempt.
+// Returns whether the client still waits for this attempt.
 bool Clients::is_open(ClientId client, std::uint64_t serial) const {
   if (!keep_open_) return true;
   const OpenRequest& open = requests_[client];

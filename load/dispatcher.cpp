@@ -15,10 +15,11 @@ namespace plimsoll::load {
 
 namespace {
 constexpr std::uint64_t kRouterStream = 0x726f75746572;  // separates the router's random numbers from the workload's
-// Dynamo's --router-queue-threshold: so many times the tokens of a step may wait at a replica.
+// Dynamo's --router-queue-threshold: the prompt tokens that may wait at a replica, in multiples of a step's token
+// budget.
 constexpr std::int64_t kStepsAhead = 4;
 
-// Returns from how many prompt tokens without a first token on a router that tracks them sends a replica nothing.
+// Returns the limit on a replica's prompt tokens in prefill, above which a router that tracks them sends it nothing.
 std::int64_t holds_from(const Scenario& scenario) {
   const std::int64_t step = sched::resolve_limits(scenario.policy).step_tokens;
   const bool holds = sched::router_info(scenario.router).tracks_prefill && step < sched::kForever / kStepsAhead;
@@ -78,7 +79,8 @@ void Dispatcher::refuse(const Attempt& attempt, Nanos now) {
   senders_.refuse(attempt.client, now);
 }
 
-// Whether every replica in service still has to compute so many prompts that the router keeps requests to itself.
+// Returns whether every replica in service has so many prompt tokens left to compute that the router holds requests
+// back.
 bool Dispatcher::holds_back(Nanos now) {
   if (hold_from_ == sched::kForever || loads_.size() < 2) return false;
   probes_.loads(now, loads_);
@@ -92,7 +94,7 @@ void Dispatcher::hold(const Attempt& attempt) {
   held_.push_back({attempt, {request.prefix_hashes.begin(), request.prefix_hashes.end()}, std::string(request.name)});
 }
 
-// The longest held one goes first, whatever has arrived meanwhile.
+// Sends the request that has been held longest, whatever has arrived meanwhile.
 std::optional<RoutedAttempt> Dispatcher::send_held(Nanos now) {
   while (!held_.empty() && (!serves() || !holds_back(now))) {
     sending_ = std::move(held_.front());
@@ -130,8 +132,8 @@ void Dispatcher::count(std::size_t replica, Nanos now, std::int64_t requests, st
   if (life_) life_->note(replica, now, requests);
 }
 
-// A report shows the state after everything of its time. Between two events only the steps in flight go on, so the last
-// report before this event suffices.
+// A report shows the state after all events of its time. Between two events only the steps in flight continue, so the
+// last report before this event suffices.
 void Dispatcher::look(Nanos now) {
   if (reports_every_ == 0 || info_.own_reports || loads_.size() < 2 || now == 0) return;
   const Nanos due = (now - 1) / reports_every_ * reports_every_;
@@ -141,7 +143,7 @@ void Dispatcher::look(Nanos now) {
   router_->reported(loads_);
 }
 
-// Tokens of the prompt that each replica has in its cache. The last token is always computed.
+// Finds how many tokens of the prompt each replica has in its cache. The last token is always computed.
 void Dispatcher::find_cached(const sched::NewRequest& request) {
   const std::vector<std::uint64_t> blocks = sched::block_hashes({.hashes = request.prefix_hashes,
                                                                  .block_tokens = request.hash_block_tokens,
@@ -160,18 +162,20 @@ std::size_t Dispatcher::ask_router(sched::NewRequest& request, Nanos now) {
     router_->reported(loads_);
   }
   if (info_.sees_cache) find_cached(request);
-  // The hashes may go on into the answer, which no router knows.
+  // The hashes may extend into the answer, which no router can know.
   auto known = request.prefix_hashes;
   if (request.content > request.input)
     known = known.first(std::min<std::size_t>(known.size(), request.input / request.hash_block_tokens));
-  const std::size_t replica = router_->route({.session = request.session,
-                                              .tokens = std::int64_t{request.input} + request.max_new,
-                                              .prefix_hashes = known,
-                                              .now = now,
-                                              .prompt = request.input,
-                                              .block_tokens = run_.scenario.kv.block_tokens,
-                                              .cached = cached_},
-                                             loads_);
+  const bool by_hash = !info_.sees_cache && request.hash_block_tokens > 0;
+  const std::size_t replica =
+      router_->route({.session = request.session,
+                      .tokens = std::int64_t{request.input} + request.max_new,
+                      .prefix_hashes = known,
+                      .now = now,
+                      .prompt = request.input,
+                      .block_tokens = by_hash ? request.hash_block_tokens : run_.scenario.kv.block_tokens,
+                      .cached = cached_},
+                     loads_);
   if (info_.tracks_prefill) request.tracked_prefill = request.input - (cached_.empty() ? 0 : cached_[replica]);
   return replica;
 }
@@ -235,6 +239,8 @@ sched::OfferedLoad Dispatcher::offered() const {
   sched::OfferedLoad out;
   out.last_sent_s = 1e-9 * static_cast<double>(clients_->last_sent());
   out.settles_s = life_ ? 1e-9 * static_cast<double>(settling_time(*run_.scenario.life)) : 0;
+  if (const auto& pools = run_.scenario.pools; pools && pools->prefill->life)
+    out.settles_s = std::max(out.settles_s, 1e-9 * static_cast<double>(settling_time(*pools->prefill->life)));
   out.timeout_s = run_.scenario.limits.timeout.count();
   out.tries_again = run_.scenario.limits.retries > 0;
   if (const auto* closed = std::get_if<ClosedLoop>(&load)) {

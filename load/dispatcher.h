@@ -45,10 +45,16 @@ class Dispatcher {
 
   /// Returns the next time at which a client sends or gives up, or a replica comes or goes; kNever if there is none.
   [[nodiscard]] Nanos next_event() const;
+  /// Returns whether no client will send or give up, and no replica may fail, before a request ends. Only an autoscaler
+  /// can act until then.
+  [[nodiscard]] bool rests() const {
+    return senders_.next_send() == sched::kNever && senders_.next_timeout() == sched::kNever &&
+           (!life_ || !life_->fails());
+  }
   /// Returns whether every request has ended and none will be sent.
   [[nodiscard]] bool done() const { return senders_.done(); }
-  /// Returns the next change of the fleet by `now`, of which the router already knows. A replica that begins to serve
-  /// is new and empty. If a replica dies, its requests have failed.
+  /// Returns the next change of the fleet at or before `now`, and informs the router of it. A replica that begins to
+  /// serve is new and empty. If a replica dies, its requests have failed.
   [[nodiscard]] std::optional<FleetLife::Event> change(Nanos now);
   /// Returns when next() may have an attempt; kNever if every client waits for an answer or has finished. Attempts that
   /// the router holds back may be sent at any event.
@@ -106,7 +112,7 @@ class Dispatcher {
   Nanos reports_every_ = 0, reported_ = 0;
   std::vector<sched::ReplicaLoad> loads_;
   std::vector<sched::Tok> cached_;  // tokens of the prompt in the cache of each replica
-  std::int64_t hold_from_ = 0;      // prompt tokens without a first token above which a replica gets no request
+  std::int64_t hold_from_ = 0;      // a replica with more prompt tokens in prefill gets no request
   std::deque<Held> held_;           // in order of sending
   Held sending_;                    // the last one that left held_
   std::optional<FleetLife> life_;   // none: all replicas serve throughout the run

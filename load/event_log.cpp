@@ -15,17 +15,27 @@ template <class... Args>
 void append(std::string& text, fmt::format_string<Args...> format, Args&&... args) {
   fmt::format_to(std::back_inserter(text), format, std::forward<Args>(args)...);
 }
+
+// What decisions of these replicas depend on, besides the study.
+void add_pool(std::string& text, const Scenario& pool) {
+  append(text,
+         R"("replicas":{},"kv_blocks":{},"block_tokens":{},"prefix_caching":{},"swap_blocks":{},"model_max_len":{})",
+         pool.replicas, pool.kv.blocks, pool.kv.block_tokens, pool.kv.prefix_caching, pool.policy.swap_blocks,
+         pool.policy.model_max_len);
+}
 }  // namespace
 
 void EventLog::begin(const Scenario& scenario, std::size_t point) {
   if (!enabled_) return;
-  append(text_,
-         R"({{"v":1,"event":"run","point":{},"policy":"{}","replicas":{},"kv_blocks":{},"block_tokens":{},)"
-         R"("prefix_caching":{},"swap_blocks":{},"model_max_len":{},"window":{}}})"
-         "\n",
-         point, sched::name(scenario.policy.policy), scenario.replicas, scenario.kv.blocks, scenario.kv.block_tokens,
-         scenario.kv.prefix_caching, scenario.policy.swap_blocks, scenario.policy.model_max_len,
-         scenario.shape->sliding_window);
+  append(text_, R"({{"v":1,"event":"run","point":{},"policy":"{}",)", point, sched::name(scenario.policy.policy));
+  add_pool(text_, scenario);
+  append(text_, R"(,"window":{})", scenario.shape->sliding_window);
+  if (scenario.pools) {
+    text_ += R"(,"prefill":{)";
+    add_pool(text_, *scenario.pools->prefill);
+    text_ += '}';
+  }
+  text_ += "}\n";
 }
 
 void EventLog::arrival(std::size_t replica, const sched::NewRequest& request, Nanos now) {
@@ -38,6 +48,8 @@ void EventLog::arrival(std::size_t replica, const sched::NewRequest& request, Na
   if (!request.prefix_hashes.empty())
     append(text_, R"(,"hash_tokens":{},"hashes":[{}])", request.hash_block_tokens,
            fmt::join(request.prefix_hashes, ","));
+  if (request.remote > 0) append(text_, R"(,"remote":{},"seeded":{})", request.remote, request.seeded);
+  if (request.hold) text_ += R"(,"hold":true)";
   text_ += "}\n";
 }
 
@@ -45,6 +57,22 @@ void EventLog::cancel(std::size_t replica, std::uint64_t serial, Nanos now) {
   if (enabled_)
     append(text_,
            R"({{"t":{},"event":"cancel","replica":{},"id":{}}})"
+           "\n",
+           now, replica, serial);
+}
+
+void EventLog::land(std::size_t replica, std::uint64_t serial, bool arrived, Nanos now) {
+  if (enabled_)
+    append(text_,
+           R"({{"t":{},"event":"land","replica":{},"id":{},"arrived":{}}})"
+           "\n",
+           now, replica, serial, arrived);
+}
+
+void EventLog::release(std::size_t replica, std::uint64_t serial, Nanos now) {
+  if (enabled_)
+    append(text_,
+           R"({{"t":{},"event":"release","replica":{},"id":{}}})"
            "\n",
            now, replica, serial);
 }

@@ -24,6 +24,9 @@ class EventLog {
   void arrival(std::size_t replica, const sched::NewRequest& request, Nanos now);
   void cancel(std::size_t replica, std::uint64_t serial, Nanos now);
   void decide(std::size_t replica, Nanos now);
+  /// With pools: KV of a request has arrived or is lost; the blocks of a request that has ended are freed.
+  void land(std::size_t replica, std::uint64_t serial, bool arrived, Nanos now);
+  void release(std::size_t replica, std::uint64_t serial, Nanos now);
   /// Writes that a step has ended; `start` is when its first forward was handed to the device.
   void step(std::size_t replica, Nanos start, Nanos end);
   /// Writes the last event; a file without it is truncated.

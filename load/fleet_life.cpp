@@ -59,7 +59,7 @@ void FleetLife::record(Nanos now) {
   if (rows_.empty() || !same(rows_.back())) rows_.push_back(row);
 }
 
-// Changes after the last request belong to no run; the last row is repeated at the end, so that pictures reach it.
+// Changes after the last request belong to no run. The last row is repeated at the end, so that charts extend to it.
 std::vector<sched::FleetRow> FleetLife::rows(Nanos end) const {
   std::vector<sched::FleetRow> rows = rows_;
   while (!rows.empty() && rows.back().time > end) rows.pop_back();
@@ -69,7 +69,7 @@ std::vector<sched::FleetRow> FleetLife::rows(Nanos end) const {
   return rows;
 }
 
-// Kept up to date so that the loop of a run reads one number instead of scanning the slots at every event.
+// Updates next_, so that the loop of a run reads one number instead of scanning the slots at every event.
 void FleetLife::find_next() {
   // Changes that are not reported yet are due at once.
   next_ = pending_.empty() ? next_point_ : 0;
@@ -92,7 +92,7 @@ void FleetLife::serve(std::size_t slot, Nanos now) {
   if (config_.failures.mean_between > 0) {
     constexpr std::uint64_t kLives = std::uint64_t{1} << 32U;  // per slot; more than any run sees
     const double mean = static_cast<double>(config_.failures.mean_between);
-    // Draws are numbered by slot and life: how one slot fares does not depend on what happens to the others.
+    // Draws are numbered by slot and life, so the failures of one slot do not depend on the other slots.
     const double life = mean * standard_exponential(random_.block(slot * kLives + s.lives++)[0]);
     constexpr double kForever = 4e18;
     s.due = life < kForever ? now + static_cast<Nanos>(life) : sched::kNever;
@@ -127,9 +127,19 @@ void FleetLife::integrate(Nanos now) {
 void FleetLife::note(std::size_t slot, Nanos now, std::int64_t delta) {
   integrate(now);
   requests_ += delta;
-  Slot& s = slots_[slot];
-  s.requests += delta;
-  if (s.state != State::draining || s.requests > 0) return;
+  slots_[slot].requests += delta;
+  end_drain(slot, now);
+}
+
+void FleetLife::keep(std::size_t slot, Nanos now, std::int64_t delta) {
+  slots_[slot].kept += delta;
+  end_drain(slot, now);
+}
+
+void FleetLife::end_drain(std::size_t slot, Nanos now) {
+  const Slot& s = slots_[slot];
+  if (s.state != State::draining || s.requests + s.kept > 0) return;
+  integrate(now);
   release(slot, now);
   adjust(now);  // a new replica may have been waiting for a free slot
   record(now);
@@ -167,7 +177,7 @@ bool FleetLife::stop_one(Nanos now) {
     for (std::size_t i = slots_.size(); i-- > 0;) {
       if (slots_[i].state != state) continue;
       if (state == State::ready) pending_.push_back({i, Change::drains});
-      if (state == State::ready && slots_[i].requests > 0) {
+      if (state == State::ready && slots_[i].requests + slots_[i].kept > 0) {
         slots_[i].state = State::draining;
         slots_[i].due = sched::kNever;
       } else {
@@ -194,7 +204,7 @@ std::optional<FleetLife::Event> FleetLife::take(Nanos now) {
       integrate(at);
       // The requests of a failed replica are no longer in the fleet.
       requests_ -= first->requests;
-      first->requests = 0;
+      first->requests = first->kept = 0;
       first->state = State::dead;
       first->due = at + config_.failures.restart;
       ++use_.failures;
@@ -215,8 +225,8 @@ std::optional<FleetLife::Event> FleetLife::take(Nanos now) {
 Nanos settling_time(const LifeConfig& config) {
   const FailureConfig& failures = config.failures;
   Nanos time = failures.mean_between > 0 ? failures.restart : 0;
-  // Failures that cost more than a hundredth of the capacity must occur in the measurement: two in three times this
-  // time.
+  // Failures that cost more than a hundredth of the capacity must occur in the measurement. On average two of them
+  // occur in three times this time.
   constexpr Nanos kHundred = 100;
   if (failures.mean_between > 0 && failures.mean_between / kHundred < failures.restart)
     time = std::max(time, failures.mean_between / (3 * Nanos{config.initial}) * 2);

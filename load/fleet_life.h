@@ -29,8 +29,8 @@ struct LifeConfig {
   FailureConfig failures;
 };
 
-/// Returns how long the fleet takes to follow a change of load or a failure. If failures are frequent, long enough to
-/// see some.
+/// Returns how long the fleet takes to follow a change of load or a failure. If failures are frequent, the time is long
+/// enough to include some.
 [[nodiscard]] Nanos settling_time(const LifeConfig& config);
 
 /// States of all slots of a fleet over time. Each slot holds at most one replica. Its events come in order of time.
@@ -52,6 +52,8 @@ class FleetLife {
 
   /// Returns whether the slot has a replica that accepts requests.
   [[nodiscard]] bool serves(std::size_t slot) const { return slots_[slot].state == State::ready; }
+  /// Returns whether replicas may fail, which loses what they hold.
+  [[nodiscard]] bool fails() const { return config_.failures.mean_between > 0; }
   /// Returns the time of the next change or data point; kNever if there is none.
   [[nodiscard]] Nanos next() const { return next_; }
   /// Returns the next change at or before `now`; nullopt if there is none.
@@ -62,6 +64,9 @@ class FleetLife {
   void arrived() { ++arrivals_; }
   /// Changes the number of a slot's requests by `delta`. A draining slot is released when it has none left.
   void note(std::size_t slot, Nanos now, std::int64_t delta);
+  /// Changes the number of requests that have left the fleet's load but whose KV the replica still keeps for another
+  /// pool.
+  void keep(std::size_t slot, Nanos now, std::int64_t delta);
   /// Returns the states from the start to `end`; only recorded for the first replication.
   [[nodiscard]] std::vector<sched::FleetRow> rows(Nanos end) const;
   /// Returns the usage from the end of the warm-up to `end`.
@@ -71,10 +76,10 @@ class FleetLife {
   enum class State : std::uint8_t { off, starting, ready, draining, dead };
   struct Slot {
     State state = State::off;
-    Nanos launched = 0;         // start of its current use
-    Nanos due = sched::kNever;  // when a starting or dead replica serves, or a ready one dies
-    std::int64_t requests = 0;
-    std::uint64_t lives = 0;  // lifetimes drawn so far from its stream
+    Nanos launched = 0;                   // start of its current use
+    Nanos due = sched::kNever;            // when a starting or dead replica serves, or a ready one dies
+    std::int64_t requests = 0, kept = 0;  // kept: only their KV is still there
+    std::uint64_t lives = 0;              // lifetimes drawn so far from its stream
   };
   struct Instance {
     std::int32_t used = 0;
@@ -85,6 +90,7 @@ class FleetLife {
   void launch(std::size_t slot, Nanos now, Nanos ready);
   void serve(std::size_t slot, Nanos now);
   void release(std::size_t slot, Nanos now);
+  void end_drain(std::size_t slot, Nanos now);
   void end_period(Nanos now);
   void adjust(Nanos now);
   bool stop_one(Nanos now);

@@ -16,7 +16,7 @@ constexpr std::int32_t kMaxLength = std::numeric_limits<std::int32_t>::max();
 
 void check_distribution(const LengthDistribution& d, std::string_view what) {
   const auto fail = [&](std::string_view name, double value, std::string_view allowed) {
-    throw InputError(fmt::format("{} length: {} is {}, allowed is {}", what, name, value, allowed));
+    throw InputError(fmt::format("{} length: {} is {}, allowed: {}", what, name, value, allowed));
   };
   if (d.min < 1) fail("min", d.min, "1 or more tokens");
   if (d.max < 0 || (d.max > 0 && d.max < d.min)) fail("max", d.max, "0 (no limit) or min and more");
@@ -33,7 +33,7 @@ void check_distribution(const LengthDistribution& d, std::string_view what) {
 void check_lengths(const LengthMarginal& lengths, std::string_view what) {
   if (const auto* fixed = std::get_if<FixedLength>(&lengths)) {
     if (fixed->tokens < 1)
-      throw InputError(fmt::format("{} length is {}, allowed is 1 or more tokens", what, fixed->tokens));
+      throw InputError(fmt::format("{} length is {}, allowed: 1 or more tokens", what, fixed->tokens));
   } else {
     check_distribution(std::get<LengthDistribution>(lengths), what);
   }
@@ -77,7 +77,7 @@ std::int32_t LengthSampler::draw(std::uint64_t index) const {
 
 void check_pause(const Pause& pause, std::string_view what) {
   const auto require = [&](bool good, std::string_view name, double value, std::string_view allowed) {
-    if (!good) throw InputError(fmt::format("{}: {} is {}, allowed is {}", what, name, value, allowed));
+    if (!good) throw InputError(fmt::format("{}: {} is {}, allowed: {}", what, name, value, allowed));
   };
   require(pause.mean >= 0 && std::isfinite(pause.mean), "mean", pause.mean, "0 s or more");
   require(pause.cv >= 0 && std::isfinite(pause.cv), "cv", pause.cv, "0 or more");

@@ -15,8 +15,8 @@ namespace plimsoll::load {
 
 struct Scenario;
 
-/// Who starts a transfer. pull: the decode replica asks for the KV of a finished prefill (vLLM with NIXL). push: the
-/// decode replica takes the blocks first, then the prefill begins and its replica sends (SGLang).
+/// Which side starts a transfer. pull: the decode replica asks for the KV of a finished prefill (vLLM with NIXL). push:
+/// the decode replica takes the blocks first, then the prefill begins and its replica sends (SGLang).
 enum class TransferMode : std::uint8_t { pull, push };
 /// What is sent while the prefill still runs: nothing, each chunk when it ends, or each layer of a chunk.
 enum class TransferOverlap : std::uint8_t { none, chunk, layer };
@@ -43,7 +43,7 @@ struct TransferConfig {
   double bandwidth = 40e9;                                // bytes per second of one GPU; infinity: no limit
   double path = std::numeric_limits<double>::infinity();  // bytes per second of one transfer
   double launch_s = 0.5e-3, descriptor_s = 0;
-  Nanos hold = 480'000'000'000;  // prefill replicas free KV that nobody has read for this long
+  Nanos hold = 480'000'000'000;  // a prefill replica frees KV that has not been read for this long
   Nanos hop = 0;                 // from the router to a replica, each time
   // Derived by the caller from the model and the degrees of parallelism.
   double bytes_per_token = 0;                                    // sent to all ranks of a decode replica
@@ -61,9 +61,9 @@ struct TransferConfig {
 struct LocalPrefill {
   enum class Policy : std::uint8_t { never, isl, load, isl_or_load, uncached };
   Policy policy = Policy::never;
-  sched::Tok tokens = 2048;  // isl: fewer tokens than this are to be computed; uncached: at most this many
-  double ratio = 0.7;        // isl: and less than this part of the prompt
-  double queue = 4;          // load: the prefill replica has more tokens than this many steps of it take
+  sched::Tok tokens = 2048;  // isl: fewer than this many tokens to compute; uncached: at most this many
+  double ratio = 0.7;        // isl: they must also be less than this fraction of the prompt
+  double queue = 4;          // load: more than this many steps' worth of tokens wait at the prefill replica
 };
 inline constexpr std::array<std::string_view, 4> kLocalPrefillNames = {"never", "isl", "load", "isl_or_load"};
 
@@ -77,7 +77,7 @@ struct PrefillChoice {
 /// Returns whether the decode replica computes the prompt itself.
 [[nodiscard]] bool is_local(const LocalPrefill& rule, const PrefillChoice& choice);
 
-/// What a scenario with two pools has besides its decode pool, which the scenario itself describes.
+/// What a scenario with two pools adds. The scenario itself describes the decode pool.
 struct Pools {
   std::shared_ptr<const Scenario> prefill;  // the prefill pool: its machine, policy, KV, router and replicas
   TransferConfig transfer;

@@ -13,7 +13,6 @@ namespace plimsoll::load {
 namespace {
 constexpr std::uint64_t kPrefillStream = 0x70726566696c6c;  // separates the prefill router's random numbers
 constexpr std::uint16_t kNotServed = 503;
-
 double to_s(Nanos time) { return 1e-9 * static_cast<double>(time); }
 std::size_t as_index(std::int32_t index) { return static_cast<std::size_t>(index); }
 }  // namespace
@@ -27,8 +26,8 @@ RequestChains::RequestChains(const Replication& replication, Runner& runner, std
       step_tokens_(sched::resolve_limits(prefill_.policy).step_tokens),
       decode_block_(replication.scenario.kv.block_tokens),
       info_(sched::router_info(prefill_.router)),
-      links_({pools_.transfer.source_rate, pools_.transfer.target_rate, pools_.transfer.path},
-             static_cast<std::size_t>(prefill_.replicas), decodes_),
+      links_(runner.transport({pools_.transfer.source_rate, pools_.transfer.target_rate, pools_.transfer.path},
+                              static_cast<std::size_t>(prefill_.replicas), decodes_)),
       router_(sched::make_router(prefill_.router,
                                  (replication.scenario.workload.seed ^ kPrefillStream) + replication.index,
                                  prefill_.router_options)),
@@ -42,7 +41,7 @@ RequestChains::RequestChains(const Replication& replication, Runner& runner, std
 }
 
 Nanos RequestChains::next_event() const {
-  Nanos next = links_.next_event();
+  Nanos next = links_->next_event();
   if (!deliveries_.empty()) next = std::min(next, deliveries_.front().at);
   if (!holds_.empty()) next = std::min(next, holds_.front().until);
   return life_ && !over_ ? std::min(next, life_->next()) : next;
@@ -50,7 +49,7 @@ Nanos RequestChains::next_event() const {
 
 bool RequestChains::advance(Nanos now) {
   bool any = false;
-  while (const std::optional<TransferLinks::Id> flow = links_.take(now)) {
+  while (const std::optional<KvTransport::Id> flow = links_->take(now)) {
     any = true;
     arrived(*flow, now);
   }
@@ -80,7 +79,7 @@ std::optional<std::int32_t> RequestChains::choose_prefill(const sched::NewReques
   if (std::none_of(loads_.begin(), loads_.end(), [](const sched::ReplicaLoad& load) { return load.healthy; }))
     return {};
   if (loads_.size() == 1) return 0;
-  // What this router reports is as of now, whatever its options say of stale reports.
+  // The prefill router sees the current state, even if its options allow stale reports.
   if (info_.sees_kv) runner_.settle(now);
   if (info_.sees_kv || info_.sees_queues || info_.tracks_prefill) {
     for (std::size_t i = 0; i < loads_.size(); ++i) runner_.describe(decodes_ + i, loads_[i]);
@@ -92,14 +91,16 @@ std::optional<std::int32_t> RequestChains::choose_prefill(const sched::NewReques
     for (std::size_t i = 0; i < loads_.size(); ++i)
       cached_.push_back(runner_.cached_tokens(decodes_ + i, blocks, request.input - 1));
   }
-  return static_cast<std::int32_t>(router_->route({.session = request.session,
-                                                   .tokens = request.input,
-                                                   .prefix_hashes = request.prefix_hashes,
-                                                   .now = now,
-                                                   .prompt = request.input,
-                                                   .block_tokens = prefill_.kv.block_tokens,
-                                                   .cached = cached_},
-                                                  loads_));
+  const bool by_hash = !info_.sees_cache && request.hash_block_tokens > 0;
+  return static_cast<std::int32_t>(
+      router_->route({.session = request.session,
+                      .tokens = request.input,
+                      .prefix_hashes = request.prefix_hashes,
+                      .now = now,
+                      .prompt = request.input,
+                      .block_tokens = by_hash ? request.hash_block_tokens : prefill_.kv.block_tokens,
+                      .cached = cached_},
+                     loads_));
 }
 
 std::vector<std::uint64_t> RequestChains::blocks_of(const sched::NewRequest& request, sched::Tok block_tokens) const {
@@ -110,8 +111,9 @@ std::vector<std::uint64_t> RequestChains::blocks_of(const sched::NewRequest& req
                              block_tokens);
 }
 
-bool RequestChains::goes_local(const sched::NewRequest& request, std::size_t decode, std::int32_t prefill) {
+bool RequestChains::goes_local(const sched::NewRequest& request, std::size_t decode, std::int32_t prefill, Nanos now) {
   if (pools_.local.policy == LocalPrefill::Policy::never) return false;
+  runner_.settle(now);  // inside a leap, decodes evict cached blocks
   return is_local(pools_.local,
                   {.prompt = request.input,
                    .cached = runner_.cached_tokens(decode, blocks_of(request, decode_block_), request.input - 1),
@@ -151,7 +153,7 @@ sched::ReqId RequestChains::arrive(std::size_t decode, const sched::NewRequest& 
     fail(id, "no prefill replica serves", now);
     return id;
   }
-  if (goes_local(request, decode, *prefill)) {
+  if (goes_local(request, decode, *prefill, now)) {
     deliver_decode(id, now);
     return id;
   }
@@ -253,6 +255,8 @@ void RequestChains::prefill_ended(std::size_t slot, const sched::FinishedAttempt
     if (runner_.is_held(slot, ended.id, ended.serial)) runner_.release(slot, ended.id, ended.serial, now);
     return;
   }
+  // This comes before the request leaves the load: a draining replica must not stop before its KV is read.
+  if (life_ && ended.outcome == sched::Outcome::completed) life_->keep(as_index(chain->prefill), ended.end, 1);
   count(*chain, false, ended.end);
   if (ended.outcome != sched::Outcome::completed) {
     sched::FinishedAttempt refused = ended;
@@ -280,13 +284,13 @@ void RequestChains::prefill_ended(std::size_t slot, const sched::FinishedAttempt
   chain->stages.transfer_start = ended.end;
   if (chain->flow < 0) open_flow(*chain, ended.client);
   if (chain->sent < chain->request.input) {
-    links_.add(chain->flow, part_of(*chain, chain->request.input - chain->sent), to_s(ended.end));
+    links_->add(chain->flow, part_of(*chain, chain->request.input), to_s(ended.end));
     chain->sent = chain->request.input;
   }
-  links_.finish(chain->flow, to_s(ended.end));
+  links_->finish(chain->flow, to_s(ended.end));
 }
 
-// The end of a chain: its times on both sides are put together.
+// Ends a chain, and combines its times on both sides.
 void RequestChains::decode_ended(sched::FinishedAttempt& ended) {
   const sched::ReqId id = ended.client;
   Chain& chain = chains_[id];
@@ -327,38 +331,43 @@ void RequestChains::loads(std::size_t slot, Nanos now) {
   runner_.loads(slot).clear();
 }
 
-TransferLinks::Part RequestChains::part_of(const Chain& /*chain*/, sched::Tok tokens) const {
-  const sched::Tok block = prefill_.kv.block_tokens;
+// Returns the next part of a prompt to send: the tokens not yet sent among its first `end` ones.
+KvTransport::Part RequestChains::part_of(const Chain& chain, sched::Tok end) const {
+  const sched::Tok block = prefill_.kv.block_tokens, tokens = end - chain.sent;
   return {.ready_s = 0,
           .fixed_s = transfer().fixed_s((tokens + block - 1) / block),
           .bytes = static_cast<double>(tokens) * transfer().bytes_per_token,
-          .not_before_s = 0};
+          .not_before_s = 0,
+          .cargo = {.serial = chain.request.serial,
+                    .source = chain.prefill_id,
+                    .target = chain.decode_id,
+                    .first = chain.sent,
+                    .last = end}};
 }
 
 void RequestChains::open_flow(Chain& chain, sched::ReqId id) {
-  chain.flow = links_.open(as_index(chain.prefill), chain.decode);
+  chain.flow = links_->open(as_index(chain.prefill), chain.decode);
   if (as_index(chain.flow) >= flow_chain_.size()) flow_chain_.resize(as_index(chain.flow) + 1);
   flow_chain_[as_index(chain.flow)] = id;
 }
 
-// With overlap, only what could not be sent during the prefill is left.
+// With overlap, only what could not be sent during the prefill remains to be sent.
 void RequestChains::start_pull(Chain& chain, sched::ReqId id, Nanos now) {
   chain.stage = Stage::transfer;
   chain.stages.transfer_start = now;
   open_flow(chain, id);
-  TransferLinks::Part part = part_of(chain, chain.request.input - chain.cached);
+  KvTransport::Part part = part_of(chain, chain.request.input);
   if (transfer().overlap != TransferOverlap::none) {
-    const double alone = part.fixed_s + part.bytes / links_.rates().alone();
+    const double alone = part.fixed_s + part.bytes / links_->rates().alone();
     const double left = std::clamp(chain.busy_until - to_s(now), 0.0, alone);
     const double share = alone > 0 ? left / alone : 0;
     part.fixed_s *= share;
     part.bytes *= share;
   }
-  links_.add(chain.flow, part, to_s(now));
-  links_.finish(chain.flow, to_s(now));
+  links_->add(chain.flow, part, to_s(now));
+  links_->finish(chain.flow, to_s(now));
 }
 
-// The prompts of the step that begins.
 void RequestChains::note_step(std::size_t slot, Nanos now) {
   if (transfer().overlap == TransferOverlap::none || !runner_.busy(slot)) return;
   const std::size_t prefill = slot - decodes_;
@@ -386,7 +395,6 @@ void RequestChains::note_step(std::size_t slot, Nanos now) {
   for (const Chunk& chunk : step.chunks) send_chunk(chunk, runner_.step_end(slot), now);
 }
 
-// The step that note_step() recorded has ended.
 void RequestChains::chunks_ended(std::size_t slot, Nanos now) {
   Step& step = steps_[slot - decodes_];
   if (step.chunks.empty() || runner_.scheduler(slot).steps() == step.steps_before) return;
@@ -396,18 +404,18 @@ void RequestChains::chunks_ended(std::size_t slot, Nanos now) {
   for (const Chunk& chunk : chunks) send_chunk(chunk, now, now);
 }
 
-// Hands a chunk to the links: when it is computed, or with layers while it is. All but the last one end with a whole
-// block. Layer i of n may leave when i/n of the step are over, so all but the first n-th part can overlap with it, and
-// the last n-th part can leave only at its end.
+// Hands a chunk to the links: when it is computed, or, by layers, while it is being computed. Every chunk but the last
+// ends with a whole block. Layer i of n may leave when i/n of the step has passed. So sending can begin after the first
+// n-th part of the step, and the last layer leaves at its end.
 void RequestChains::send_chunk(const Chunk& chunk, Nanos step_end, Nanos now) {
   Chain* const chain = find(chunk.chain, chunk.serial);
   if (chain == nullptr) return;
   const sched::Tok block = prefill_.kv.block_tokens;
   const sched::Tok end = chunk.last ? chain->request.input : chunk.end / block * block;
   if (end <= chain->sent) return;
-  TransferLinks::Part part = part_of(*chain, end - chain->sent);
+  KvTransport::Part part = part_of(*chain, end);
   chain->sent = end;
-  const double alone = part.fixed_s + part.bytes / links_.rates().alone();
+  const double alone = part.fixed_s + part.bytes / links_->rates().alone();
   part.ready_s = to_s(step_end);
   if (transfer().overlap == TransferOverlap::layer) {
     const auto layers = static_cast<double>(transfer().layers);
@@ -416,13 +424,13 @@ void RequestChains::send_chunk(const Chunk& chunk, Nanos step_end, Nanos now) {
   }
   if (chain->stages.pushed) {
     if (chain->flow < 0) open_flow(*chain, chunk.chain);
-    links_.add(chain->flow, part, to_s(now));
+    links_->add(chain->flow, part, to_s(now));
   } else {
     chain->busy_until = std::max(std::max(chain->busy_until, part.ready_s) + alone, part.not_before_s);
   }
 }
 
-void RequestChains::arrived(TransferLinks::Id flow, Nanos now) {
+void RequestChains::arrived(KvTransport::Id flow, Nanos now) {
   const sched::ReqId id = flow_chain_[as_index(flow)];
   Chain& chain = chains_[id];
   chain.flow = -1;
@@ -442,12 +450,13 @@ void RequestChains::release(Chain& chain, Nanos now) {
   if (!std::exchange(chain.kept, false)) return;
   const std::size_t slot = slot_of(chain);
   runner_.release(slot, chain.prefill_id, chain.request.serial, now);
+  if (life_) life_->keep(as_index(chain.prefill), now, -1);
   wake(slot);
   while (!holds_.empty() && !runner_.is_held(holds_.front().slot, holds_.front().id, holds_.front().serial))
     holds_.pop_front();
 }
 
-// Nobody has read the KV in time: the prefill replica gives the blocks back.
+// Ends holds that have expired: the KV was not read in time, so the prefill replica frees its blocks.
 void RequestChains::end_holds(Nanos now) {
   const Hold hold = holds_.front();
   holds_.pop_front();
@@ -455,6 +464,7 @@ void RequestChains::end_holds(Nanos now) {
   if (!runner_.is_held(hold.slot, hold.id, hold.serial)) return;
   if (chain != nullptr && chain->stage == Stage::transfer) return;  // it is being read
   runner_.release(hold.slot, hold.id, hold.serial, now);
+  if (life_) life_->keep(hold.slot - decodes_, now, -1);
   wake(hold.slot);
   if (chain == nullptr) return;
   chain->kept = false;
@@ -463,10 +473,10 @@ void RequestChains::end_holds(Nanos now) {
 
 // ---- ends before the answer ---------------------------------------------------------------------------------
 
-// The KV of a request that has its blocks on the decode replica will not come.
+// Handles the loss of KV for a request that already has its blocks on the decode replica.
 void RequestChains::lose_kv(sched::ReqId id, Nanos now) {
   Chain& chain = chains_[id];
-  if (chain.flow >= 0) links_.abort(std::exchange(chain.flow, -1), to_s(now));
+  if (chain.flow >= 0) links_->abort(std::exchange(chain.flow, -1), to_s(now));
   if (transfer().load_failure == LoadFailure::fail) {
     fail(id, "the KV transfer failed", now);
     return;
@@ -489,7 +499,7 @@ void RequestChains::abandon(sched::ReqId chain, std::uint64_t serial) {
   if (found->decode_id != sched::kNoRequest) runner_.abandon(found->decode, found->decode_id, serial);
 }
 
-// Nobody tells the prefill replicas: what they keep stays until its time is over.
+// The prefill replicas are not told: they keep the KV until their time limit.
 void RequestChains::lose(std::size_t decode, Nanos now) {
   for (sched::ReqId id = 0; id < chains_.size(); ++id) {
     Chain& chain = chains_[id];
@@ -501,14 +511,14 @@ void RequestChains::lose(std::size_t decode, Nanos now) {
   }
 }
 
-// Takes the request back from all replicas, `from_decode`: also from the decode replica.
+// Withdraws the request from the prefill replica and, with `from_decode`, from the decode replica too.
 void RequestChains::withdraw(Chain& chain, bool from_decode, Nanos now) {
-  if (chain.flow >= 0) links_.abort(std::exchange(chain.flow, -1), to_s(now));
+  if (chain.flow >= 0) links_->abort(std::exchange(chain.flow, -1), to_s(now));
   if (chain.prefill >= 0) {
     count(chain, false, now);
     const std::size_t slot = slot_of(chain);
     if (chain.stage == Stage::prefill && chain.prefill_id != sched::kNoRequest) {
-      chain.stage = Stage::to_decode;  // what the prefill replica still reports is not news
+      chain.stage = Stage::to_decode;  // later reports of the prefill replica are ignored
       runner_.cancel(slot, chain.prefill_id, chain.request.serial, now);
       wake(slot);
     }
@@ -537,51 +547,20 @@ void RequestChains::fail(sched::ReqId id, const char* code, Nanos now) {
   close(id);
 }
 
+bool RequestChains::rests() const {
+  return chains_.size() > free_.size() && links_->next_event() == sched::kNever && deliveries_.empty() &&
+         holds_.empty() && !(life_ && life_->fails());
+}
+
+void RequestChains::fail_all(Nanos now) {
+  for (sched::ReqId id = 0; id < chains_.size(); ++id)
+    if (chains_[id].stage != Stage::free) fail(id, "the decode side waits for itself", now);
+}
+
 // Its times stay readable until the next request arrives.
 void RequestChains::close(sched::ReqId id) {
   chains_[id].stage = Stage::free;
   free_.push_back(id);
-}
-
-// ---- prefill replicas that come and go ----------------------------------------------------------------------
-
-bool RequestChains::changes(Nanos now) {
-  bool any = false;
-  while (life_ && !over_) {
-    const std::optional<FleetLife::Event> event = life_->take(now);
-    if (!event) break;
-    any = true;
-    sched::ReplicaLoad& load = loads_[event->slot];
-    load.healthy = event->change == FleetLife::Change::serves;
-    if (event->change == FleetLife::Change::dies) lose_prefill(event->slot, now);
-    if (event->change != FleetLife::Change::drains) {
-      load = sched::ReplicaLoad{.healthy = load.healthy};
-      runner_.replace(decodes_ + event->slot, event->change == FleetLife::Change::serves, now);
-    }
-    router_->changed(event->slot, loads_);
-  }
-  return any;
-}
-
-// Requests that are still there fail; those whose KV is being read, or will be, lose it. FleetLife and the router's
-// counts forget the replica's requests by themselves.
-void RequestChains::lose_prefill(std::size_t prefill, Nanos now) {
-  steps_[prefill].chunks.clear();
-  prompts_[prefill] = 0;
-  for (sched::ReqId id = 0; id < chains_.size(); ++id) {
-    Chain& chain = chains_[id];
-    if (chain.stage == Stage::free || chain.prefill != static_cast<std::int32_t>(prefill)) continue;
-    chain.counted = chain.kept = false;
-    const bool unread = chain.stage == Stage::to_decode || (chain.stage == Stage::allocates && !chain.stages.pushed);
-    if (chain.stage == Stage::transfer) {
-      lose_kv(id, now);
-    } else if (unread && chain.stages.prefill_end >= 0) {
-      chain.lost = true;
-    } else if (chain.stage != Stage::decode) {
-      chain.prefill_id = sched::kNoRequest;
-      fail(id, "the prefill replica failed", now);
-    }
-  }
 }
 
 }  // namespace plimsoll::load

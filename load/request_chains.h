@@ -19,9 +19,9 @@
 
 #include "load/clients.h"
 #include "load/fleet_life.h"
+#include "load/kv_transport.h"
 #include "load/pools.h"
 #include "load/scenario.h"
-#include "load/transfer_links.h"
 #include "sched/replica.h"
 #include "sched/router.h"
 
@@ -37,8 +37,8 @@ class RequestChains {
 
   /// Returns when something may happen next; kNever if nothing is under way.
   [[nodiscard]] Nanos next_event() const;
-  /// Makes everything happen that is due: deliveries, ends of transfers, prefill replicas that come and go. Returns
-  /// whether anything did.
+  /// Processes everything that is due: deliveries, ends of transfers, starts and stops of prefill replicas. Returns
+  /// whether anything happened.
   bool advance(Nanos now);
   /// Takes a request whose answer is to come from the decode replica in the slot. Returns the handle of its chain. It
   /// may have failed already: see failed().
@@ -58,9 +58,13 @@ class RequestChains {
   /// Requests that failed before a decode replica could end them, with their decode slots. The caller clears the list.
   using Failed = std::vector<std::pair<std::size_t, sched::FinishedAttempt>>;
   [[nodiscard]] Failed& failed() { return failed_; }
-  /// No request is left: prefill replicas need not come and go any more.
+  /// Returns whether requests are open but none is on its way between replicas, so nothing will happen here by itself.
+  [[nodiscard]] bool rests() const;
+  /// Fails all requests: those of the decode side wait for blocks that only they could free.
+  void fail_all(Nanos now);
+  /// No request is left: the prefill replicas no longer start, stop or fail.
   void end_life() { over_ = true; }
-  /// Returns the use of the prefill pool until `end`, if its replicas come and go.
+  /// Returns the usage of the prefill pool until `end`; nullopt if the pool is fixed.
   [[nodiscard]] std::optional<sched::FleetUsage> use(Nanos end) const {
     return life_ ? std::optional(life_->use(end)) : std::nullopt;
   }
@@ -83,11 +87,11 @@ class RequestChains {
     std::uint32_t decode = 0;
     std::int32_t prefill = -1;  // in the prefill pool; -1: none
     sched::ReqId prefill_id = sched::kNoRequest, decode_id = sched::kNoRequest;
-    TransferLinks::Id flow = -1;
-    bool counted = false, kept = false;    // outstanding at the prefill replica; its blocks there are to be read
+    KvTransport::Id flow = -1;
+    bool counted = false, kept = false;    // outstanding at the prefill replica; its blocks there are unread
     bool lost = false, abandoned = false;  // its KV is gone
     sched::Tok cached = 0, sent = 0;       // tokens that need not be sent, or that are handed to the links
-    double busy_until = 0;                 // pull with overlap: seconds, when what is computed would have been sent
+    double busy_until = 0;                 // pull with overlap: seconds, end of sending what is computed so far
     std::int32_t preemptions = 0;
     double preempt_s = 0;
     model::TimeParts service;  // on the prefill replica
@@ -124,7 +128,7 @@ class RequestChains {
   [[nodiscard]] const TransferConfig& transfer() const { return pools_.transfer; }
   [[nodiscard]] std::optional<std::int32_t> choose_prefill(const sched::NewRequest& request, Nanos now);
   [[nodiscard]] std::vector<std::uint64_t> blocks_of(const sched::NewRequest& request, sched::Tok block_tokens) const;
-  [[nodiscard]] bool goes_local(const sched::NewRequest& request, std::size_t decode, std::int32_t prefill);
+  [[nodiscard]] bool goes_local(const sched::NewRequest& request, std::size_t decode, std::int32_t prefill, Nanos now);
   void count(Chain& chain, bool arrives, Nanos now);
   void deliver_later(sched::ReqId id, Nanos at, Nanos now);
   void deliver(sched::ReqId id, Nanos now);
@@ -138,8 +142,8 @@ class RequestChains {
   void send_chunk(const Chunk& chunk, Nanos step_end, Nanos now);
   void start_pull(Chain& chain, sched::ReqId id, Nanos now);
   void open_flow(Chain& chain, sched::ReqId id);
-  [[nodiscard]] TransferLinks::Part part_of(const Chain& chain, sched::Tok tokens) const;
-  void arrived(TransferLinks::Id flow, Nanos now);
+  [[nodiscard]] KvTransport::Part part_of(const Chain& chain, sched::Tok end) const;
+  void arrived(KvTransport::Id flow, Nanos now);
   void end_holds(Nanos now);
   bool changes(Nanos now);
   void lose_prefill(std::size_t prefill, Nanos now);
@@ -159,7 +163,7 @@ class RequestChains {
   std::int64_t step_tokens_;  // of a prefill replica
   sched::Tok decode_block_;   // tokens of a KV block of a decode replica
   const sched::RouterInfo& info_;
-  TransferLinks links_;
+  std::unique_ptr<KvTransport> links_;
   std::unique_ptr<sched::Router> router_;
   std::vector<sched::ReplicaLoad> loads_;  // of prefill replicas
   std::vector<sched::Tok> cached_;         // tokens of the prompt that is routed, by prefill replica

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "load/transfer_links.h"
 #include "model/error.h"
 
 namespace plimsoll::load {
@@ -23,12 +24,16 @@ RunLoop::RunLoop(const Replication& replication, Runner& runner, Senders* sender
       dispatcher_(replication, runner.front_end(),
                   {.loads =
                        [this](Nanos now, std::vector<sched::ReplicaLoad>& loads) {
-                         // Only the KV use changes inside a leap.
+                         // Inside a leap, only the KV usage changes.
                          if (sched::router_info(replication_.scenario.router).sees_kv) runner_.settle(now);
                          for (std::size_t i = 0; i < loads.size(); ++i) runner_.describe(i, loads[i]);
                        },
-                   .cached = [this](std::size_t slot, std::span<const std::uint64_t> blocks,
-                                    sched::Tok limit) { return runner_.cached_tokens(slot, blocks, limit); }},
+                   .cached =
+                       [this](std::size_t slot, std::span<const std::uint64_t> blocks, sched::Tok limit) {
+                         // Inside a leap, decodes evict cached blocks.
+                         if (std::exchange(settled_, now_) != now_) runner_.settle(now_);
+                         return runner_.cached_tokens(slot, blocks, limit);
+                       }},
                   senders),
       undecided_(replication.scenario.slots(), false),
       warmup_(std::llround(replication.scenario.warmup.count() * 1e9)),
@@ -59,6 +64,7 @@ bool RunLoop::run() {
       }
     } while (happens(now));
     decide(now);
+    if (chains_) end_stuck(now);
     // A decision may refuse the last request, so the end is checked here. Waiting for the next event would end a run
     // with leaps at another time than one without.
     if (!measured_ && dispatcher_.done()) measure(now);
@@ -89,9 +95,9 @@ bool RunLoop::changes(Nanos now) {
   if (dispatcher_.done()) return any;  // no request is left to serve
   while (const std::optional<FleetLife::Event> event = dispatcher_.change(now)) {
     any = true;
-    if (chains_ && event->change == FleetLife::Change::dies) chains_->lose(event->slot, now);
-    if (event->change != FleetLife::Change::drains)
-      runner_.replace(event->slot, event->change == FleetLife::Change::serves, now);
+    if (event->change == FleetLife::Change::drains) continue;
+    if (chains_) chains_->lose(event->slot, now);
+    runner_.replace(event->slot, event->change == FleetLife::Change::serves, now);
   }
   return any;
 }
@@ -164,15 +170,16 @@ void RunLoop::decide(Nanos now) {
 void RunLoop::collect(std::size_t slot) {
   std::vector<sched::FinishedAttempt>& ended = runner_.ended(slot);
   if (chains_) {
+    runner_.left(slot, ended);  // the chains keep some ends for themselves
     chains_->collect(slot, ended, now_);
     end_failed();
   }
   if (ended.empty()) return;
-  runner_.left(slot, ended);
+  if (!chains_) runner_.left(slot, ended);
   dispatcher_.collect(slot, ended);
 }
 
-// Requests of two pools that no decode replica ends.
+// Ends requests of two pools that failed before a decode replica could end them.
 void RunLoop::end_failed() {
   if (chains_->failed().empty()) return;
   for (auto& [slot, ended] : std::exchange(chains_->failed(), {})) {
@@ -186,6 +193,15 @@ void RunLoop::end_warmup() {
   warm_ = true;
   runner_.settle(warmup_ - 1);
   runner_.end_warmup();
+}
+
+// With little memory, requests whose KV has arrived may hold all blocks of a decode replica while they wait behind a
+// request that needs more. The product then waits for ever (docs/pools.md).
+void RunLoop::end_stuck(Nanos now) {
+  if (!chains_->rests() || !dispatcher_.rests() || runner_.in_flight() || runner_.next_event() != sched::kNever) return;
+  chains_->fail_all(now);
+  end_failed();
+  decide(now);
 }
 
 // Steps that are running on a device are still completed and logged.
@@ -226,6 +242,10 @@ std::vector<sched::Load>& Runner::loads(std::size_t /*slot*/) { no_pools(); }
 void Runner::land(std::size_t /*slot*/, const sched::Landing& /*landing*/, Nanos /*now*/) { no_pools(); }
 void Runner::release(std::size_t /*slot*/, sched::ReqId /*id*/, std::uint64_t /*serial*/, Nanos /*now*/) { no_pools(); }
 Nanos Runner::step_end(std::size_t /*slot*/) const { no_pools(); }
+std::unique_ptr<KvTransport> Runner::transport(const KvTransport::Rates& rates, std::size_t sources,
+                                               std::size_t targets) {
+  return std::make_unique<TransferLinks>(rates, sources, targets);
+}
 
 // ---- ReplicaRunner ----------------------------------------------------------------------------------------
 
@@ -259,7 +279,8 @@ void ReplicaRunner::take(sched::RunResult& result, bool logs) {
 sched::RunResult run_replications(const Scenario& scenario, const sched::RunOptions& options,
                                   sched::MetricsCollector& out, const MakeRunner& make) {
   sched::RunResult result;
-  for (std::int32_t i = 0; i < scenario.replications && !result.stopped; ++i) {
+  const std::int32_t replications = script_of(scenario.workload) != nullptr ? 1 : scenario.replications;
+  for (std::int32_t i = 0; i < replications && !result.stopped; ++i) {
     sched::RunOptions kept = options;
     if (i > 0) kept.keep_requests = kept.keep_log = kept.keep_steps = false;
     const auto index = static_cast<std::uint64_t>(i);

@@ -36,11 +36,12 @@ class Runner {
   // ---- time ------------------------------------------------------------------------------------------------
   /// Starts the run: the clock reads 0.
   virtual void start() = 0;
-  /// Returns the next known end of a step, or a lower bound of it, or timer of a policy; kNever if there is neither.
+  /// Returns when the next step is known to end (or a lower bound), or the next timer of a policy; kNever if there is
+  /// neither.
   [[nodiscard]] virtual Nanos next_event() const = 0;
   /// Returns whether steps are in flight whose ends next_event() does not know.
   [[nodiscard]] virtual bool in_flight() const = 0;
-  /// Advances the clock to `until`, or less far if a step ends or looks_up() is due. Returns the clock's time, which
+  /// Advances the clock to `until`; stops earlier if a step ends or looks_up() is due. Returns the clock's time, which
   /// never decreases. May throw DeviceError.
   [[nodiscard]] virtual Nanos wait(Nanos until) = 0;
   /// Returns whether to report progress and check for a stop request now. Called before every pass of the loop.
@@ -55,7 +56,7 @@ class Runner {
   // ---- the server in a slot --------------------------------------------------------------------------------
   /// Returns the requests that left the slot since the caller last cleared the list.
   [[nodiscard]] virtual std::vector<sched::FinishedAttempt>& ended(std::size_t slot) = 0;
-  /// Fills in what the server in the slot reports of itself to a router; what it does not know stays.
+  /// Fills in what the server in the slot reports to a router; fields that it does not know stay unchanged.
   virtual void describe(std::size_t /*slot*/, sched::ReplicaLoad& /*load*/) {}
   /// Returns how many tokens of a prompt with these blocks, at most `limit`, are in the server's prefix cache.
   [[nodiscard]] virtual sched::Tok cached_tokens(std::size_t /*slot*/, std::span<const std::uint64_t> /*blocks*/,
@@ -67,13 +68,13 @@ class Runner {
   /// Delivers a request. Returns its handle; nullopt if the front door refused it.
   [[nodiscard]] virtual std::optional<sched::ReqId> arrive(std::size_t slot, const sched::NewRequest& request,
                                                            Nanos now) = 0;
-  /// Drops the request; if a step is in flight, after that step.
+  /// Drops the request. If a step is in flight, the request is dropped after it.
   virtual void cancel(std::size_t slot, sched::ReqId id, std::uint64_t serial, Nanos now) = 0;
   /// Records that the client gave up, while the engine does not know and continues.
   virtual void abandon(std::size_t slot, sched::ReqId id, std::uint64_t serial) = 0;
   /// Asks the policy, and starts the steps that it decides.
   virtual void decide(std::size_t slot, Nanos now) = 0;
-  /// Reports the requests that have left the replica, before the list is cleared.
+  /// Reports the requests that have left the replica, before the list is cleared. Some may be reported twice.
   virtual void left(std::size_t /*slot*/, const std::vector<sched::FinishedAttempt>& /*ended*/) {}
   /// Makes the replica fail. Its step in flight is lost; its measurements are kept. If `restarts` is true, a new, empty
   /// replica takes the slot.
@@ -82,11 +83,11 @@ class Runner {
   // ---- pools for prefill and decode (request_chains.h). Only for runners of such scenarios. ----------------
   /// Returns the scheduler in the slot.
   [[nodiscard]] virtual const sched::Replica& scheduler(std::size_t slot) const;
-  /// Returns the requests whose blocks were taken for KV to come, since the caller last cleared the list.
+  /// Returns the requests for whose expected KV blocks were taken since the caller last cleared the list.
   [[nodiscard]] virtual std::vector<sched::Load>& loads(std::size_t slot);
-  /// Reports that the KV of a request is here, or that it is lost; at the end of a step in flight.
+  /// Reports that the KV of a request has arrived or is lost. If a step is in flight, this takes effect at its end.
   virtual void land(std::size_t slot, const sched::Landing& landing, Nanos now);
-  /// Frees the blocks of a request that has ended; at the end of a step in flight.
+  /// Frees the blocks of a request that has ended. If a step is in flight, this takes effect at its end.
   virtual void release(std::size_t slot, sched::ReqId id, std::uint64_t serial, Nanos now);
   /// Returns whether the request has ended and keeps its blocks.
   [[nodiscard]] bool is_held(std::size_t slot, sched::ReqId id, std::uint64_t serial) const {
@@ -94,6 +95,10 @@ class Runner {
   }
   /// Returns when the step in flight ends.
   [[nodiscard]] virtual Nanos step_end(std::size_t slot) const;
+  /// Returns the transport of KV between `sources` prefill and `targets` decode replicas: simulated links with these
+  /// rates, unless the runner sends real KV. Called once.
+  [[nodiscard]] virtual std::unique_ptr<KvTransport> transport(const KvTransport::Rates& rates, std::size_t sources,
+                                                               std::size_t targets);
 
   // ---- the run ----------------------------------------------------------------------------------------------
   /// Returns the delays of an attempt before it is delivered.
@@ -150,6 +155,7 @@ class RunLoop {
   // ---- called by Runner::complete() ---------------------------------------------------------------------------
   /// Reports that a step ends at `time`. Ends the warm-up if it is over by then.
   void reached(Nanos time) {
+    now_ = time;
     if (!warm_ && time >= warmup_) end_warmup();
   }
   /// Reports the requests that left the replica to their clients.
@@ -160,6 +166,7 @@ class RunLoop {
  private:
   [[nodiscard]] Nanos next_event() const;
   void end_failed();
+  void end_stuck(Nanos now);
   bool happens(Nanos now);
   bool changes(Nanos now);
   bool time_outs(Nanos now);
@@ -176,7 +183,7 @@ class RunLoop {
   std::vector<bool> undecided_;           // true for replicas that must decide
   std::vector<std::size_t> must_decide_;  // the same replicas as a list
   std::vector<std::size_t> deciding_;
-  Nanos warmup_ = 0, now_ = 0, measured_at_ = 0;
+  Nanos warmup_ = 0, now_ = 0, measured_at_ = 0, settled_ = -1;
   bool warm_ = false, measured_ = false;
 };
 

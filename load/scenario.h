@@ -39,7 +39,7 @@ struct Scenario {
   std::shared_ptr<const model::EngineProfile> engine;
   model::FrontEnd front_end = model::FrontEnd::none;
   model::DType weight_dtype = model::DType::fp16, kv_dtype = model::DType::fp16;
-  std::int32_t tp = 1, pp = 1;
+  std::int32_t tp = 1, pp = 1, ep = 1;
   std::int32_t replicas = 1;  // with `life`: the most that may run at once
   sched::RouterKind router = sched::RouterKind::round_robin;
   sched::RouterOptions router_options = {};

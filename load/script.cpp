@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The mini-language of the conformance tests: name:prompt+output[/cap][@k], items separated by white space.
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <string>
@@ -84,7 +85,7 @@ class ScriptParser {
     std::int32_t value = 0;
     const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (error != std::errc{} || value < 1)
-      fail(begin, fmt::format("{} is {}, allowed is 1 to 2147483647", what, traces::quoted(digits)));
+      fail(begin, fmt::format("{} is {}, allowed: 1 to 2147483647", what, traces::quoted(digits)));
     return value;
   }
 
@@ -109,6 +110,12 @@ class ScriptParser {
 };
 
 }  // namespace
+
+void sort_script(std::vector<ScriptRequest>& requests) {
+  std::stable_sort(requests.begin(), requests.end(), [](const ScriptRequest& a, const ScriptRequest& b) {
+    return a.visible_before_step < b.visible_before_step;
+  });
+}
 
 std::vector<ScriptRequest> parse_script(std::string_view text) { return ScriptParser(text).parse(); }
 

@@ -35,9 +35,9 @@ struct TimedOut {
 struct FrontEnd {
   Seconds intake{0};  // first: attempts queue; as many in parallel as there are replicas, each for this long
   Seconds delay{0};   // then: every attempt is delayed by this, without queueing
-  /// The process of the intake also sends out tokens, each in this time; attempts queue behind them.
+  /// The intake's process also sends each output token, which takes this long; attempts queue behind tokens.
   Seconds stream{0};
-  /// Returns the tokens that all replicas have put out by `now`. Must be there if `stream` is not 0.
+  /// Returns the tokens that all replicas have produced by `now`. Must be set if `stream` is not 0.
   std::function<std::int64_t(Nanos now)> tokens = {};
   OutputDrift drift = {};  // drift of equal requests in a closed loop
 };
@@ -67,7 +67,7 @@ class FrontEndQueue {
   void note_tokens(Nanos now);
 
   Nanos intake_ = 0, delay_ = 0, apart_ = 0;
-  double stream_ = 0;              // nanoseconds of one server for each token of all replicas
+  double stream_ = 0;              // nanoseconds that one front end works for each token sent by any replica
   std::vector<Nanos> busy_until_;  // min-heap of the times at which each is free again; empty: none is ever busy
   std::function<std::int64_t(Nanos)> tokens_;
   std::int64_t noted_ = 0;  // tokens whose time busy_until_ includes

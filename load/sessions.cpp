@@ -24,8 +24,8 @@ constexpr std::int32_t kMostTurns = 1 << kTurnBits;
 
 std::int64_t blocks_of(std::int64_t tokens, std::int32_t block) { return (tokens + block - 1) / block; }
 
-// Writes hashes of the blocks `from` to `to` of a content that grows only at its end, so each hash may depend on its
-// position alone.
+// Appends the hashes of the following blocks, up to `to` in all. The content only grows at its end, so a hash may
+// depend on the content's number and the position alone.
 void append_blocks(std::vector<std::uint64_t>& hashes, std::uint64_t content, std::int64_t to) {
   const std::uint64_t seed = sched::mix(content);
   for (auto b = static_cast<std::uint64_t>(hashes.size()); b < static_cast<std::uint64_t>(to); ++b)
@@ -129,7 +129,7 @@ RequestBody SessionBook::Generated::turn(SessionSlot slot) {
   body.priority = session.priority;
   if (!with_hashes_) return body;
   hashes_.clear();
-  // Of one content come the group's blocks, of the other those of the session alone.
+  // First the blocks that the group shares, then those of the session alone.
   append_blocks(hashes_, ~session.group, session.shared);
   append_blocks(hashes_, session.number, blocks_of(std::int64_t{session.input} + session.output, kBlock));
   body.prefix_hashes = hashes_;
@@ -190,7 +190,7 @@ class SessionBook::Recorded final : public Source {
   struct Turn {
     std::int32_t next = -1;  // row of the session's next turn
     bool first = true;
-    // The blocks of the prompt and, as far as it is known, of its answer are the first ones of this row.
+    // The prompt's blocks, and those of its answer if they are known, are the first blocks of this row.
     std::int32_t source = 0;
     std::int32_t content = 0;  // tokens that they describe
   };
@@ -233,8 +233,9 @@ void SessionBook::Recorded::link_turns() {
   }
 }
 
-// The trace names no sessions. A row continues the latest one whose whole blocks are the beginning of its own, if it is
-// long enough for that row's prompt and answer: the longest such beginning. No row is continued twice.
+// The trace names no sessions. A row continues an earlier row whose whole blocks are the beginning of its own, if it is
+// long enough for that row's prompt and answer. The longest such beginning counts, and of equals the latest row. No row
+// is continued twice.
 void SessionBook::Recorded::link_by_blocks() {
   std::unordered_map<std::uint64_t, std::int32_t> latest;  // rows not continued yet, by all their whole blocks
   std::vector<std::uint64_t> paths;
@@ -268,8 +269,8 @@ bool SessionBook::Recorded::continues(std::int32_t row, std::int32_t next) const
          std::equal(before.begin(), before.begin() + static_cast<std::ptrdiff_t>(whole), after.begin());
 }
 
-// A trace states the blocks of prompts. Those of an answer, and of the last part of a prompt, are in the prompt of the
-// next turn, which contains both. Backwards, because the next turn may itself be described by a later one.
+// A trace states only the blocks of prompts. The prompt of the next turn also contains the end of this prompt and its
+// answer, and so gives their blocks. Rows are visited backwards, because a later turn may describe the next one.
 void SessionBook::Recorded::describe_answers() {
   for (auto row = static_cast<std::int32_t>(turns_.size()) - 1; row >= 0; --row) {
     Turn& turn = at(row);
@@ -311,7 +312,7 @@ RequestBody SessionBook::Recorded::turn(SessionSlot slot) {
     body.prefix_hashes = body.prefix_hashes.first(std::min(blocks, body.prefix_hashes.size()));
   }
   if (trace_.hash_block_tokens == 0 && row.session != 0) {
-    // Without blocks in the trace, turns share what their session has in common.
+    // If the trace has no blocks, the turns of a session share their common history.
     const std::uint64_t number = session.tile * turns_.size() + static_cast<std::uint64_t>(turn.source);
     append_blocks(hashes_, number, blocks_of(turn.content, kBlock));
     body.prefix_hashes = hashes_;
@@ -324,7 +325,7 @@ RequestBody SessionBook::Recorded::turn(SessionSlot slot) {
   return body;
 }
 
-// A rate scale moves sessions closer together, not the turns of one: people and tools are no faster.
+// A rate scale moves sessions closer together but not the turns within one: people and tools do not become faster.
 std::optional<Nanos> SessionBook::Recorded::answered(SessionSlot slot, Nanos now) {
   Open& session = open_[slot];
   const std::int32_t next = at(session.row).next;
@@ -359,7 +360,7 @@ void SessionBook::end(SessionSlot slot) { source_->end(slot); }
 
 MeanPrompt mean_prompt(const Conversation& talk, const IndependentLengths& lengths) {
   const double turns = length_mean(talk.turns), cv = length_cv(talk.turns);
-  // A turn has on average this many before it: sessions of many turns have more of them.
+  // The mean number of turns before a turn. Long sessions weigh more, because they have more turns.
   const double before = std::max(0.0, (turns * (1 + cv * cv) - 1) / 2);
   const double added = (1 - talk.tool_share) * length_mean(talk.added) + talk.tool_share * length_mean(talk.result);
   const double first = length_mean(lengths.input), output = length_mean(lengths.output);

@@ -38,7 +38,7 @@ class SessionBook {
   /// Reports that the turn was answered at `now`. Returns when the next turn is sent; nullopt if it was the last one:
   /// then the session has ended.
   [[nodiscard]] std::optional<Nanos> answered(SessionSlot slot, Nanos now);
-  /// Ends a session whose turn failed: what would follow contains the missing answer.
+  /// Ends a session whose turn failed: later prompts would contain the missing answer.
   void end(SessionSlot slot);
 
  private:

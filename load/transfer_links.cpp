@@ -14,10 +14,10 @@ constexpr double kNotYet = std::numeric_limits<double>::infinity();
 Nanos rounded(double seconds) { return std::llround(seconds * 1e9); }
 }  // namespace
 
-double TransferLinks::Rates::alone() const { return std::min({source, target, path}); }
+double KvTransport::Rates::alone() const { return std::min({source, target, path}); }
 
 TransferLinks::TransferLinks(const Rates& rates, std::size_t sources, std::size_t targets)
-    : rates_(rates), sources_(sources, 0), targets_(targets, 0) {
+    : KvTransport(rates), sources_(sources, 0), targets_(targets, 0) {
   PLIMSOLL_CHECK(rates.alone() > 0, "links have a rate");
 }
 
@@ -99,7 +99,7 @@ void TransferLinks::end_phase(Id id, double now_s) {
 void TransferLinks::leave_links(Id id, double now_s) {
   Flow& f = flow(id);
   const double bytes = f.rate * (now_s - f.since);
-  // The end of a part is rounded: its bytes are all sent by then.
+  // The end of a part is a rounded time; all its bytes count as sent by then.
   sent_ += now_s >= f.ends ? f.remaining : std::min(f.remaining, bytes);
   f.phase = Phase::idle;
   --sources_[f.source];
@@ -131,7 +131,7 @@ Nanos TransferLinks::next_event() const {
   return next_ < kNotYet ? rounded(next_) : sched::kNever;
 }
 
-// Phases end at their exact times, in order; transfers that were opened first come first at equal times.
+// Phases end in order of their exact times; at equal times, the transfer that was opened first comes first.
 std::optional<TransferLinks::Id> TransferLinks::take(Nanos now) {
   while (done_.empty() && next_ < kNotYet && rounded(next_) <= now) {
     const double at = next_;

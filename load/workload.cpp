@@ -36,8 +36,7 @@ void check(const WorkloadSpec& spec) {
     throw InputError("turns follow answers only in a replay with the trace's own lengths");
   if (replay != nullptr && !replay->after_answers && replay->trace->needs_answers)
     throw InputError("the trace has turns without a time of their own: they can only follow answers");
-  if (spec.requests < 0)
-    throw InputError(fmt::format("requests is {}, allowed is 0 (no limit) or more", spec.requests));
+  if (spec.requests < 0) throw InputError(fmt::format("requests is {}, allowed: 0 (no limit) or more", spec.requests));
   if (!(spec.duration.count() >= 0)) throw InputError("duration must be 0 s (no limit) or more");
   for (const PriorityClass& c : spec.priorities)
     if (!(c.share > 0)) throw InputError("priorities: shares must be above 0");
@@ -97,7 +96,7 @@ struct Workload::State {
 
 Workload::State::State(const WorkloadSpec& s, std::uint64_t replication, const OutputDrift& output_drift)
     : spec(s),
-      // A stream for each purpose: another distribution of lengths leaves the arrivals as they are.
+      // Each purpose has its own stream, so changing the lengths does not change the arrivals.
       clock(spec.load, RandomStream(s.seed, replication, Purpose::gap)),
       input(marginals(spec.lengths).input, RandomStream(s.seed, replication, Purpose::input_length)),
       output(marginals(spec.lengths).output, RandomStream(s.seed, replication, Purpose::output_length)),
@@ -264,7 +263,7 @@ bool Workload::count_turn() {
 
 bool Workload::exhausted() const { return state_->bodies >= state_->limit; }
 
-// Only for progress and for memory that is taken in advance; 0 where nothing is known before the run.
+// Used only to report progress and to reserve memory; 0 if the number is not known before the run.
 std::int64_t Workload::planned_requests() const {
   const State& s = *state_;
   if (const Conversation* const talk = conversation_of(s.spec.load)) {

@@ -63,8 +63,8 @@ struct TraceReplay {
   std::shared_ptr<const traces::Trace> trace;
   double rate_scale = 1;
   std::int32_t tiles = 1;
-  /// A further turn of a session follows its answer: after the pause that its row states, else at its own time, but not
-  /// before the answer. False: every row is sent at its own time.
+  /// A further turn of a session follows the answer to the turn before: after the pause that its row states, else at
+  /// its own time but not before that answer. False: every row is sent at its own time.
   bool after_answers = false;
   bool operator==(const TraceReplay&) const = default;
 };
@@ -99,14 +99,14 @@ struct Pause {
   double mean = 0, cv = 1, min = 0, max = 0;  // uniform uses only min and max
   bool operator==(const Pause&) const = default;
 };
-/// What conversations are like. A prompt contains the whole history: the next one is the last prompt, its answer and
-/// new tokens. The first prompt's and the answers' lengths are those of WorkloadSpec::lengths.
+/// How conversations proceed. A prompt contains the whole history: each further prompt is the last prompt, its answer
+/// and new tokens. WorkloadSpec::lengths gives the lengths of the first prompt and of the answers.
 struct Conversation {
   LengthMarginal turns = FixedLength{}, added = FixedLength{};
   Pause think;                            // from an answer to the user's next turn
-  double tool_share = 0;                  // of the further turns: they return the result of a tool
-  Pause tool;                             // such a turn follows the answer after this time
-  LengthMarginal result = FixedLength{};  // its new tokens
+  double tool_share = 0;                  // fraction of the further turns that return the result of a tool
+  Pause tool;                             // time from an answer to a turn that returns a tool's result
+  LengthMarginal result = FixedLength{};  // new tokens of such a turn
   std::int64_t longest = 0;               // a session ends before a turn of more tokens, answer included; 0: no limit
   std::int64_t count = 0;                 // no session begins after this many; 0: no limit
   bool operator==(const Conversation&) const = default;
@@ -129,6 +129,8 @@ using LoadSpec = std::variant<ClosedLoop, Poisson, GammaArrivals, ConstantRate, 
 /// Parses a script. Throws InputError with the byte column in `text`, from 1, in where().column (without file and line)
 /// and in the message.
 [[nodiscard]] std::vector<ScriptRequest> parse_script(std::string_view text);
+/// Sorts requests by the step before which they appear; equal ones keep their order.
+void sort_script(std::vector<ScriptRequest>& requests);
 
 /// The load's name in studies and in the column load_kind (load/load_kind.cpp).
 [[nodiscard]] std::string_view load_kind(const LoadSpec& load);
@@ -185,6 +187,10 @@ struct WorkloadSpec {
   Seconds duration{0};                         // no request is sent after this; 0: no limit
   std::uint64_t seed = 1;
 };
+/// Returns the script that is the load; null for other loads.
+[[nodiscard]] inline const Script* script_of(const WorkloadSpec& workload) {
+  return std::get_if<Script>(&workload.load);
+}
 
 /// A spread of output lengths, so that equal requests of a closed loop do not stay in step. Lengths are drawn uniformly
 /// within about 1.7 cv of the stated one, in antithetic pairs: one is longer by as much as the other is shorter, so the
@@ -199,7 +205,8 @@ struct OutputDrift {
 [[nodiscard]] double length_mean(const LengthMarginal& lengths);
 /// Returns the coefficient of variation of drawn lengths, before clamping to `min` and `max`.
 [[nodiscard]] double length_cv(const LengthMarginal& lengths);
-/// Returns the mean prompt of all turns, and of their new tokens beyond the history, if no session is cut short.
+/// Returns the mean prompt length of all turns, and the mean of their new tokens beyond the history, if no session is
+/// cut short.
 struct MeanPrompt {
   double tokens = 0, added = 0;
 };

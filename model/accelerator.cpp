@@ -63,7 +63,7 @@ Work work_at(OpClass op_class, double x, double y) {
   return {};
 }
 
-// Finds a grid point at which the residual leaves less time than reading the bytes beyond the cache takes.
+// Returns a message if the residual at some grid point gives less time than reading the bytes beyond the cache takes.
 std::string bound_problem(const Accelerator& a, OpClass op_class, const OpCoefficients& c) {
   constexpr double kTolerance = 1e-6;
   const ResidualTable& table = *c.residual;

@@ -23,8 +23,8 @@ inline constexpr std::size_t kOpClasses = 5;
 /// Residuals log(measured / p-norm) on a grid, interpolated between its points and constant outside.
 /// GEMM: x = log2 m, y = log2(n k). Decode attention: x = log2 batch, y = log2 mean context.
 /// Prefill attention: x = log2 new tokens, y = log2(context + new tokens). MoE GEMM: as GEMM, with n k of one expert.
-/// Interpolation is bilinear. But along y, decode attention is linear in the logarithm of the p-norm time instead. Then
-/// times that rise from one grid point to the next also rise between them.
+/// Interpolation is bilinear, except along y for decode attention: there it is linear in the logarithm of the p-norm
+/// time. So times that rise from one grid point to the next also rise between them.
 struct ResidualTable {
   std::vector<double> x, y;       // ascending grid
   std::vector<double> log_ratio;  // [x][y], row-major
@@ -120,9 +120,9 @@ struct Accelerator {
 /// bits: int8, int4, mxfp4, and also fp8 and nvfp4 if the device has no units for them.
 [[nodiscard]] FlopsPerSecond matmul_peak(const Accelerator& accelerator, DType dtype);
 
-/// Returns an empty text if the coefficients can be used, else what is wrong. Wrong are an efficiency outside (0, 1], p
-/// below 1, a negative or non-finite number, and a malformed residual grid. A residual is also wrong if it reads more
-/// bytes than the last-level cache holds faster than the specified bandwidth.
+/// Returns an empty text if the coefficients can be used, else the fault. Faults are an efficiency outside (0, 1], p
+/// below 1, a negative or non-finite number, a malformed residual grid, and a residual with which bytes beyond the
+/// last-level cache are read faster than at the specified bandwidth.
 [[nodiscard]] std::string validate_coefficients(const Accelerator& accelerator);
 
 /// Returns the time of one all-reduce of `bytes` over `ranks` GPUs, from measurements of the interconnect if there are

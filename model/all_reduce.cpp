@@ -24,7 +24,7 @@ constexpr double kNvlinkFraction = 0.8;
 // 20 of 32 GB/s was measured between two L40S on PCIe 4; NCCL's own figure for PCIe 3 is 12 of 16.
 constexpr double kPcieFraction = 0.625;
 
-// A ring through the host sends every GPU's traffic through the root, which two GPUs already saturate.
+// In a ring through the host, the traffic of all GPUs passes the root, which two GPUs already saturate.
 double ring_bandwidth(const Interconnect& link, double ranks) {
   if (link.kind == LinkKind::pcie) return kPcieFraction * link.unidirectional.value * 2 / ranks;
   return kNvlinkFraction * link.unidirectional.value;

@@ -13,11 +13,13 @@ namespace plimsoll::model {
 namespace {
 
 // The first name of each function is ours. gelu_fast, gelu_accurate and gelu_pytorch_tanh are the same formula.
-constexpr std::array<std::pair<std::string_view, Activation>, 11> kActivationNames{
+constexpr std::array<std::pair<std::string_view, Activation>, 13> kActivationNames{
     {{"silu", Activation::silu},
      {"gelu", Activation::gelu},
      {"gelu_tanh", Activation::gelu_tanh},
      {"relu", Activation::relu},
+     {"relu2", Activation::relu2},
+     {"clamped_swiglu", Activation::clamped_swiglu},
      {"swish", Activation::silu},
      {"gelu_python", Activation::gelu},
      {"gelu_new", Activation::gelu_tanh},
@@ -36,25 +38,63 @@ double usual_epsilon(const LlmShape& shape) {
 Rope usual_rope(const LlmShape& shape) {
   Rope rope;
   if (shape.rope_base > 0) rope.base = shape.rope_base;
-  rope.interleaved = shape.family == "gptj" || shape.family == "glm" || shape.family == "glm4";
-  if (!shape.learned_positions) rope.rotary_dim = shape.rotary_dim > 0 ? shape.rotary_dim : shape.head_dim;
+  rope.interleaved = shape.family == "gptj" || shape.family == "glm" || shape.family == "glm4" || shape.mla;
+  if (shape.mla)
+    rope.rotary_dim = shape.mla->qk_rope_head_dim;
+  else if (!shape.learned_positions)
+    rope.rotary_dim = shape.rotary_dim > 0 ? shape.rotary_dim : shape.head_dim;
   return rope;
 }
 
-std::string expert_problem(const LlmShape& shape) {
+// As published; read_hf_architecture() reads what a file states.
+Routing usual_routing(const LlmShape& shape) {
+  Routing routing;
+  if (!shape.moe) return routing;
+  const bool v3 = shape.family == "deepseek_v3";
+  routing.sigmoid = routing.choice_bias = v3 || shape.family == "glm4_moe" || shape.family == "minimax_m2";
+  routing.normalised = shape.family != "deepseek_v2" && !shape.family.starts_with("qwen2");
+  routing.logit_bias = shape.family == "gpt_oss";
+  if (v3) {
+    routing.scale = 2.5;
+    routing.group_best = 2;
+    if (shape.moe->experts % 8 == 0 && shape.moe->experts / 2 >= shape.moe->experts_per_token) {
+      routing.groups = 8;
+      routing.open_groups = 4;
+    }
+  }
+  return routing;
+}
+
+std::string routing_problem(const Architecture& a) {
+  const Routing& r = a.routing;
+  const std::int32_t experts = a.shape.moe->experts;
+  if (r.groups < 1 || experts % r.groups != 0 || r.open_groups < 1 || r.open_groups > r.groups)
+    return fmt::format("{} of {} groups of {} experts are not executed: only equal groups are", r.open_groups, r.groups,
+                       experts);
+  const std::int32_t in_group = experts / r.groups;
+  if (r.groups > 1 && (in_group < r.group_best || r.open_groups * in_group < a.shape.moe->experts_per_token))
+    return fmt::format("{} experts a token of {} groups with {} each are not executed, fewer are",
+                       a.shape.moe->experts_per_token, r.open_groups, in_group);
+  return {};
+}
+
+std::string expert_problem(const Architecture& a) {
+  const LlmShape& shape = a.shape;
   if (!shape.moe) return {};
-  if (shape.moe->shared_experts > 0) return "shared experts are simulated but not executed";
   if (!shape.gated_mlp) return "experts without a gate are simulated but not executed";
   if (shape.parallel_attention) return "experts beside parallel attention are not executed";
-  return {};
+  if (a.mlp_bias) return "biases of dense layers beside experts are not executed";
+  return routing_problem(a);
 }
 
 std::string rope_problem(const Architecture& architecture) {
   const Rope& rope = architecture.rope;
-  if (rope.rotary_dim % 2 != 0 || rope.rotary_dim < 0 || rope.rotary_dim > architecture.shape.head_dim)
+  const LlmShape& shape = architecture.shape;
+  const std::int32_t head = shape.mla ? shape.mla->qk_rope_head_dim : shape.head_dim;
+  if (rope.rotary_dim % 2 != 0 || rope.rotary_dim < 0 || rope.rotary_dim > head)
     return fmt::format("{} rotating dimensions of {} a head are not executed, an even number up to all of them is",
-                       rope.rotary_dim, architecture.shape.head_dim);
-  if (rope.rotary_dim == 0 && !architecture.shape.learned_positions) return "a model without positions is not executed";
+                       rope.rotary_dim, head);
+  if (rope.rotary_dim == 0 && !shape.learned_positions) return "a model without positions is not executed";
   if (!(rope.base > 0)) return "a base of the rotation that is not positive is not executed";
   return {};
 }
@@ -85,7 +125,8 @@ Architecture default_architecture(const LlmShape& shape) {
   // In OPT and Falcon one flag enables the biases of all matrices; in Llama and Qwen3 only those of attention.
   const bool all = (opt || falcon) && shape.qkv_bias;
   bool attention = false;
-  for (const std::string_view family : {"llama", "qwen3", "granite", "smollm3", "olmo2", "gemma2", "gemma3"})
+  for (const std::string_view family :
+       {"llama", "qwen3", "granite", "smollm3", "olmo2", "gemma2", "gemma3", "gpt_oss", "nemotron"})
     attention = attention || shape.family == family;
   a.attention_out_bias = all || (shape.qkv_bias && attention);
   a.mlp_bias = all || gptj;
@@ -97,6 +138,11 @@ Architecture default_architecture(const LlmShape& shape) {
     a.norm_from_one = true;
   }
   a.norms_only_after = shape.family == "olmo2";
+  if (shape.family == "nemotron") a.norm_from_one = true;
+  a.routing = usual_routing(shape);
+  a.sinks = a.expert_bias = shape.family == "gpt_oss";
+  if (shape.family == "gpt_oss") a.activation = Activation::clamped_swiglu;
+  if (shape.mla) a.attention_scale = 1 / std::sqrt(shape.mla->qk_nope_head_dim + shape.mla->qk_rope_head_dim + 0.0);
   if (shape.family == "gemma2") {
     a.attention_cap = 50;
     a.logit_cap = 30;
@@ -117,6 +163,11 @@ Rope rope_of(const Architecture& architecture, std::int32_t layer) {
 }
 
 std::string cpu_only_part(const Architecture& a) {
+  if (a.shape.mla) return "multi-head latent attention";
+  if (a.sinks) return "attention sinks";
+  if (a.shape.moe && (a.shape.moe->shared_experts > 0 || a.shape.moe->shared_intermediate > 0)) return "shared experts";
+  if (a.shape.moe && (a.routing != Routing{} || a.expert_bias)) return "this choice of experts";
+  if (a.activation == Activation::clamped_swiglu) return std::string("the activation ") + name(a.activation);
   if (a.attention_cap > 0 || a.logit_cap > 0) return "soft-capped scores";
   if (norms_per_layer(a.shape) == 4 || a.norms_only_after) return "norms after the sublayers";
   if (a.embedding_scale != 1 || a.residual_scale != 1 || a.attention_scale != 0 || a.logit_scale != 1)
@@ -128,13 +179,11 @@ std::string cpu_only_part(const Architecture& a) {
 
 std::string execution_problem(const Architecture& architecture) {
   const LlmShape& shape = architecture.shape;
-  if (shape.mla) return "multi-head latent attention is simulated but not executed";
-  for (const std::string_view family : {"gpt_oss", "glm4_moe", "llama4", "minimax_m2", "nemotron"})
-    if (shape.family == family) return fmt::format("models of the family {} are simulated but not executed", family);
+  if (shape.family == "llama4") return "models of the family llama4 are simulated but not executed";
   if (!activation_from_name(shape.activation))
-    return fmt::format("the activation '{}' is not executed, silu, gelu, gelu_tanh and relu are", shape.activation);
-  if (std::string problem = expert_problem(shape); !problem.empty()) return problem;
-  if (shape.moe && architecture.mlp_bias) return "biases of experts are not executed";
+    return fmt::format("the activation '{}' is not executed, silu, gelu, gelu_tanh, relu and relu2 are",
+                       shape.activation);
+  if (std::string problem = expert_problem(architecture); !problem.empty()) return problem;
   return rope_problem(architecture);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything besides the shape that running a transformer needs: constants and variants that cost no extra time.
+// What running a transformer requires besides its shape: constants, and variants that cost no extra time.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,15 @@
 
 namespace plimsoll::model {
 
-/// silu, gelu (with erf), gelu_tanh (also gelu_new), relu.
-enum class Activation : std::uint8_t { silu, gelu, gelu_tanh, relu };
+/// silu, gelu (with erf), gelu_tanh (also gelu_new), relu, relu2 (its square), clamped_swiglu (gpt-oss: of a gate and
+/// an up value, both clamped; see ClampedSwiglu).
+enum class Activation : std::uint8_t { silu, gelu, gelu_tanh, relu, relu2, clamped_swiglu };
 [[nodiscard]] const char* name(Activation activation);
 /// Finds an activation by our name or any name in transformers; nullopt if it is not supported.
 [[nodiscard]] std::optional<Activation> activation_from_name(std::string_view name);
 
-/// How frequencies are scaled for contexts beyond the training's. Formulas: transformers, modeling_rope_utils.py.
+/// How frequencies are scaled for contexts longer than those of the training. Formulas: transformers,
+/// modeling_rope_utils.py.
 enum class RopeScaling : std::uint8_t { none, linear, llama3, yarn, longrope };
 
 /// Rotary position embedding.
@@ -35,6 +37,27 @@ struct Rope {
   double magnitude = 1;                                          // yarn, longrope: of sines and cosines
 
   bool operator==(const Rope&) const = default;
+};
+
+/// How a router's logits choose experts, and with which weights.
+struct Routing {
+  bool sigmoid = false;          // scores are sigmoids of the logits; false: their softmax over all experts
+  bool normalised = true;        // the weights of the chosen experts are divided by their sum
+  bool logit_bias = false;       // a bias is added to the logits (gpt-oss)
+  bool choice_bias = false;      // a bias is added to the scores for the choice, not for the weights (DeepSeek V3)
+  std::int32_t groups = 1;       // equal groups of adjacent experts, of which only the best are eligible
+  std::int32_t open_groups = 1;  // eligible groups
+  std::int32_t group_best = 1;   // a group's score is the sum of this many of its best scores
+  double scale = 1;              // of the weights
+
+  bool operator==(const Routing&) const = default;
+};
+
+/// The constants of Activation::clamped_swiglu: with g = min(gate, limit) and u = up clamped to +-limit, the result is
+/// (u + 1) g / (1 + e^(-alpha g)).
+struct ClampedSwiglu {
+  double limit = 7, alpha = 1.702;
+  bool operator==(const ClampedSwiglu&) const = default;
 };
 
 /// A shape with the constants and variants needed to compute its results.
@@ -56,16 +79,23 @@ struct Architecture {
   bool norms_only_after = false;               // the two norms of a layer follow the sublayers (OLMo 2)
   std::optional<Rope> window_rope;             // of layers with a window, if it is another one
   std::vector<std::uint8_t> layers_unrotated;  // by layer, 1: without rotation; empty: none
+  Routing routing;                             // of a mixture of experts
+  ClampedSwiglu clamped_swiglu;
+  bool expert_bias = false;      // the matrices of experts have biases
+  bool sinks = false;            // a learned score of each head takes part in the softmax, without a value
+  double latent_epsilon = 1e-6;  // of the norms of latents in multi-head latent attention
 };
 
 /// Returns the rotation in a layer; its rotary_dim is 0 if the layer has none.
 [[nodiscard]] Rope rope_of(const Architecture& architecture, std::int32_t layer);
-/// Returns what only the executor on CPUs computes ("soft-capped scores"); empty if every device can run it.
+/// Returns the part that only the CPU executor computes ("soft-capped scores"); empty if every device can run the
+/// model.
 [[nodiscard]] std::string cpu_only_part(const Architecture& architecture);
 
 /// Returns the usual constants of the shape's family, for catalogue models and for fields missing in a config.json.
 [[nodiscard]] Architecture default_architecture(const LlmShape& shape);
-/// Returns why the executor cannot run it ("multi-head latent attention is simulated but not executed"), if it cannot.
+/// Returns why the executor cannot run the model ("multi-head latent attention is simulated but not executed"); empty
+/// if it can.
 [[nodiscard]] std::string execution_problem(const Architecture& architecture);
 
 }  // namespace plimsoll::model

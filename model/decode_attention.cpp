@@ -10,9 +10,9 @@ namespace plimsoll::model {
 
 namespace {
 
-// A time longer than both of the next two (at longer contexts) was disturbed. Raising all later times instead would
-// spread one slow measurement over all contexts. In a table for the H200 the first time (two tokens) was 2.5 times too
-// long.
+// A time longer than both of the next two (at longer contexts) comes from a disturbed measurement. It is lowered,
+// because raising all later times would spread it over all contexts. In a table for the H200, the first time (two
+// tokens) was 2.5 times too long.
 void lower_peaks(std::vector<ResidualKnot>& knots) {
   for (std::size_t i = 0; i + 2 < knots.size(); ++i)
     knots[i].time = std::min(knots[i].time, std::max(knots[i + 1].time, knots[i + 2].time));

@@ -15,7 +15,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kBoundTolerance = 1e-9;  // rounding error of a sum of some hundred terms
-constexpr double kStreamExponent = 3;     // p-norm of the memory's time and that of few thread blocks
+// The p-norm of the time by bandwidth and the time that few thread blocks need.
+constexpr double kStreamExponent = 3;
 
 }  // namespace
 
@@ -48,7 +49,7 @@ inline TimeParts DecodeCurve::device_parts(double context, double context_window
   return parts;
 }
 
-// Inlined into time() and parts(), so that one equals the sum of the other to the last bit and time() stores no parts.
+// Inlined into time() and parts(): time() then equals the sum of the parts to the last bit, without storing them.
 inline TimeParts DecodeCurve::evaluate(double context, double context_windowed) const {
   if (constant_ >= 0) return {.other = constant_};
   TimeParts parts = device_parts(context, context_windowed);

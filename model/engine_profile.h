@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an inference engine adds to the device's time, and how it uses memory. Either fitted to serving measurements or
-// estimated; `calibrated_on` states which.
+// What an inference engine adds to the device's time, and how it uses memory. A profile is either fitted to serving
+// measurements or estimated; `calibrated_on` states which.
 #pragma once
 
 #include <algorithm>
@@ -22,6 +22,10 @@ namespace plimsoll::model {
 ///   p_norm: (h^q + d^q)^(1/q) - d          (launches run ahead of the device; q = overlap_exponent)
 ///   full:   max(h - d, 0)
 enum class HostOverlap : std::uint8_t { none, p_norm, full };
+
+/// The product whose rule decides which batches have captured CUDA graphs (graph_sizes.h).
+enum class GraphRule : std::uint8_t { off, vllm, sglang, trtllm, tgi };
+inline constexpr std::array<std::string_view, 5> kGraphRuleNames = {"off", "vllm", "sglang", "trtllm", "tgi"};
 
 /// A constant cost instead of a device model, for queueing checks.
 ///   prefill/decode: a step with a prefill takes prefill + decode, a pure decode step takes decode;
@@ -55,8 +59,8 @@ struct FrontEndTime {
   Seconds stream{0};             // that process sends out a token in this time; requests wait until it has done so
 };
 
-/// How equal requests of a closed loop drift apart in an engine's fitted runs: their output lengths vary by a share or
-/// by a number of tokens. Both 0: they do not.
+/// How equal requests of a closed loop drift apart in an engine's fitted runs: their output lengths vary by a fraction
+/// or by a number of tokens. If both are 0, they do not drift.
 struct ClosedLoopDrift {
   double output_cv = 0;               // coefficient of variation
   double output_tokens = 0;           // largest difference from the stated length
@@ -79,7 +83,7 @@ struct Interval {
 
 enum class ModelFamily : std::uint8_t { dense, moe };
 
-/// One group of runs to which the profile was fitted: models of one family with one pair of types.
+/// One group of runs to which the profile was fitted: models of one family, with one pair of weight and KV types.
 struct CalibratedRange {
   ModelFamily family = ModelFamily::dense;
   DType weights = DType::fp16, cache = DType::fp16;
@@ -90,8 +94,8 @@ struct CalibratedRange {
   double context = 0;                             // longest input and output together; 0: not stated
 };
 
-/// The ways in which a point may lie beyond the fitted runs. Fits that leave out whole groups of that kind show how
-/// wrong predictions then are.
+/// The ways in which a point may lie beyond the fitted runs. Fits that leave out whole groups of a kind show how large
+/// the errors of such predictions are.
 enum class Beyond : std::uint8_t { model, accelerator, tp, length, batch, type, version, pipeline };
 /// The names in profiles, in the order of Beyond.
 inline constexpr std::array<std::string_view, 8> kBeyondNames = {"model", "accelerator", "tp",      "length",
@@ -127,7 +131,8 @@ struct EngineProfile {
   // The token counts of the captured graphs, increasing. The linear layers of a step are padded to the next one; steps
   // beyond the last one are not padded and launch their kernels one by one. Empty: nothing is padded.
   std::vector<std::int64_t> graph_sizes;
-  bool vllm_graph_sizes = false;  // the sizes follow from the scheduler's limits by vLLM's rule (graph_sizes.h)
+  GraphRule graph_rule = GraphRule::off;  // the sizes follow from the server's limits
+  bool graphs_hold_prompts = true;        // steps with prompts are padded too, as in vLLM; false: only pure decodes
   // Delay of a request before the scheduler sees it (HTTP, tokenizing, queues between processes). It occupies nothing.
   Seconds front_end{0};
   // The part of this time that one process per replica spends on one request at a time: requests that arrive together
@@ -144,8 +149,8 @@ struct EngineProfile {
   double compute_scale = 1, memory_scale = 1;
   // Factors for matrix products with one weight type, if their kernels are not the measured ones.
   std::map<DType, KernelScale> product_scales;
-  // The time saved by each fp8 product relative to the measured one, which includes a kernel that quantises its input.
-  // In this engine the preceding kernel also does the quantisation.
+  // The time by which each fp8 product is faster than the measured one. That includes a kernel that quantises the
+  // input; in this engine the preceding kernel does the quantisation.
   Seconds fused_quantisation{0};
   // Bytes per second at which decode attention reads the KV of one query head of one sequence, if one thread block
   // processes the whole context. With few heads and sequences such kernels cannot use the memory's full bandwidth. 0:

@@ -50,7 +50,7 @@ void check_inputs(const CostInputs& in) {
   }
 }
 
-// The inputs as they are priced: `kv_dtype` is the type that attention takes the time of.
+// Returns the inputs with the `kv_dtype` at which attention is priced.
 CostInputs priced(CostInputs in) {
   if (in.engine->cache_read_as_16_bits && bytes_per_element(in.kv_dtype) < 2) in.kv_dtype = DType::bf16;
   return in;
@@ -83,8 +83,8 @@ struct ForwardCost::State {
     cache_bytes = in.pp * in.accelerator->last_level_cache.value;
     op_count = in.shape->layers + static_cast<double>(head_ops(ops, 1).size());  // one attention op per layer
     for_each_op(linear_ops(ops, 1), [&](const Op& op) { op_count += op.count; });
-    // A kernel that gives one sequence to one thread block reads its context at the rate of that block, however idle
-    // the others are. Long contexts in small batches are limited by this.
+    // A kernel that gives each sequence to one thread block reads the context at the rate of that block, even if other
+    // blocks are idle. This limits long contexts in small batches.
     if (in.engine->attention_stream.value > 0) {
       const double head_bytes = token.kv_bytes / static_cast<double>(rank_shape(*in.shape, in.tp).kv_heads);
       decode_stream = head_bytes / in.engine->attention_stream.value;
@@ -101,12 +101,12 @@ struct ForwardCost::State {
   const DecodeCurve& curve(std::int64_t rows);
   TimeParts mixed(const ForwardWork& work);
   TimeParts constant(const ForwardWork& work) const;
-  // `graph`: the forward may run as a captured graph; it must also have no prefills.
+  // `graph`: the forward may run as a captured graph, which requires that it has no prefills.
   [[nodiscard]] HostTime host(std::int64_t sequences, std::int64_t tokens, std::int64_t prefills,
                               bool graph = true) const {
     return host_time(*in.engine, {in.shape->layers, in.tp, sequences, tokens, prefills, op_count, in.front_end, graph});
   }
-  // The rows of the linear layers of a step of so many tokens, with the padding of its graph.
+  // Returns the rows of the linear layers in a step of this many tokens, including the padding of its graph.
   [[nodiscard]] std::int64_t padded(std::int64_t tokens) const {
     return std::max(tokens, graph_rows(in.engine->graph_sizes, tokens));
   }
@@ -175,8 +175,8 @@ TimeParts ForwardCost::State::price_prefill(std::span<const PrefillSpan> spans, 
   return total;
 }
 
-// The time of one layer as straight lines over the context: measured ratios at the knots of the table, lines between
-// them, and beyond the last knot the ratio that holds there.
+// The time of one layer is piecewise linear in the context: measured ratios apply at the knots of the table, and the
+// ratio of the last knot applies beyond it.
 DecodeCurve::Attention ForwardCost::State::make_attention(double rows, bool windowed, std::int32_t layers) const {
   const ClassPrices& prices = pricer.prices(OpClass::decode_attention);
   DecodeCurve::Attention attention;
@@ -205,8 +205,8 @@ DecodeCurve::Attention ForwardCost::State::make_attention(double rows, bool wind
   return attention;
 }
 
-// Everything that the context does not change is added up once for a number of rows, so that a step costs one look-up
-// and a few multiplications.
+// All times that do not depend on the context are added up once per number of rows. A step then costs one look-up and a
+// few multiplications.
 DecodeCurve ForwardCost::State::make_curve(std::int64_t rows) {
   DecodeCurve curve;
   if (in.engine->constant) {
@@ -232,7 +232,7 @@ DecodeCurve ForwardCost::State::make_curve(std::int64_t rows) {
   // Bytes beyond the caches cannot be read faster than the specified bandwidth allows.
   const double byte_time = pricer.bound_byte_time();
   // Weights that stay in the last-level cache from one step to the next need not come from memory, so the bound
-  // forgives that much.
+  // excludes them.
   curve.bound_ = (body.weight_bytes + top.weight_bytes - cache_bytes) * byte_time;
   curve.bound_slope_ = global_layers * decode_kv_bytes * byte_time;
   curve.bound_slope_windowed_ = windowed_layers * decode_kv_bytes * byte_time;
@@ -247,7 +247,8 @@ const DecodeCurve& ForwardCost::State::curve(std::int64_t rows) {
 // A step with prompts. Only decode steps run as captured graphs, so its kernels are launched one by one.
 TimeParts ForwardCost::State::mixed(const ForwardWork& work) {
   const std::int64_t tokens = total_tokens(work);
-  const PartCost &body = linear(padded(tokens), LaunchMode::eager), &top = head(work.sampled, LaunchMode::eager);
+  const std::int64_t rows = in.engine->graphs_hold_prompts ? padded(tokens) : tokens;
+  const PartCost &body = linear(rows, LaunchMode::eager), &top = head(work.sampled, LaunchMode::eager);
   double kv_bytes = 0;
   TimeParts parts = body.parts;
   parts += top.parts;
@@ -289,7 +290,7 @@ ForwardCost& ForwardCost::operator=(ForwardCost&&) noexcept = default;
 TimeParts ForwardCost::forward(const ForwardWork& work) {
   if (total_tokens(work) == 0) return {};
   if (work.decode_rows > 0) note_decode(work.decode_rows, work.decode_context);
-  // A pure decode step uses the curve, as a leap does: on another path it could differ in the last bit.
+  // A pure decode step uses the curve, as a leap does; computed otherwise, it could differ in the last bit.
   if (work.prefill.empty() && work.sampled == work.decode_rows) {
     return decode_curve(work.decode_rows).parts(work.decode_context, work.decode_context_windowed);
   }

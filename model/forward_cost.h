@@ -42,6 +42,7 @@ struct CostInputs {
   const EngineProfile* engine = nullptr;
   DType weight_dtype = DType::fp16, kv_dtype = DType::fp16;
   std::int32_t tp = 1, pp = 1;
+  std::int32_t ep = 1;  // groups of the tp ranks that hold different experts; the ranks of a group split each of theirs
   FrontEnd front_end = FrontEnd::none;
 };
 

@@ -48,7 +48,7 @@ class Writer {
   std::string bytes_;
 };
 
-// Reads a checksummed part. Reading past its end means that its content is invalid, whatever its checksum.
+// Reads a checksummed part. Content that continues past its end is invalid even if the checksum is right.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}

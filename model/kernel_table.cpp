@@ -16,8 +16,9 @@ namespace {
 constexpr std::size_t kReach = 4;
 constexpr double kSettled = 1.5;  // in doublings: products beyond their range keep the efficiency at its edge
 
-// The rows that a cross-validation hides: those of one configuration at all sizes, or of one shape at all degrees of
-// parallelism. A neighbour that differs only in the batch would reveal the hidden value.
+// Returns whether a cross-validation that hides `a` must also hide `b`: a row of the same configuration at another
+// size, or of the same shape at another degree of parallelism. A neighbour that differs only in the batch would reveal
+// the hidden value.
 bool is_same(KernelOp op, const KernelKey& a, const KernelKey& b, LeaveOut leave_out) {
   switch (leave_out) {
     case LeaveOut::nothing: return false;
@@ -158,7 +159,7 @@ double log_ratio_at(const KernelTable& table, const KernelRow& row, double colum
       std::upper_bound(grid.begin(), grid.end(), column, [](double value, std::uint32_t edge) { return value < edge; });
   const auto i = static_cast<std::size_t>(above - grid.begin()) - 1;
   if (column == grid[i]) return row.log_ratio[i];
-  // Columns are about equal steps of the logarithm, and efficiencies are smooth in it.
+  // The columns are about equally spaced in the logarithm, and efficiencies are smooth in it.
   const double low = std::log(static_cast<double>(grid[i])), high = std::log(static_cast<double>(grid[i + 1]));
   const double fraction = (std::log(column) - low) / (high - low);
   return row.log_ratio[i] + fraction * (row.log_ratio[i + 1] - row.log_ratio[i]);

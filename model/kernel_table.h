@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The measured kernels of one accelerator, op and type. They are stored as what the p-norm roofline leaves unexplained,
-// log(measured / roofline), for every measured shape (a site) over a grid of rows or contexts (the columns).
+// The measured kernels of one accelerator, op and type. For every measured shape (a site), a table stores log(measured
+// / p-norm roofline) over a grid of rows or contexts (the columns).
 //
 // A measured shape has its own row. Any other shape gets a row by kriging: the weighted mean of its nearest sites. The
 // weights solve the ordinary kriging equations for the covariance exp(-distance). The distance is a weighted sum of
@@ -61,8 +61,8 @@ struct WarmCache {
 /// probability h = exp(-L (1 - h)).
 [[nodiscard]] double cache_hits(const WarmCache& cache, Bytes bytes);
 
-/// All measurements of one kernel in one type, as ratios to a roofline: rows of shapes by columns of sizes. With the
-/// fit of their interpolation.
+/// All measurements of one kernel in one type, as ratios to a roofline: a row per shape, a column per size. Also holds
+/// the fit of their interpolation.
 struct KernelTable {
   KernelOp op = KernelOp::gemm;
   std::string dtype, kv_dtype, kernel;  // as measured: "bfloat16", "fp8"; kv_dtype for attention; name of the kernel
@@ -95,9 +95,9 @@ struct KernelRow {
 /// Returns the ratio at any column: linear in its logarithm between the measured columns, constant beyond them.
 [[nodiscard]] double log_ratio_at(const KernelTable& table, const KernelRow& row, double column);
 
-/// Which sites must not be used, to compute errors out of fit: none; those of the same configuration (gemm: the shape;
-/// attention: heads, KV heads and head size at any batch; moe: the model's shape with its TP and EP at any skew); or
-/// those of the same model shape (moe; for other ops the same as configuration).
+/// Which sites are left out to compute errors out of fit. `nothing`: none. `configuration`: those of the same
+/// configuration (gemm: the shape; attention: heads, KV heads and head size at any batch; moe: the model's shape with
+/// its TP and EP at any skew). `shape`: those of the same model shape (moe; for other ops the same as `configuration`).
 enum class LeaveOut : std::uint8_t { nothing, configuration, shape };
 
 /// Interpolates in a table, which must outlive this object. Thread-safe.

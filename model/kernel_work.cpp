@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The meaning of the keys of measured kernels: names, features, work, roofline.
+// What the keys of measured kernels mean: names, features, work, roofline.
 #include <algorithm>
 #include <cmath>
 

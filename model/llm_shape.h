@@ -27,10 +27,12 @@ enum class Norm : std::uint8_t { rmsnorm, layernorm };
 struct MoeShape {
   std::int32_t experts = 0;  // routed experts per layer
   std::int32_t experts_per_token = 0;
-  std::int32_t shared_experts = 0;      // always active; as large as a routed expert
-  std::int32_t intermediate = 0;        // width of one expert
-  std::int32_t first_dense_layers = 0;  // these use LlmShape::intermediate
-  std::int32_t period = 1;              // experts are in layers period - 1, 2 period - 1 …; the others are dense
+  std::int32_t shared_experts = 0;       // always active; as large as a routed expert
+  std::int32_t intermediate = 0;         // width of one expert
+  std::int32_t first_dense_layers = 0;   // these use LlmShape::intermediate
+  std::int32_t period = 1;               // experts are in layers period - 1, 2 period - 1 …; the others are dense
+  std::int32_t shared_intermediate = 0;  // width of the shared experts together; 0: shared_experts * intermediate
+  bool shared_gate = false;              // a learned gate scales the output of the shared experts (Qwen2-MoE)
   bool operator==(const MoeShape&) const = default;
 };
 
@@ -82,7 +84,7 @@ struct LlmShape {
 
 /// Returns the elements of all matrices, norms and biases, including embeddings and LM head (tied ones once).
 [[nodiscard]] double weight_count(const LlmShape& shape);
-/// The same, with only the experts that one token uses.
+/// Returns the same count with only the experts that one token uses.
 [[nodiscard]] double active_weight_count(const LlmShape& shape);
 /// Returns the bytes of K and V (or of the latent) that one token adds in all layers, before the split by TP.
 [[nodiscard]] Bytes kv_bytes_per_token(const LlmShape& shape, DType kv_dtype);

@@ -98,14 +98,14 @@ void OpPricer::use_measured(double wide) {
   if (inputs_.shape->moe && !is_fp32) use_experts(file, wide);
 }
 
-// An accelerator may use another one's tables, which include kernels for units that it lacks. Such weights are
+// An accelerator may use the tables of another one, with kernels for units that it lacks. Weights of such types are
 // converted to 16 bits.
 bool OpPricer::has_units_of_type() const {
   return inputs_.weight_dtype != DType::fp8 || inputs_.accelerator->fp8.value > 0;
 }
 
-// An estimate from the 16-bit kernel, which then reads fewer bytes and may compute at the peak of the type. So types
-// with fewer bits are never slower than the measured ones.
+// Estimates products from the 16-bit kernel, which then reads fewer bytes and may compute at the peak of the type. So
+// types with fewer bits are never slower than 16 bits.
 void OpPricer::use_wide_products(double wide) {
   const double peak = matmul_peak(*inputs_.accelerator, inputs_.weight_dtype).value;
   if (wide_.kernel == nullptr || bytes_per_element(inputs_.weight_dtype) > 2) return;
@@ -132,7 +132,7 @@ void OpPricer::use_attention(const KernelFile& file, double wide) {
       beyond_.insert(fmt::format("no measured {} over a cache in {}", name(op), name(inputs_.kv_dtype)));
       return 0.0;
     }
-    // It is priced by the nearest layouts nevertheless, and the result reports it.
+    // The nearest layouts still give a price, and the result reports that it lies outside.
     if (kernel->interpolation().is_outside(key)) {
       beyond_.insert(fmt::format("{} of {} heads, {} KV heads of size {} lies outside what was measured", name(op),
                                  heads, kv_heads, size));
@@ -163,19 +163,30 @@ void OpPricer::use_attention(const KernelFile& file, double wide) {
 const MeasuredKernel* OpPricer::expert_kernel(const KernelFile& file, const KernelKey& key) const {
   const std::string dtype = measured_expert_dtype(inputs_.weight_dtype);
   if (dtype.empty() || !has_units_of_type()) return nullptr;
-  const MeasuredKernel* scaled = dtype == "fp8" ? file.find(KernelOp::moe, "fp8_block", {}, key) : nullptr;
+  const std::string first = dtype == "fp8" ? "fp8_block" : dtype;
+  // An engine's own kernel counts only for experts whose shape and spread were measured with it.
+  const auto own = inputs_.accelerator->own_kernels.find(inputs_.engine->own_kernels);
+  if (own != inputs_.accelerator->own_kernels.end()) {
+    const MeasuredKernel* kernel = own->second->find(KernelOp::moe, first, {}, key);
+    const auto is_measured = [&](const std::vector<KernelKey>& sites) {
+      return std::find(sites.begin(), sites.end(), key) != sites.end();
+    };
+    if (kernel != nullptr && is_measured(kernel->table().sites)) return kernel;
+  }
+  const MeasuredKernel* scaled = file.find(KernelOp::moe, first, {}, key);
   return scaled != nullptr ? scaled : file.find(KernelOp::moe, dtype, {}, key);
 }
 
-// An estimate from the 16-bit kernel, as in use_wide_products().
+// Estimates experts from the 16-bit kernel, as use_wide_products() does.
 const MeasuredKernel* OpPricer::wide_expert_kernel(const KernelFile& file, const KernelKey& key) const {
   return bytes_per_element(inputs_.weight_dtype) > 2 ? nullptr : file.find(KernelOp::moe, "bfloat16", {}, key);
 }
 
 // One measured kernel covers both products of all experts, with everything between and after them.
 void OpPricer::use_experts(const KernelFile& file, double wide) {
-  // Trained routers are not even. With a power law of 1.01, the weaker of the two measured, few tokens reach about two
-  // thirds as many experts as in the collectors' `balanced` rows. Those rows spread tokens without repetition.
+  // Trained routers do not spread tokens evenly. The power law of 1.01 is the weaker of the two that were measured:
+  // with it, few tokens reach about two thirds as many experts as in the collectors' `balanced` rows, which spread
+  // tokens without repetition.
   constexpr std::uint32_t kSkew = 101;
   const LlmShape& shape = *inputs_.shape;
   const MoeShape& moe = *shape.moe;
@@ -184,8 +195,11 @@ void OpPricer::use_experts(const KernelFile& file, double wide) {
                       key_part(moe.experts_per_token),
                       key_part(moe.experts),
                       kSkew,
-                      key_part(inputs_.tp),
-                      1};
+                      key_part(inputs_.tp / inputs_.ep),
+                      key_part(inputs_.ep)};
+  experts_.spread = experts_.even = key;
+  experts_.even[5] = key_part(inputs_.tp);
+  experts_.even[6] = 1;
   experts_.kernel = expert_kernel(file, key);
   if (experts_.kernel == nullptr) {
     beyond_.insert(fmt::format("no measured experts in {} on {}", name(inputs_.weight_dtype), inputs_.accelerator->id));
@@ -203,7 +217,16 @@ void OpPricer::use_experts(const KernelFile& file, double wide) {
   experts_.prices = scaled(table.coefficients, table.cold_efficiency, {wide, peak});
   const double width = static_cast<double>(moe.intermediate) / inputs_.tp, parts = shape.gated_mlp ? 3 : 2;
   experts_.matrices = parts * shape.hidden * width;
-  experts_.passing = 2 * shape.hidden + parts * width;
+  experts_.passing = 2 * shape.hidden + parts * width * inputs_.ep;
+}
+
+// Groups of ranks that hold different experts wait for the busiest group, whose kernel the tables contain.
+OpPricer::ExpertLoad OpPricer::expert_load(double tokens) const {
+  if (inputs_.ep == 1) return {};
+  const KernelWork split = kernel_work(KernelOp::moe, experts_.even, tokens, 1);
+  const KernelWork spread = kernel_work(KernelOp::moe, experts_.spread, tokens, 1);
+  const double flops = spread.flops / split.flops;
+  return {.flops = flops, .stored = spread.stored / split.stored, .pairs = flops / inputs_.ep};
 }
 
 double OpPricer::measured_ratio(const Op& op, const Products& products) const {
@@ -228,8 +251,39 @@ double OpPricer::measured_ratio(const Op& op, const Products& products) const {
   return is_first ? std::min(ratio, found->row->log_ratio[1]) : ratio;
 }
 
+// vLLM, SGLang and TensorRT-LLM project down to the latents of queries and of keys in one product.
+bool OpPricer::is_second_of_fused(const Op& op) const {
+  return op.id == OpId::kv_down && inputs_.shape->mla->q_lora_rank > 0 && products_of(op).kernel != nullptr;
+}
+
+// The second part of a fused product costs the difference between the whole product and the first part.
 TimeParts OpPricer::price_product(const Op& op) const {
-  const Products& products = op.quantised ? narrow_ : wide_;
+  if (!is_second_of_fused(op)) return price_single_product(op);
+  const auto resized = [&](std::int64_t n) {
+    Op part = op;
+    const double share = static_cast<double>(n) / static_cast<double>(op.n), rows = static_cast<double>(op.m);
+    part.n = n;
+    part.flops *= share;
+    part.weight_bytes *= share;
+    part.other_bytes += rows * static_cast<double>(n - op.n) * activation_element_bytes(inputs_.weight_dtype);
+    return part;
+  };
+  const std::int64_t queries = inputs_.shape->mla->q_lora_rank;
+  const TimeParts whole = price_single_product(resized(op.n + queries));
+  const double first = price_single_product(resized(queries)).total(), time = whole.total();
+  const double least = op.weight_bytes * products_of(op).prices.bound_byte_time;
+  return whole * (std::max(least, time - first) / time);
+}
+
+// An op that runs beside longer kernels adds no launch time, but its bytes share the memory bandwidth with theirs.
+TimeParts OpPricer::price_beside(const Op& op) const {
+  ClassPrices prices = op.kind == OpKind::gemm ? products_of(op).prices : pointwise_[static_cast<std::size_t>(op.kind)];
+  prices.t0 = 0;
+  return price_roofline(op, prices, 0);
+}
+
+TimeParts OpPricer::price_single_product(const Op& op) const {
+  const Products& products = products_of(op);
   if (products.kernel == nullptr) return price_class(op, products.prices);
   TimeParts parts = price_roofline(op, products.prices, measured_ratio(op, products));
   if (!op.quantised || fused_ == 0) return parts;
@@ -245,15 +299,22 @@ bool OpPricer::is_inside_experts(const Op& op) const {
 
 // Returns the op's share of the measured total, by its elements.
 TimeParts OpPricer::price_experts(const Op& op) const {
-  if (experts_.kernel == nullptr) return price_class(op, prices(OpClass::moe_gemm));
+  const auto tokens = static_cast<double>(op.m);
+  const ExpertLoad load = expert_load(tokens);
+  if (experts_.kernel == nullptr) {
+    Op busiest = op;
+    busiest.flops *= load.flops;
+    busiest.weight_bytes *= load.stored;
+    busiest.other_bytes *= load.pairs;
+    return price_class(busiest, prices(OpClass::moe_gemm));
+  }
   const ClassPrices& c = experts_.prices;
   const KernelTable& table = experts_.kernel->table();
   const double share = static_cast<double>(op.n) * static_cast<double>(op.k) / experts_.matrices;
-  const double pairs = static_cast<double>(op.m) * inputs_.shape->moe->experts_per_token;
+  const double pairs = load.pairs * tokens * inputs_.shape->moe->experts_per_token;
   const double bytes =
-      op.weight_bytes / share + pairs * experts_.passing * activation_element_bytes(inputs_.weight_dtype);
-  const PNorm norm = p_norm(op.flops / share * c.narrow_flop_time, bytes * c.byte_time, c.p);
-  const auto tokens = static_cast<double>(op.m);
+      load.stored * op.weight_bytes / share + pairs * experts_.passing * activation_element_bytes(inputs_.weight_dtype);
+  const PNorm norm = p_norm(load.flops * op.flops / share * c.narrow_flop_time, bytes * c.byte_time, c.p);
   note(Limit::expert_tokens, tokens, table.columns.back());
   const double time = share * (c.t0 + norm.value) * std::exp(log_ratio_at(table, *experts_.row, tokens));
   return split(op, std::max(time, op.weight_bytes * c.bound_byte_time), norm.share_a);
@@ -282,7 +343,8 @@ TimeParts OpPricer::price_prefill(const Op& op) const {
   return split(op, std::max(time, op.kv_bytes * c.bound_byte_time), share);
 }
 
-// "prefill beyond the measured 16384 tokens": the same text however far beyond, so it is made only once.
+// Notes a text such as "prefill beyond the measured 16384 tokens". It does not depend on the value, so it is made only
+// once.
 void OpPricer::note(Limit limit, double value, double most) const {
   const auto i = static_cast<std::size_t>(limit);
   if (value <= most || noted_[i]) return;

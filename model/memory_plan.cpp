@@ -85,7 +85,7 @@ double activation_bytes(const MemoryInputs& in) {
 
 MemoryPlan plan_stage(const MemoryInputs& in, std::int32_t stage) {
   const Accelerator& accelerator = *in.accelerator;
-  // A fraction of what the driver shows, not of the nominal size: vLLM defines it so.
+  // As in vLLM, a fraction of the memory that the driver reports, not of the nominal size.
   const double fraction = in.memory_fraction < 0 ? in.engine->memory_fraction : in.memory_fraction;
   MemoryPlan plan;
   plan.visible = accelerator.memory_visible.value > 0 ? accelerator.memory_visible : accelerator.memory;
@@ -128,6 +128,17 @@ std::string tp_problem(const LlmShape& shape, std::int32_t tp) {
   if (shape.moe && shape.moe->intermediate % tp != 0) {
     return fmt::format("expert width {} does not divide by tp {}", shape.moe->intermediate, tp);
   }
+  if (shape.moe && shape.moe->shared_intermediate % tp != 0) {
+    return fmt::format("width {} of the shared experts does not divide by tp {}", shape.moe->shared_intermediate, tp);
+  }
+  return {};
+}
+
+std::string ep_problem(const LlmShape& shape, std::int32_t tp, std::int32_t ep) {
+  if (ep == 1) return {};
+  if (!shape.moe) return "the model has no experts";
+  if (tp % ep != 0) return fmt::format("tp {} does not divide by ep {}", tp, ep);
+  if (shape.moe->experts % ep != 0) return fmt::format("{} experts do not divide by ep {}", shape.moe->experts, ep);
   return {};
 }
 

@@ -34,11 +34,13 @@ struct MemoryPlan {
   /// Returns whether there is room for at least one KV block.
   [[nodiscard]] bool fits() const { return kv_blocks > 0; }
 };
-/// Computes the memory of one GPU and the KV pool that is left, of the stage that holds the fewest KV blocks.
+/// Computes the memory of one GPU and the remaining KV pool, on the pipeline stage that holds the fewest KV blocks.
 [[nodiscard]] MemoryPlan plan_memory(const MemoryInputs& inputs);
 
 /// Returns why the degree is impossible ("32 attention heads do not divide by tp 5"); empty if it is possible.
 [[nodiscard]] std::string tp_problem(const LlmShape& shape, std::int32_t tp);
+/// Returns why the experts cannot be spread over `ep` groups of `tp` ranks; empty if they can.
+[[nodiscard]] std::string ep_problem(const LlmShape& shape, std::int32_t tp, std::int32_t ep);
 
 /// Returns the bytes of one rank's weights, with KV heads replicated and the vocabulary padded as in the executor.
 [[nodiscard]] Bytes weight_bytes_per_rank(const LlmShape& shape, DType dtype, std::int32_t tp, std::int32_t pp);
@@ -56,7 +58,7 @@ struct MemoryPlan {
 
 // How this project's executor stores weights, which decides their bytes.
 
-/// Weights that the executor rounds to integers when it loads them have groups of this many, without zero points.
+/// Weights that the executor rounds to integers on load are in groups of this size, without zero points.
 inline constexpr std::int64_t kLoadGroup = 32;
 
 /// Returns the shape with the checkpoint that the executor runs in this type. Integers that the files hold stay as they

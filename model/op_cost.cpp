@@ -43,8 +43,8 @@ DType activation_type(DType weight_dtype, const Accelerator& accelerator) {
 
 }  // namespace
 
-// Attributes the time of an op to its causes. What is not arithmetic is shared out by the bytes that the op moves,
-// since the memory serves weights, KV and activations at the same rate.
+// Attributes the time of an op to its causes. Time that is not arithmetic is divided in proportion to the bytes that
+// the op moves, because the memory serves weights, KV and activations at the same rate.
 TimeParts split(const Op& op, double time, double compute_share) {
   const double bytes = op.weight_bytes + op.kv_bytes + op.other_bytes;
   TimeParts parts;
@@ -113,8 +113,8 @@ OpPricer::OpPricer(const CostInputs& inputs) : inputs_(inputs) {
   const OpCoefficients& gemm = accelerator.coefficients[static_cast<std::size_t>(OpClass::gemm)];
   narrow_.prices = scaled(gemm, 1, peaks, own_products());
   narrow_.prices.residual = gemm.residual.get();
-  // Launched one by one, kernels leave a gap; within a captured graph it is shorter. Without a measurement of graphs
-  // both are taken to be the same.
+  // There is a gap between kernels that are launched one by one; within a captured graph it is shorter. Without
+  // measurements of graphs, both gaps are assumed to be equal.
   const double eager_gap = accelerator.kernel_gap.count();
   gaps_ = {eager_gap, accelerator.graph ? accelerator.graph->kernel_gap.count() : eager_gap};
   if (inputs.tp > 1)
@@ -143,12 +143,21 @@ KernelScale OpPricer::own_products() const {
   return own == inputs_.engine->product_scales.end() ? KernelScale{} : own->second;
 }
 
-// Norms of the residual stream. Norms of latents and of queries and keys follow no all-reduce. Where a layer has norms
-// before and behind attention and MLP, only those behind do: the sum with the residual comes between.
+// Returns whether an op is a norm directly after an all-reduce. Norms of latents, queries and keys are not. If a layer
+// has norms both before and after attention and MLP, only those after follow one, because the residual sum precedes the
+// others.
 bool OpPricer::is_behind_all_reduce(const Op& op) const {
   const bool sandwich = norms_per_layer(*inputs_.shape) == 4;
   if (op.id == OpId::input_norm || op.id == OpId::mlp_norm) return !sandwich;
   return op.id == OpId::post_attention_norm || op.id == OpId::post_mlp_norm;
+}
+
+// In captured graphs, where it costs no host time, servers run the shared experts on a separate stream beside the
+// routed experts.
+bool OpPricer::runs_beside(const Op& op, LaunchMode mode) const {
+  if (mode != LaunchMode::graph || experts_.kernel == nullptr) return false;
+  return op.id == OpId::shared_gate || op.id == OpId::shared_gate_up || op.id == OpId::shared_up ||
+         op.id == OpId::shared_activation || op.id == OpId::shared_down;
 }
 
 TimeParts OpPricer::price_pointwise(const Op& op, LaunchMode mode) const {
@@ -164,6 +173,7 @@ TimeParts OpPricer::price_pointwise(const Op& op, LaunchMode mode) const {
 }
 
 TimeParts OpPricer::price(const Op& op, LaunchMode mode) const {
+  if (runs_beside(op, mode)) return price_beside(op);
   TimeParts parts;
   switch (op.kind) {
     case OpKind::all_reduce: parts.allreduce = all_reduce(op); break;
@@ -189,7 +199,7 @@ TimeParts OpPricer::price_class(const Op& op, const ClassPrices& c) const {
   double log_ratio = 0;
   if (c.residual != nullptr) {
     const double k = static_cast<double>(std::max<std::int64_t>(op.k, 1));  // pointwise ops have no k
-    // The second axis is what a measurement varied: the context of attention, the size of the matrix of products.
+    // The second axis is the context for attention, and the size of the matrix for products.
     const double y = op.kind == OpKind::prefill_attention ? op.context : static_cast<double>(op.n) * k;
     log_ratio = residual_at(*c.residual, std::log2(static_cast<double>(op.m)), std::log2(y));
   }

@@ -27,7 +27,7 @@ namespace plimsoll::model {
 /// Returns t0 + p-norm, without the residual.
 [[nodiscard]] Seconds roofline_time(const OpCoefficients& coefficients, const Roof& roof, Flops flops, Bytes bytes);
 
-/// Divides an op's time by cause: `compute_share` of it is computing, the rest is memory traffic in proportion to
+/// Divides an op's time by cause: `compute_share` of it is compute, and the rest is memory traffic in proportion to the
 /// bytes.
 [[nodiscard]] TimeParts split(const Op& op, double time, double compute_share);
 
@@ -87,8 +87,13 @@ class OpPricer {
     ClassPrices prices;
     const MeasuredKernel* kernel = nullptr;
     std::shared_ptr<const KernelRow> row;
-    double matrices = 0;  // elements of one expert on one rank
-    double passing = 0;   // elements in and out of one (token, expert) pair
+    double matrices = 0;               // elements of one expert on one rank
+    double passing = 0;                // elements in and out of one (token, expert) pair
+    KernelKey even = {}, spread = {};  // keys of the experts split over all ranks, and spread over groups of ranks
+  };
+  // The busiest rank's work, relative to that of a rank with an equal share of every expert.
+  struct ExpertLoad {
+    double flops = 1, stored = 1, pairs = 1;
   };
 
   // Flop/s of products in the activations' type and in the weights' type.
@@ -112,7 +117,13 @@ class OpPricer {
   [[nodiscard]] TimeParts price_roofline(const Op& op, const ClassPrices& c, double log_ratio) const;
   [[nodiscard]] TimeParts price_class(const Op& op, const ClassPrices& c) const;
   [[nodiscard]] TimeParts price_product(const Op& op) const;
+  [[nodiscard]] const Products& products_of(const Op& op) const { return op.quantised ? narrow_ : wide_; }
+  [[nodiscard]] TimeParts price_single_product(const Op& op) const;
+  [[nodiscard]] TimeParts price_beside(const Op& op) const;
+  [[nodiscard]] bool runs_beside(const Op& op, LaunchMode mode) const;
+  [[nodiscard]] bool is_second_of_fused(const Op& op) const;
   [[nodiscard]] TimeParts price_experts(const Op& op) const;
+  [[nodiscard]] ExpertLoad expert_load(double tokens) const;
   [[nodiscard]] double measured_ratio(const Op& op, const Products& products) const;
   [[nodiscard]] bool is_inside_experts(const Op& op) const;
   [[nodiscard]] TimeParts price_prefill(const Op& op) const;

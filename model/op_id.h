@@ -43,6 +43,7 @@ enum class OpId : std::uint8_t {
   activation,
   down,
   router,
+  shared_gate,
   shared_gate_up,
   shared_up,
   shared_activation,

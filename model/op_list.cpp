@@ -45,7 +45,7 @@ class LayerBuilder {
   struct Extent {
     std::int64_t rows, width;
   };
-  // `elements`: how often each of them is read or written.
+  // `elements`: how often each activation is read or written.
   void add_pointwise(OpKind kind, OpId id, Extent extent, double elements) {
     Op op{.kind = kind, .id = id, .m = extent.rows, .n = extent.width};
     op.other_bytes = elements * real(extent.rows) * real(extent.width) * element_;
@@ -74,7 +74,7 @@ class LayerBuilder {
   void add_expert_gemm(const Matrix& matrix) {
     const MoeShape& moe = *shape_.moe;
     const double rows = real(tokens_) * moe.experts_per_token;
-    // Few tokens do not touch all experts, and an expert that is not touched is not read from memory.
+    // Few tokens do not reach all experts, and the weights of other experts are not read from memory.
     const double reached = expected_experts(moe.experts, moe.experts_per_token, real(tokens_));
     Op op{.kind = OpKind::moe_gemm, .id = matrix.id, .m = tokens_, .n = matrix.n, .k = matrix.k};
     op.flops = 2 * rows * real(matrix.n) * real(matrix.k);
@@ -83,7 +83,7 @@ class LayerBuilder {
     ops_.push_back(op);
   }
 
-  // Engines that keep the parts of a fused matrix apart launch one product a part and read the input once for each.
+  // Engines that do not fuse these matrices launch one product per part, and each product reads the input.
   void add_split_gemm(const Matrix& matrix, std::span<const std::pair<OpId, std::int64_t>> parts) {
     for (const auto& [id, width] : parts) {
       Matrix part = matrix;
@@ -110,8 +110,8 @@ class LayerBuilder {
     add_rope_append(queries + 2 * keys);
   }
 
-  // Multi-head latent attention: queries and keys are projected down, normed and projected up again. Only the latent
-  // and one rotary key go into the cache.
+  // Multi-head latent attention: queries and keys are projected down, normalised and projected up again. Only the
+  // latent and one rotary key are cached.
   void add_latent_projections() {
     const MlaShape& mla = *shape_.mla;
     const std::vector<Matrix> matrices = attention_matrices(shape_, inputs_.tp);
@@ -154,8 +154,10 @@ class LayerBuilder {
     const std::vector<Matrix> matrices = mlp_matrices(shape_, inputs_.tp, true);
     const std::int64_t rows = tokens_ * shape_.moe->experts_per_token;
     add_gemm(matrices.front());
-    // Five matrices mean shared experts, which every token passes through beside its routed ones.
-    if (matrices.size() == 5) add_dense(matrices[1], matrices[2], OpId::shared_activation);
+    if (shape_.moe->shared_gate) add_gemm(matrices[1]);
+    // More than three matrices mean shared experts, which every token passes through beside its routed ones.
+    const std::size_t shared = shape_.moe->shared_gate ? 2 : 1;
+    if (matrices.size() > 3) add_dense(matrices[shared], matrices[shared + 1], OpId::shared_activation);
     add_pointwise(OpKind::route, OpId::route, {rows, shape_.hidden}, 2);  // top k, then rows sorted by expert
     add_expert_gemm(matrices[matrices.size() - 2]);
     add_pointwise(OpKind::activation, OpId::expert_activation, {rows, matrices.back().k}, shape_.gated_mlp ? 3 : 2);
@@ -338,8 +340,8 @@ std::vector<LayerGroup> layer_groups(const LlmShape& shape) {
 }
 
 double expected_experts(std::int32_t experts, std::int32_t experts_per_token, double tokens) {
-  // Each token draws its experts without replacement; the chance that an expert is missed by all tokens is a power of
-  // that of one.
+  // Each token draws its experts without replacement. The probability that all tokens miss an expert is that of one
+  // token to the power of their number.
   if (experts_per_token >= experts) return experts;
   // expm1/log1p stay accurate for few tokens and many experts.
   const double miss = std::log1p(-static_cast<double>(experts_per_token) / experts);

@@ -60,7 +60,8 @@ RankShape rank_shape(const LlmShape& shape, std::int32_t tp) {
   rank.intermediate = shape.intermediate / tp;
   if (shape.moe) {
     rank.expert_intermediate = shape.moe->intermediate / tp;
-    rank.shared_intermediate = static_cast<std::int64_t>(shape.moe->shared_experts) * shape.moe->intermediate / tp;
+    const std::int64_t together = std::int64_t{shape.moe->shared_experts} * shape.moe->intermediate;
+    rank.shared_intermediate = (shape.moe->shared_intermediate > 0 ? shape.moe->shared_intermediate : together) / tp;
   }
   rank.vocab_rows = padded_vocabulary(shape.vocab, tp) / tp;
   return rank;
@@ -103,6 +104,7 @@ std::vector<Matrix> mlp_matrices(const LlmShape& shape, std::int32_t tp, bool mo
   }
   out.push_back({OpId::router, shape.moe->experts, shape.hidden, 1, false});
   if (rank.shared_intermediate > 0) {
+    if (shape.moe->shared_gate) out.push_back({OpId::shared_gate, 1, shape.hidden, 1, false});
     add(rank.shared_intermediate, shape.gated_mlp ? OpId::shared_gate_up : OpId::shared_up, OpId::shared_down);
   }
   const auto routed = static_cast<std::ptrdiff_t>(out.size());

@@ -59,7 +59,7 @@ struct Matrix {
 [[nodiscard]] double layer_vector_elements(const LlmShape& shape, std::int32_t tp);
 /// Returns the elements of the biases of the router and of `experts` experts, on one rank.
 [[nodiscard]] double expert_vector_elements(const LlmShape& shape, std::int32_t tp, std::int32_t experts);
-/// Returns whether one norm covers the queries of all heads and one their keys, instead of one norm per head.
+/// Returns whether one norm covers the queries of all heads and another their keys, instead of one norm per head.
 [[nodiscard]] bool has_wide_qk_norm(const LlmShape& shape);
 /// Returns the norms before a layer's sublayers (and after them in Gemma 2); parallel attention may share one.
 [[nodiscard]] std::int32_t norms_per_layer(const LlmShape& shape);

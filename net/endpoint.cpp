@@ -78,7 +78,8 @@ bool is_named(const Interface& own, std::string_view list) {
   return false;
 }
 
-// Sends small messages immediately (TCP_NODELAY) and detects within a minute that a host vanished without a word.
+// Sends small messages immediately (TCP_NODELAY), and detects within a minute that a host has vanished without closing
+// the connection.
 void tune(const Socket& socket) {
   const int on = 1, idle = 15, every = 5, times = 6;
   ::setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -141,7 +142,7 @@ std::string source_address(const std::string& address) {
 std::vector<std::string> shared_addresses(const std::vector<Interface>& own,
                                           const std::vector<std::vector<std::string>>& peers,
                                           const std::function<std::string(const std::string&)>& route) {
-  // ways[i]: the peers that can reach the address own[i].
+  // ways[i]: the peers that can reach this host at the address own[i].
   std::vector<std::set<std::size_t>> ways(own.size());
   for (std::size_t peer = 0; peer < peers.size(); ++peer) {
     const auto add = [&](bool routed) {

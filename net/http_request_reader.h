@@ -24,12 +24,12 @@ class HttpRequestReader {
   /// Parses the beginning of `bytes` and removes it. Bytes behind the request, and incomplete elements, stay. Call it
   /// until it removes nothing or the state is no longer `reading`.
   State feed(std::string& bytes);
-  /// A byte of the request has been read.
+  /// Returns whether a byte of the request has been read.
   [[nodiscard]] bool has_begun() const;
   [[nodiscard]] bool has_header() const;
-  /// The client waits for "100 Continue" before it sends the body. Valid with the header.
+  /// Returns whether the client waits for "100 Continue" before it sends the body. Valid once the header has been read.
   [[nodiscard]] bool waits_to_continue() const;
-  /// Of the body so far.
+  /// Returns how many bytes of the body have been read so far.
   [[nodiscard]] std::size_t body_bytes() const;
   /// Returns the status and text of the error answer to a faulty request.
   [[nodiscard]] int fault_status() const;

@@ -13,6 +13,7 @@ namespace {
 
 namespace http = boost::beast::http;
 using Error = boost::beast::error_code;
+constexpr int kMostInterims = 100;
 
 std::string lower(std::string_view text) {
   std::string out(text);
@@ -67,6 +68,12 @@ class Parser final : public http::basic_parser<false> {
 
 }  // namespace
 
+bool has_lone_line_feed(std::string_view lines) {
+  for (std::size_t at = lines.find('\n'); at != std::string_view::npos; at = lines.find('\n', at + 1))
+    if (at == 0 || lines[at - 1] != '\r') return true;
+  return false;
+}
+
 std::string_view HttpHead::field(std::string_view name) const {
   for (const auto& [field_name, value] : fields)
     if (field_name == name) return value;
@@ -86,6 +93,7 @@ struct HttpResponseReader::Impl {
   std::optional<Parser> parser;
   std::string rest;  // bytes that the parser cannot use yet: part of a header or of a chunk's header
   State state = State::reading;
+  int interims = 0;
   bool surplus = false;  // more bytes arrived than the answer has
   std::string error;
 
@@ -108,7 +116,9 @@ HttpResponseReader::State HttpResponseReader::Impl::put(std::string_view& bytes)
     surplus = !bytes.empty();
     return state = State::done;
   }
-  parser.emplace(events, no_body);  // an interim answer such as "100 Continue"; the final one follows
+  // An interim answer such as "100 Continue"; the final one follows.
+  if (++interims > kMostInterims) return fail("too many interim answers");
+  parser.emplace(events, no_body);
   return bytes.empty() ? State::reading : put(bytes);
 }
 
@@ -135,6 +145,7 @@ HttpResponseReader::State HttpResponseReader::feed(std::string_view bytes) {
     if (impl.put(bytes) != State::reading) return impl.state;
   } while (!bytes.empty() && bytes.size() < before);
   if (bytes.size() > kMaxHeader) return impl.fail("a header is too long");
+  if (has_lone_line_feed(bytes)) return impl.fail("a line of the header ends with LF alone");
   impl.rest = std::string(bytes);
   return impl.state;
 }

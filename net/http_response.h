@@ -15,6 +15,9 @@ namespace plimsoll::net {
 
 inline constexpr std::size_t kMaxHeader = std::size_t{64} << 10;
 
+/// Returns whether a line ends with LF alone, on which a parser that expects CR LF would wait for ever.
+[[nodiscard]] bool has_lone_line_feed(std::string_view lines);
+
 struct HttpHead {
   int status = 0;
   std::vector<std::pair<std::string, std::string>> fields;  // names are in lower case

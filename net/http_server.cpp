@@ -225,7 +225,7 @@ void HttpServer::Connection::parse() {
 void HttpServer::Connection::take_body(bool whole) {
   if (!std::exchange(header_read_, true) && !whole) {
     deadline_ = Clock::now() + server_.limits.body_time;
-    if (reader_->waits_to_continue()) send("HTTP/1.1 100 Continue\r\n\r\n");
+    if (reader_->waits_to_continue() && in_.empty()) send("HTTP/1.1 100 Continue\r\n\r\n");
     if (phase_ != Phase::reading) return;
   }
   const std::size_t size = reader_->body_bytes();

@@ -11,8 +11,8 @@
 
 namespace plimsoll::sched {
 
-/// A pool of values. A value that is taken again is as its last user left it, so its vectors keep their storage.
-/// References hold until the next take().
+/// A pool of values. A value that is reused is as its last user left it, so its vectors keep their storage. References
+/// are valid until the next take().
 template <class T>
 class Pool {
  public:
@@ -34,7 +34,7 @@ class Pool {
   std::vector<std::int32_t> free_;
 };
 
-/// Values by the handle of a request. Pointers and references hold until the next make().
+/// Values by the handle of a request. Pointers and references are valid until the next make().
 template <class T>
 class ByRequest {
  public:

@@ -52,7 +52,7 @@ struct KvOp {
     keep,           // the request's slot still holds its first `tokens` tokens (computed becomes `tokens`); the request
                     // has taken the room for them by grow or reserve
     free_all,       // preemption by recompute: all blocks are freed, computed becomes 0, output is kept; `tokens`, if
-                    // not 0, is how many this same decision had made it cover
+                    // not 0, is the number of tokens that the same decision had made the request cover
     swap_out,
     swap_in,
     load  // on demand, until the request covers `tokens` tokens, whose KV a prefill replica sends (Replica::loads)
@@ -67,9 +67,9 @@ struct Reject {
   ReqId id = kNoRequest;
   std::uint16_t http = 0;
   const char* code = "";
-  bool waited = false;  // too long, whatever the status says
+  bool waited = false;  // it has waited too long, whatever `http` says
 
-  /// It was refused for its length: even an empty engine would refuse it (docs/policies.md, Refusals).
+  /// Returns whether it was refused for its length: even an empty engine would refuse it (docs/policies.md, Refusals).
   [[nodiscard]] bool is_for_length() const { return !waited && (http == 400 || http == 422 || http == 500); }
 };
 

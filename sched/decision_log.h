@@ -39,7 +39,7 @@ class DecisionLog {
   /// Writes the refusals that no step has printed. Call once, after the last step.
   void finish();
   [[nodiscard]] const std::string& text() const { return text_; }
-  /// The text since the last call; it is forgotten here.
+  /// Returns the text since the last call, and clears it.
   [[nodiscard]] std::string take() { return std::exchange(text_, {}); }
 
  private:

@@ -31,8 +31,7 @@ std::int32_t KvLedger::phase_at(Tok covered) const {
   return static_cast<std::int32_t>((((covered - clock_) % size) + size) % size);
 }
 
-// Over as many steps as a block has tokens, every member takes exactly one block. Only the remaining steps have to be
-// walked.
+// In block_size steps, every member takes exactly one block. Only the steps beyond whole multiples have to be walked.
 Blk KvLedger::group_growth(std::int64_t steps) const {
   const std::int64_t size = config_.block_tokens;
   Blk blocks = (steps / size) * growing_;
@@ -60,8 +59,8 @@ std::int64_t KvLedger::group_steps(Blk available) const {
   return steps;
 }
 
-// The integral of the blocks in use over a piece of steps whose times follow a parabola around its middle: occupancy
-// needs block-seconds, not blocks.
+// Integrates the blocks in use over a leap whose step times follow a parabola around its middle: occupancy needs
+// block-seconds, not blocks.
 double KvLedger::weighted_growth(std::int64_t steps, double a, double b, double c) const {
   if (growing_ == 0) return 0;
   const std::int64_t size = config_.block_tokens;

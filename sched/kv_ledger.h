@@ -69,12 +69,12 @@ class KvLedger {
   /// Returns how many tokens of a prompt with these blocks, at most `limit`, are in the prefix cache.
   [[nodiscard]] Tok cached_tokens(std::span<const std::uint64_t> blocks, Tok limit) const;
   /// Returns the hashes of the request's whole prompt blocks, as far as they are known. Empty unless prompts stay in
-  /// slots. Each depends on all blocks before it: prompts begin alike as far as their hashes are equal.
+  /// slots. Each hash depends on all blocks before it, so two prompts are equal as far as their hashes are.
   [[nodiscard]] std::span<const std::uint64_t> prompt_hashes(ReqId id) const {
     const std::vector<std::uint64_t>* hashes = prompts_.find(id);
     return hashes == nullptr ? std::span<const std::uint64_t>() : *hashes;
   }
-  /// Null without caching; for KvPreview.
+  /// Returns null without caching. For KvPreview.
   [[nodiscard]] const PrefixCache* cache() const { return cache_.get(); }
   /// Returns the blocks swapped out to host memory.
   [[nodiscard]] Blk swapped() const { return swapped_; }
@@ -94,8 +94,8 @@ class KvLedger {
   void attach_prefix(ReqId id, Tok tokens);
   /// Reports that the first `computed` tokens have content: other requests may now find whole blocks of the prompt.
   void publish(ReqId id, Tok computed);
-  /// Takes blocks of decodes that are decided but have not run yet from the prefix cache; they count as free until
-  /// then.
+  /// Takes blocks from the prefix cache for decodes that are decided but have not run yet. They count as free until the
+  /// decodes run.
   void take_early(Blk blocks);
   /// Returns all blocks of the request, including `early` blocks from take_early(). Its first `computed` tokens have
   /// content. If `returns` is true, the request itself may find its blocks again.

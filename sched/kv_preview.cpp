@@ -20,7 +20,7 @@ Blk KvPreview::idle(const Part& part) const {
   return std::max<Blk>(0, part.end - std::max(part.begin, change.joined));
 }
 
-// Does not walk the queue yet: most decisions take blocks and never look up a prefix.
+// Only counts the blocks and does not walk the queue yet, because most decisions never look up a prefix.
 void KvPreview::take(Blk blocks) {
   PLIMSOLL_CHECK(blocks <= free_, "no more KV blocks are taken than are free");
   free_ -= blocks;
@@ -79,7 +79,7 @@ std::size_t KvPreview::for_hit(ReqId id, std::size_t most, Visit visit) {
   std::size_t blocks = 0;
   while (blocks < end) {
     const PrefixCache::Match match = cache.match(*holder, blocks, end);
-    Blk there = 0;  // blocks of the match that some copy still has
+    Blk there = 0;  // matched blocks that some copy still has
     for (std::int32_t run = match.run; run >= 0; run = cache.runs_[PrefixCache::at(run)].twin) {
       const Blk left =
           std::min(static_cast<Blk>(match.blocks), cache.runs_[PrefixCache::at(run)].count - changed(run).lost);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The KV ledger as it will be once the operations requested so far by a decision are applied. Block counts cannot tell
-// this where requests share blocks: other requests may hold a preempted request's blocks, and a block taken meanwhile
+// The KV ledger as it will be once the operations that a decision has requested so far are applied. If requests share
+// blocks, block counts do not suffice: others may hold the blocks of a preempted request, and a block taken meanwhile
 // may be the cached one that the next request wants.
 #pragma once
 

@@ -33,7 +33,7 @@ std::optional<Reject> LlamaCpp::admit(const Request& request, const View& view) 
   return {};
 }
 
-// A task that finds no free slot is deferred. It does not come back by itself: each slot that becomes free takes one.
+// A task that finds no free slot is deferred. Each slot that becomes free takes one deferred task back.
 void LlamaCpp::on_arrival(ReqId id, const View&, Nanos) {
   (queue_.size() < free_slots() ? queue_ : deferred_).push_back(id);
 }
@@ -73,7 +73,7 @@ void LlamaCpp::on_steps_done(const StepsDone& done, const View& view, Nanos) {
   }
 }
 
-// How many tokens of the request's prompt the slot stores. A hash stands for all blocks before it, too.
+// Returns how many tokens of the request's prompt the slot stores. A hash covers all blocks before it, too.
 Tok LlamaCpp::common(const Slot& slot, ReqId id, const View& view) {
   const std::span<const std::uint64_t> wanted = view.kv.prompt_hashes(id);
   const std::int64_t size = view.kv.block_tokens();
@@ -86,7 +86,7 @@ Tok LlamaCpp::common(const Slot& slot, ReqId id, const View& view) {
   return static_cast<Tok>(static_cast<std::int64_t>(low) * size);
 }
 
-// The free slot with the longest common prefix, the first of several; none if it is too short.
+// Returns the free slot with the longest common prefix, the first of several; none if that prefix is too short.
 std::size_t LlamaCpp::most_similar(ReqId id, const View& view) const {
   std::size_t best = slots_.size();
   float most = similarity_;
@@ -101,7 +101,7 @@ std::size_t LlamaCpp::most_similar(ReqId id, const View& view) const {
   return best;
 }
 
-// The free slot that was used longest ago; if several were never used, the last of them.
+// Returns the free slot that was used longest ago; if several were never used, the last of them.
 std::size_t LlamaCpp::least_recent() const {
   std::size_t best = slots_.size();
   for (std::size_t i = 0; i < slots_.size(); ++i) {
@@ -111,8 +111,8 @@ std::size_t LlamaCpp::least_recent() const {
   return best;
 }
 
-// However the slot was chosen, what its prompt has in common with the new one is not computed again, but for the last
-// token of a prompt that it stores whole: without that one, there would be nothing to sample from.
+// However the slot was chosen, the common prefix of its prompt and the new one is not computed again. If the slot
+// stores the whole new prompt, its last token is computed again: otherwise there would be nothing to sample from.
 void LlamaCpp::assign(ReqId id, const View& view) {
   std::size_t best = most_similar(id, view);
   if (best == slots_.size()) best = least_recent();
@@ -127,7 +127,7 @@ void LlamaCpp::assign(ReqId id, const View& view) {
     if (each.id != kNoRequest) running_.push_back(each.id);
 }
 
-// One token of every generating slot, then prompts while the step has room, both in the order of the slots.
+// Collects one token of every generating slot, then prompts while the step has room, both in the order of the slots.
 void LlamaCpp::collect_parts(const View& view) {
   parts_.clear();
   std::int64_t tokens = 0;
@@ -140,7 +140,8 @@ void LlamaCpp::collect_parts(const View& view) {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     const ReqId id = slots_[i].id;
     if (id == kNoRequest || view.requests.decoding(id)) continue;
-    // A prompt found in its slot takes its room at once, even if this step computes none of its other tokens.
+    // A prompt whose beginning is in its slot takes its room at once, even if this step computes none of its other
+    // tokens.
     if (tokens >= step_tokens_ && slots_[i].kept == 0) continue;
     const Tok context = view.requests.computed(id) + slots_[i].kept, missing = view.requests.length(id) - context;
     const auto taken = static_cast<Tok>(std::clamp<std::int64_t>(step_tokens_ - tokens, 0, missing));
@@ -173,14 +174,14 @@ void LlamaCpp::fail_all(Nanos now, Decision& out) {
   if (!queue_.empty()) out.wake_at = now + 1;
 }
 
-// What the requests assigned by this decision find in their slots, once they have room for it.
+// Keeps the prefixes that newly assigned requests find in their slots, once there is room for them.
 void LlamaCpp::keep_prompts(Decision& out) {
   for (Slot& slot : slots_)
     if (const Tok kept = std::exchange(slot.kept, 0); kept > 0) out.kv.push_back({KvOp::Kind::keep, slot.id, kept});
 }
 
-// One pool: what free slots store makes way for what is wanted, slot after slot. In between, the pool of the ledger has
-// counted as free what they store.
+// With one pool, the contents of free slots are dropped, slot by slot, until the wanted cells are free. The ledger has
+// counted those cells as free all along.
 void LlamaCpp::purge(const KvLedger& kv, std::int64_t wanted) {
   if (!unified_) return;
   std::int64_t used = kv.in_use() + wanted;
@@ -223,7 +224,7 @@ void LlamaCpp::take(Part& part, Tok tokens, Forward& forward) {
   part.context += tokens;
 }
 
-// One pool: the tokens of the step are cut where a forward is full.
+// With one pool, the tokens of the step are cut where a forward is full.
 void LlamaCpp::take_in_order(Forward& forward) {
   std::int64_t room = forward_tokens_;
   for (Part& part : parts_) {

@@ -6,8 +6,8 @@
 // With prefix caching, the last prompt of a free slot stays in it. A request goes to the free slot whose prompt its own
 // one shares most with, and does not compute that beginning again.
 //
-// Not modelled: the cache of prompts in host memory, and answers that are cut where the slot ends, which are refused
-// instead. What is known of a prompt are the hashes of its blocks, not those of the answer behind it.
+// Not modelled: the cache of prompts in host memory. Requests whose answers would be cut at the end of the slot are
+// refused instead. Only the hashes of a prompt's blocks are known, not those of the answer behind it.
 #pragma once
 
 #include <cstdint>
@@ -67,11 +67,11 @@ class LlamaCpp final : public Policy {
 
   bool unified_;
   std::int64_t step_tokens_, forward_tokens_, max_len_;
-  float similarity_;  // a slot's prompt counts if it shares more than this part of the new one; the server has floats
+  float similarity_;  // a slot matches if it shares more than this fraction of the new prompt; a float in the server
   std::vector<Slot> slots_;
   std::vector<ReqId> running_;  // in the order of the slots
   std::deque<ReqId> queue_;     // each has a free slot
-  std::deque<ReqId> deferred_;  // came when no slot was free
+  std::deque<ReqId> deferred_;  // arrived when no slot was free
   std::int64_t releases_ = 0;
   std::vector<Part> parts_;            // of the step that is being decided
   std::vector<std::size_t> together_;  // parts that share a forward

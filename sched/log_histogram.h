@@ -15,7 +15,7 @@ class LogHistogram {
  public:
   /// Adds `weight` copies of `seconds`; values of zero or less count as 0.
   void add(double seconds, std::int64_t weight) { sum_ += add_counts(seconds, weight); }
-  /// The same without their sum, which it returns.
+  /// Adds `weight` copies to the counts only. Returns their sum.
   [[nodiscard]] double add_counts(double seconds, std::int64_t weight);
   void add_sum(double weighted_sum) { sum_ += weighted_sum; }
   /// Adds all values of another histogram.
@@ -38,11 +38,11 @@ class LogHistogram {
   double sum_ = 0;
 };
 
-/// What one of several adds to a histogram that they share. Counts do not depend on the order in which values are
-/// added, but sums of doubles do, so each keeps its own. One thread for all.
+/// One contributor to a shared histogram. Counts do not depend on the order in which values are added, but sums of
+/// doubles do, so each contributor keeps its own sum. All contributors of a histogram must be on one thread.
 class HistogramShare {
  public:
-  /// Null: of a histogram of its own.
+  /// Null: a histogram that is not shared.
   explicit HistogramShare(std::shared_ptr<LogHistogram> counts = {})
       : counts_(counts ? std::move(counts) : std::make_shared<LogHistogram>()) {}
   void add(double seconds, std::int64_t weight) { sum_ += counts_->add_counts(seconds, weight); }
@@ -50,10 +50,10 @@ class HistogramShare {
     counts_->add_to_bin(bin, weight, 0);
     sum_ += weighted_sum;
   }
-  /// Of all that share it; the sum in it is 0.
+  /// Returns the counts of all contributors; the sum in it is 0.
   [[nodiscard]] const LogHistogram& counts() const { return *counts_; }
   [[nodiscard]] double sum() const { return sum_; }
-  /// Forgets the counts of all, and its own sum.
+  /// Clears the counts of all contributors, and its own sum.
   void clear() {
     *counts_ = {};
     sum_ = 0;

@@ -74,7 +74,8 @@ MetricsCollector::MetricsCollector(Slo slo, Seconds warmup, bool returns_at_batc
 
 void MetricsCollector::bound_memory() {
   sketches_.emplace();
-  records_.reserve(kMostRecords);
+  records_.resize(kMostRecords);  // written once, so that its pages count from the start and memory stays constant
+  records_.clear();
 }
 
 void MetricsCollector::sketch(const Record& record, bool first_wave) {
@@ -106,7 +107,9 @@ void MetricsCollector::thin_out() {
   first_wave_.clear();
 }
 
-void MetricsCollector::reserve(std::size_t requests) { records_.reserve(requests); }
+void MetricsCollector::reserve(std::size_t requests) {
+  if (!sketches_) records_.reserve(requests);  // bound_memory() has reserved all that is needed
+}
 
 // A request sent during the warm-up does not count, even if it ends later: it met a fleet that was filling up.
 void MetricsCollector::add(const RequestResult& result) {
@@ -351,7 +354,7 @@ double MetricsCollector::slo_value(const Slo::Bound& bound, bool grows) const {
     if (itl_.count() == 0) return completed_ == 0 && rejected_ + timed_out_ > 0 ? kNever_s : 0;
     return bound.quantile < 0 ? itl_.mean() : itl_.quantile(bound.quantile);
   }
-  // A queue without end misses every limit on a wait, however the run began.
+  // If the queue grows without end, every limit on a wait is missed, however the run began.
   if (grows) return kNever_s;
   if (is_thinned()) return thinned_slo_value(bound);
   std::vector<double> values;
@@ -425,6 +428,8 @@ void MetricsCollector::fill_fleet(PointMetrics& point) const {
 
 void MetricsCollector::fill_time_parts(PointMetrics& point) const {
   if (pools_) point.pools = pools_->metrics(point.duration_s);
+  if (point.pools && point.instance_s)
+    point.pools->prefill_instance_s = prefill_fleet_.instance_s / static_cast<double>(runs_.size());
   if (completed_ == 0) return;
   const double share = 1 / static_cast<double>(completed_);
   point.time_weights_s = service_.weights * share;
@@ -434,15 +439,15 @@ void MetricsCollector::fill_time_parts(PointMetrics& point) const {
   point.time_host_s = service_.host * share;
   point.time_queue_s = queue_s_ * share;
   point.time_preempt_s = preempt_s_ * share;
-  // What is left of the latency belongs to none of the causes.
+  // The rest of the latency is due to none of the named causes.
   point.time_other_s = *point.latency.mean -
                        (point.time_weights_s + point.time_kv_s + point.time_compute_s + point.time_allreduce_s +
                         point.time_host_s + point.time_queue_s + point.time_preempt_s) -
                        (point.pools ? point.pools->time_transfer : 0);
 }
 
-// Replications are independent, so their means give an honest interval even if values within a run are correlated. Only
-// the mean of each run is used: few replications give wide intervals, as they should.
+// Replications are independent, so the interval of their means is valid even if values within a run are correlated.
+// Only the mean of each run is used, so few replications give wide intervals, as they should.
 void MetricsCollector::fill_intervals(PointMetrics& point) const {
   if (runs_.size() == 1) fill_run_intervals(point);
   if (runs_.size() < 2) return;
@@ -462,7 +467,7 @@ void MetricsCollector::fill_intervals(PointMetrics& point) const {
   point.output_tokens_per_s_ci95 = replication_interval(rates);
 }
 
-// One run alone: batch means, which allow for waits that depend on each other.
+// With one run, batch means are used; they allow for waits that depend on each other.
 void MetricsCollector::fill_run_intervals(PointMetrics& point) const {
   const std::size_t batches = batch_count(records_.size());
   if (batches == 0) return;

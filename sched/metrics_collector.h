@@ -110,7 +110,7 @@ class MetricsCollector {
   /// Requests sent before `warmup` (from the run's start) are left out of request metrics, throughput and integrals.
   MetricsCollector(Slo slo, Seconds warmup, bool returns_at_batch_end);
 
-  /// Reserves memory for this many completed requests.
+  /// Reserves memory for this many completed requests. No effect after bound_memory().
   void reserve(std::size_t requests);
   /// For runs without end. From the 16384th completed request on, quantiles are those of histograms, within 0.1 %, and
   /// the steady state and the intervals rest on every k-th request. Before the first add().

@@ -35,16 +35,17 @@ class Policy {
   /// Checks the product's own limits at the front door, after the common checks (front_door.h). Returns the refusal, if
   /// any.
   [[nodiscard]] virtual std::optional<Reject> admit(const Request&, const View&) const { return {}; }
-  /// A request has passed the front door: it is in the table and waits.
+  /// Reports that a request has passed the front door: it is in the table and waits.
   virtual void on_arrival(ReqId id, const View& view, Nanos now) = 0;
-  /// The client is gone: forget the request, whatever its state. The Replica frees its blocks after this call.
+  /// Reports that the client is gone: the policy forgets the request, whatever its state. The Replica frees its blocks
+  /// after this call.
   virtual void on_cancel(ReqId id, const View& view, Nanos now) = 0;
-  /// The KV of a request (RequestTable::remote()) has come from a prefill replica, or is lost. The table says how much
-  /// of it is computed.
+  /// Reports that the KV of a request (RequestTable::remote()) has arrived from a prefill replica, or is lost. The
+  /// table states how much of the request is computed.
   virtual void on_transfer_done(ReqId /*id*/, const View& /*view*/, Nanos /*now*/) {}
-  /// Called when the Replica has updated the table (counters, decode group). The blocks of finished requests are freed
-  /// after this call (at the end of the batch with returns_at_batch_end). A request whose prefill has completed is in
-  /// the decode group.
+  /// Reports that steps have ended. The Replica has already updated the table (counters, decode group); a request whose
+  /// prefill has completed is in the decode group. The blocks of finished requests are freed after this call (at the
+  /// end of the batch with returns_at_batch_end).
   virtual void on_steps_done(const StepsDone& done, const View& view, Nanos now) = 0;
   /// Fills `out`, which is clear. Called when no step is in flight and something happened (arrival, steps done, cancel,
   /// wake_at reached). A decision without forwards runs nothing.

@@ -19,7 +19,7 @@ enum class Preemption : std::uint8_t { recompute, swap };
 enum class CapacityPolicy : std::uint8_t { guaranteed_no_evict, max_utilization, static_batch };
 /// The order in which waiting requests are admitted.
 enum class Order : std::uint8_t { fcfs, priority };
-/// From when the delay of dynamic batching counts.
+/// The moment from which the delay of dynamic batching counts.
 enum class DelayOrigin : std::uint8_t { worker_free, oldest_arrival };
 
 /// What a replica computes: everything, or with pools for prefill and decode one of the two (docs/pools.md).
@@ -56,15 +56,19 @@ struct PolicyConfig {
   std::optional<std::int64_t> long_prefill_threshold;
   std::optional<bool> reserve_full_sequence;  // vllm_v1
   std::optional<bool> async_scheduling;       // vllm_v1: a step is decided while the previous one runs
-  std::int32_t version = 16;                  // vllm_v1, sglang: of the product, 0.<version>
+  std::int32_t version = 16;                  // vllm_v1, sglang: version of the product, 0.<version>
   Order order = Order::fcfs;                  // vllm_v1
   std::optional<Preemption> preemption;
   CapacityPolicy capacity_policy = CapacityPolicy::guaranteed_no_evict;
+  // trtllm: while requests decode, prompts wait at most this many steps, or until they fill this share of the step
+  // budget
+  std::optional<std::int64_t> batch_wait_timeout_iters;
+  std::optional<double> batch_wait_max_tokens_ratio;
   std::optional<double> conservativeness;  // sglang
   std::optional<bool> prefix_caching;
   // sglang, role decode: tokens kept free for each request that runs or is on its way (num_reserved_decode_tokens)
   std::optional<std::int64_t> reserved_decode_tokens;
-  // llama_cpp: a slot is chosen for its prompt if this part of the new prompt is the same; 0: never
+  // llama_cpp: a slot is chosen by its prompt if it shares more than this fraction of the new prompt; 0: never
   std::optional<double> slot_prompt_similarity;
   // Front door.
   std::optional<std::int64_t> queue_limit;
@@ -75,7 +79,7 @@ struct PolicyConfig {
   /// Reproduces the defect of TGI 2.0.0, which overshoots max_batch_size when the batch is full.
   bool tgi_batch_size_bug = false;
 
-  /// vllm_v1: returns whether a prompt is admitted only if all of it fits. The product's default from vLLM 0.19 on.
+  /// vllm_v1: returns whether a prompt is admitted only if all of it fits. This is the default from vLLM 0.19 on.
   [[nodiscard]] bool whole_sequence_must_fit() const { return reserve_full_sequence.value_or(version >= 19); }
   [[nodiscard]] Tok max_len() const { return max_total ? *max_total : model_max_len; }
 };

@@ -16,7 +16,7 @@ namespace plimsoll::sched {
 struct PolicyConfig;
 class Policy;
 
-/// The names are in the table, in this order.
+/// The policies. The table has their names, in this order.
 enum class PolicyKind : std::uint8_t {
   none,
   static_batch,
@@ -49,12 +49,12 @@ struct Traits {
   int max_inflight_steps = 1;
   bool returns_at_batch_end = false;  // all rows return together when the last one finishes: no time between tokens
   bool fits_whole_prompts =
-      false;                    // a prompt enters a step whole, beside the running decodes, within step_tokens of all
-  bool contiguous = false;      // reservations are address ranges: gaps between them cannot be used
+      false;                // prompts are not cut: each runs in one step together with the decodes, within step_tokens
+  bool contiguous = false;  // reservations are address ranges: gaps between them cannot be used
   bool decides_ahead = false;   // a step is decided when the previous one starts, not when it has ended
   bool block_by_block = false;  // KV operations are applied in the given order; prompts can be shared once allocated
   bool partial_first = false;   // freed blocks whose content is not complete are reused before all others
-  bool numbered_slots = false;  // max_running slots divide the pool or the step, so that idle ones count too
+  bool numbered_slots = false;  // max_running slots divide the pool or the step, so idle slots count too
   bool keeps_prompts = false;   // with prefix caching: a prompt stays in the slot of its request
 };
 
@@ -69,7 +69,7 @@ struct Limits {
   std::int64_t reserved_sequences = 1, reserved_tokens = 1;
 };
 
-/// The setting that limits the tokens of a step. Products of one family use two names for this limit.
+/// The setting that limits the tokens of a step. Products name this limit in different ways.
 enum class BudgetKey : std::uint8_t {
   step,     // step_token_budget
   prefill,  // prefill_token_budget
@@ -101,10 +101,10 @@ struct PolicyInfo {
   std::span<const VariantName> variants = {};               // empty: only standard, called "default"
   PolicyVariant chunked_variant = PolicyVariant::standard;  // selected by `chunked: true` instead of standard
   BudgetKey budget = BudgetKey::step;
-  bool can_decide_ahead = false, can_order_by_priority = false;  // if the settings ask for it
+  bool can_decide_ahead = false, can_order_by_priority = false;  // whether the settings may ask for it
   bool counts_kv_budget = false;  // enforces kv_token_budget itself; for other policies it is the size of the pool
   Tok block_tokens = 16;          // the product's default
-  Blk unusable_blocks = 0;  // of the product's KV pool, which kv_blocks does not count: vLLM V1 never uses block 0
+  Blk unusable_blocks = 0;        // blocks of the product's KV pool beyond kv_blocks: vLLM V1 never uses block 0
   std::optional<double> served_ratio = {};  // the product's default, if the policy has this setting
   std::span<const Server> servers = {};     // empty: no product runs it
   LmiSettings lmi = {};
@@ -127,7 +127,7 @@ struct PolicyInfo {
 
 /// Returns the variant in effect: `chunked` selects one if the settings state none.
 [[nodiscard]] PolicyVariant variant_of(const PolicyConfig& config);
-/// Returns how the policy behaves under these settings. Nothing else compares kinds.
+/// Returns how the policy behaves under these settings. No other function compares kinds.
 [[nodiscard]] Traits traits_of(const PolicyConfig& config);
 /// Returns the limits in effect. `longest`: tokens of the longest sequence, if known; 0: max_len() of the settings.
 [[nodiscard]] Limits resolve_limits(const PolicyConfig& config, std::int64_t longest = 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The versions of the products whose schedulers the policies reproduce, and what the table of policies says of several
-// policies at once.
+// The versions of the products whose schedulers the policies reproduce, and a query over all rows of the table of
+// policies.
 #pragma once
 
 #include <cstdint>

@@ -9,8 +9,8 @@ namespace {
 double span_s(Nanos time) { return 1e-9 * static_cast<double>(time); }
 }  // namespace
 
-// The stages follow one another without gaps, so their times sum to the latency. A decode replica that takes its blocks
-// before the prefill lets the request wait for them there: this wait belongs to the decode side.
+// The stages follow one another without gaps, so their times sum to the latency. If a decode replica takes its blocks
+// before the prefill, the request first waits for them there: this wait belongs to the decode side.
 StageTimes stage_times(const Stages& s, Nanos sent, Nanos first_token, Nanos end) {
   StageTimes times;
   const Nanos decode = s.decode_start < 0 ? end : s.decode_start;

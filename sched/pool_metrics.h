@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a point with pools for prefill and decode measures besides (docs/pools.md): where the time of its requests goes,
-// and how busy the pools are.
+// Additional measurements of a point with pools for prefill and decode (docs/pools.md): the parts of its requests'
+// latency, and how busy the pools are.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,12 @@ namespace plimsoll::sched {
 struct PoolMetrics {
   std::optional<double> transfer_mean, transfer_p99;  // seconds; blank if nothing was transferred
   std::int64_t staging_blocks_peak = 0;               // most blocks of a decode replica that waited for their KV
-  double local_prefill_share = 0;  // of the completed requests, those whose prompt the decode replica computed
-  // Where the latency goes, seconds: before the prefill, in it, in the transfer as far as nothing hides it, before the
-  // first step on the decode replica, and from there to the end.
+  double local_prefill_share = 0;  // fraction of the completed requests whose prompt the decode replica computed
+  // The parts of the latency, seconds: before the prefill, in it, in the part of the transfer that no computation
+  // hides, before the first step on the decode replica, and from there to the end.
   double time_queue_prefill = 0, time_prefill = 0, time_transfer = 0, time_queue_decode = 0, time_decode = 0;
   double prefill_busy = 0, decode_busy = 0;  // mean number of replicas that ran a step
+  std::optional<double> prefill_instance_s;  // the part of PointMetrics::instance_s
   bool operator==(const PoolMetrics&) const = default;
 };
 

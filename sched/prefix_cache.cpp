@@ -145,7 +145,7 @@ std::int32_t PrefixCache::split_one(std::int32_t run, std::size_t blocks) {
   return rest;
 }
 
-// Splits all copies, so that they stay equally long.
+// Splits all copies of a run, so that they stay equally long.
 void PrefixCache::split(std::int32_t first, std::size_t blocks) {
   std::int32_t last = -1;
   for (std::int32_t run = first; run >= 0; run = runs_[at(run)].twin) {
@@ -186,7 +186,7 @@ void PrefixCache::take(Blk blocks) {
     PLIMSOLL_CHECK(head_ >= 0, "the queue of idle blocks ran dry");
     const Run& r = runs_[at(head_)];
     if (r.kind == Kind::hashed && blocks < r.count) {
-      // If there are copies, the blocks to take are split off first; they are then at the head themselves.
+      // If there are copies, the blocks to take are first split off as a run of their own, which is then at the head.
       const auto kept = static_cast<std::size_t>(r.count - blocks);
       const std::int32_t first = by_hash_.find(r.hashes.front());
       if (first == head_ && r.twin < 0) {

@@ -13,7 +13,8 @@
 namespace plimsoll::sched {
 
 namespace {
-// What a policy that reserves by output length may know of it: the number of tokens to reserve, not the length itself.
+// Returns what a policy that reserves by output length may know: the number of tokens to reserve, not the length
+// itself.
 Tok reserve_tokens(const PolicyConfig& config, const NewRequest& request) {
   if (!config.reserve) return 0;
   if (*config.reserve == Reserve::oracle) return request.input + request.output;
@@ -55,7 +56,7 @@ std::optional<ReqId> Replica::arrive(const NewRequest& request, Nanos now) {
   }
   const ReqId id = table_.add(entry, rare);
   if (id >= live_.size()) live_.resize(id + 1);
-  // The epoch continues when a handle is reused, so that heap entries of its previous owner stay recognisable as stale.
+  // The epoch continues when a handle is reused, so heap entries of its previous owner remain recognisable as stale.
   Live live{.sent = request.sent, .client = request.client, .output = request.output};
   live.epoch = live_[id].epoch;
   live.seeded = request.seeded;
@@ -111,7 +112,7 @@ void Replica::track(ReqId id, const NewRequest& request) {
   tracked_blocks_ += kv_.blocks_for(request.input);
 }
 
-// The request has its first token, or it has ended.
+// Stops counting the request's prefill: it has its first token, or it has ended.
 void Replica::forget_prefill(ReqId id) {
   if (id < tracked_.size() && tracked_[id] > 0) tracked_prefill_ -= std::exchange(tracked_[id], 0);
 }
@@ -130,6 +131,12 @@ bool Replica::is_live(ReqId id, std::uint64_t serial) const {
 }
 
 void Replica::abandon(ReqId id) { live_[id].abandoned = true; }
+
+void Replica::set_output(ReqId id, Tok output) {
+  PLIMSOLL_CHECK(output > table_.generated(id) && output <= table_[id].max_new, "an answer ends with a token to come");
+  live_[id].output = output;
+  if (table_.decoding(id)) push_finish(id);
+}
 
 void Replica::cancel(ReqId id, Outcome outcome, Nanos now) {
   if (traits_.returns_at_batch_end && table_[id].state == State::running) {
@@ -156,7 +163,7 @@ bool Replica::decide(Nanos now) {
     idle_until_ = now;
     ask_policy(now);
   } else if (plan_left_ > 0 || arrivals || !gone_.empty()) {
-    decision_.repeat = 0;  // whatever ended the plan affects only the step after the one already decided
+    decision_.repeat = 0;  // the event that ended the plan affects only the step after the one already decided
   }
   plan_left_ = decision_.has_step() ? plan_steps() : 0;
   return decision_.has_step();
@@ -165,7 +172,8 @@ bool Replica::decide(Nanos now) {
 void Replica::ask_policy(Nanos now) {
   decision_.clear();
   policy_->decide(now, View{table_, kv_}, decision_);
-  // A policy that decides ahead may refuse a request whose last token is being computed: it completes all the same.
+  // A policy that decides ahead may refuse a request whose last token is being computed. Such a request still
+  // completes.
   std::erase_if(decision_.rejects, [this](const Reject& refusal) {
     return std::find(finished_.begin(), finished_.end(), refusal.id) != finished_.end();
   });
@@ -237,7 +245,7 @@ void Replica::apply_grow(const KvOp& op) {
   occupancy_.grow(service(live).kv, op.tokens, table_.computed(op.id));
 }
 
-// A row whose request the same decision preempts.
+// Returns whether the same decision preempts the request of this row.
 bool Replica::is_lost(const Segment& segment) const {
   const std::vector<ReqId>& preempted = decision_.preempted;
   return std::find(preempted.begin(), preempted.end(), segment.id) != preempted.end();
@@ -254,7 +262,7 @@ void Replica::forget_kv(ReqId id) {
 void Replica::preempt(const KvOp& op, Nanos now) {
   const ReqId id = op.id;
   const bool swap = op.kind == KvOp::Kind::swap_out;
-  // Blocks that this decision gave it as a decode are taken, and go back with the others.
+  // Blocks that this decision gave the request for a decode count as taken, and are freed with the others.
   const Blk given = kv_.prefix_caching() ? kv_.need(id, op.tokens) : 0;
   covered_ -= given;
   const Tok known = known_tokens(id, static_cast<Tok>(op.tokens));
@@ -310,7 +318,7 @@ void Replica::end_request(ReqId id, Outcome outcome, Nanos now) {
   if (table_.remote(id) > 0) unstage(id);
   const bool holds = live.hold != 0 && outcome == Outcome::completed;
   if (kv_.held(id) > 0 && !holds) forget_kv(id);
-  // Its published blocks stay findable. Its other blocks were private, and the request does not return.
+  // The request's published blocks stay findable. Its other blocks were private, and the request does not return.
   if (live.known && kv_.held(id) > 0) kv_.publish(id, table_.computed(id));
   const Blk early = live.ahead && kv_.prefix_caching() ? kv_.need(id, table_.computed(id) + 1) : 0;
   if (!holds) {

@@ -5,8 +5,8 @@
 //   arrive()/cancel() as they happen -> decide() when no step is in flight -> run what decision() says -> complete()
 //
 // With Traits::decides_ahead the next step is decided when a step starts, without knowing that step's tokens or what
-// arrives while it runs. Only the counters of the running step matter. So complete() asks the policy when the step has
-// ended, before it sees anything else of that time, and decide() returns this decision. Requests that have ended by
+// arrives while it runs. Only the counters of the running step are known. So complete() asks the policy as soon as the
+// step has ended, before any other event of that time, and decide() returns this decision. Requests that have ended by
 // then are still rows of the step.
 //
 // The driver orders events at equal times (load/run_loop.h). Not thread-safe.
@@ -56,7 +56,7 @@ struct NewRequest {
   bool hold = false;    // the blocks stay after the end, until release_held()
 };
 
-/// How a request of two pools went through its stages. Times in nanoseconds since the start of the run; -1: never.
+/// The times of a request's stages with two pools, in nanoseconds since the start of the run; -1: never.
 struct Stages {
   std::int32_t prefill_replica = -1;  // -1: the decode replica computed the prompt
   bool pushed = false;                // the decode replica had taken the blocks before the prefill began
@@ -71,11 +71,11 @@ struct Stages {
 struct Load {
   ReqId id = kNoRequest;
   std::uint32_t client = 0;  // as in NewRequest
-  Tok cached = 0;            // first tokens that the replica has already
+  Tok cached = 0;            // leading tokens that the replica has already
   Nanos at = 0;
 };
 
-/// The end of such a wait: the KV is here, or it is lost.
+/// The end of such a wait: the KV has arrived, or it is lost.
 struct Landing {
   ReqId id = kNoRequest;
   std::uint64_t serial = 0;
@@ -123,19 +123,22 @@ class Replica {
   void cancel(ReqId id, Outcome outcome, Nanos now);
   /// Returns whether the handle still belongs to the request with this serial; handles are reused, serials are not.
   [[nodiscard]] bool is_live(ReqId id, std::uint64_t serial) const;
+  /// Sets the final output length of a live request. A real engine learns it with the last token: call this when the
+  /// step with that token has run, before complete(). `output` must exceed the tokens produced so far and not the cap.
+  void set_output(ReqId id, Tok output);
   /// Marks a request whose client gave up while the engine keeps working: it will end as timed_out.
   void abandon(ReqId id);
 
-  /// Reports that the KV of a request with NewRequest::remote is here, or that it is lost and the request starts from
+  /// Reports that the KV of a request with NewRequest::remote has arrived, or is lost, so that the request starts from
   /// what the cache has. Call between steps. A policy that decides ahead sees it at the next decide().
   void land(const Landing& landing, Nanos now);
-  /// Returns the requests whose blocks were taken for KV to come, since the caller last cleared this list.
+  /// Returns the requests for whose expected KV blocks were taken since the caller last cleared this list.
   [[nodiscard]] std::vector<Load>& loads() { return loads_; }
   /// Returns whether the request has ended and still holds its blocks (NewRequest::hold).
   [[nodiscard]] bool is_held(ReqId id, std::uint64_t serial) const;
   /// Frees the blocks of such a request. Call between steps.
   void release_held(ReqId id);
-  /// Returns the blocks of requests whose KV is on its way: now, and at most so far.
+  /// Return the blocks of requests whose KV is on its way: now, and the maximum so far.
   [[nodiscard]] Blk staged() const { return staged_; }
   [[nodiscard]] Blk staged_peak() const { return staged_peak_; }
 
@@ -223,7 +226,7 @@ class Replica {
   void finish_rows(const StepsTime& time);
   void sort_finished();
 
-  // Members that steps need come first, because with many replicas little of each stays in the processor's cache.
+  // Members that steps use come first: with many replicas, only a small part of each stays in the processor's cache.
   std::unique_ptr<Policy> policy_;
   HistogramShare itl_;
   Traits traits_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a Replica knows of a live request beyond the request table: private to sched/replica*.cpp.
+// The data of a live request that only the Replica keeps, beyond the request table. Private to sched/replica*.cpp.
 #pragma once
 
 #include "sched/replica.h"
@@ -14,7 +14,7 @@ struct Replica::Live {
   std::int32_t service = -1;     // in services_; -1: it has only waited
   std::uint32_t epoch : 23 = 0;  // distinguishes stale heap entries from live ones
   std::uint32_t live : 1 = 1, abandoned : 1 = 0, fresh : 1 = 0, was_decoding : 1 = 0;
-  std::uint32_t known : 1 = 0;   // its prompt hashes go on into the answer, which later requests may find
+  std::uint32_t known : 1 = 0;   // its hashes extend into the answer, which later requests may find
   std::uint32_t ahead : 1 = 0;   // still a row of the step decided ahead, although the request has ended
   std::uint32_t seeded : 1 = 0;  // its first token comes with its KV
   // Its blocks stay after its end; it has ended and holds them.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a replica of a prefill or decode pool does besides: blocks that wait for KV from elsewhere, and blocks that stay
-// until another replica has read them.
+// The parts of Replica that only prefill and decode pools use: blocks that wait for KV from elsewhere, and blocks that
+// stay until another replica has read them.
 #include <algorithm>
 
 #include "model/error.h"
@@ -19,7 +19,7 @@ void Replica::apply_load(const KvOp& op, Nanos now) {
   loads_.push_back({.id = op.id, .client = live_[op.id].client, .cached = cached, .at = now});
 }
 
-// A request that has not taken its blocks yet has none to count.
+// Does nothing for a request that has not taken its blocks yet.
 void Replica::unstage(ReqId id) {
   staged_ -= kv_.held(id);
   table_.end_remote(id);

@@ -45,8 +45,8 @@ Replica::DecodeLoad Replica::decode_load(const Forward& forward) const {
   return load;
 }
 
-// Occupancy first: the integrals cover the time of the steps, before their tokens are stored. Decodes come before
-// prefills: a request that completes its prefill joins the group only after the group's own steps.
+// Updates the occupancy first: the integrals cover the time of the steps, before their tokens are stored. Decodes come
+// before prefills: a request that completes its prefill joins the group only after the group's own steps.
 void Replica::complete(const StepsTime& time) {
   occupancy_.add_steps(time, load_of(decision_, table_), kv_, wastes_free_blocks());
   log_.ran(time.steps);

@@ -19,7 +19,7 @@ namespace plimsoll::sched {
 /// Orders a heap of events by readings of the group's clock: the earliest is on top.
 inline constexpr auto kLater = [](const auto& a, const auto& b) { return a.clock > b.clock; };
 
-/// What a policy may know of a request. 24 bytes, since millions may wait at once.
+/// What a policy may know about a request. 24 bytes, since millions may wait at once.
 struct Request {
   std::uint32_t serial = 0;  // order of sending, unique in a run
   Tok prompt = 0;            // input tokens, >= 1
@@ -42,11 +42,11 @@ class RequestTable {
  public:
   // ---- read by policies ------------------------------------------------------------------------------------
   [[nodiscard]] const Request& operator[](ReqId id) const { return slots_[id].request; }
-  /// Output tokens produced so far.
+  /// Returns the output tokens produced so far.
   [[nodiscard]] Tok generated(ReqId id) const { return static_cast<Tok>(slots_[id].generated + run_of(id)); }
-  /// Tokens whose KV is computed. A decode-ready request has computed = length - 1.
+  /// Returns the tokens whose KV is computed: length - 1 for a member of the decode group.
   [[nodiscard]] Tok computed(ReqId id) const { return static_cast<Tok>(slots_[id].computed + run_of(id)); }
-  /// Prompt plus produced tokens: what a (re)prefill must cover.
+  /// Returns the prompt plus the produced tokens: what a (re)prefill must cover.
   [[nodiscard]] Tok length(ReqId id) const { return slots_[id].request.prompt + generated(id); }
   /// Returns whether the request is in the decode group.
   [[nodiscard]] bool decoding(ReqId id) const { return slots_[id].request.decoding; }
@@ -55,10 +55,10 @@ class RequestTable {
   /// Returns the tokens whose KV is still to come from a prefill replica; 0: none.
   [[nodiscard]] Tok remote(ReqId id) const { return id < remotes_.size() ? remotes_[id] : 0; }
   [[nodiscard]] std::int64_t group_size() const { return group_size_; }
-  /// Running requests whose last token, by their cap, is already computed but not known yet (Traits::decides_ahead).
-  /// They are not in the group.
+  /// Returns the number of running requests that reached their cap: their last token is computed but not known yet
+  /// (Traits::decides_ahead). They are not in the group.
   [[nodiscard]] std::int64_t capped() const { return capped_; }
-  /// Live requests: waiting, running and swapped.
+  /// Returns the number of live requests: waiting, running and swapped.
   [[nodiscard]] std::int64_t size() const { return live_; }
 
   // ---- changed by the Replica only -------------------------------------------------------------------------
@@ -70,7 +70,7 @@ class RequestTable {
   /// Adds `tokens` computed tokens; the request must not be in the group.
   void prefill(ReqId id, Tok tokens) { slots_[id].computed += static_cast<std::uint32_t>(tokens); }
   void set_computed(ReqId id, Tok tokens) { slots_[id].computed = static_cast<std::uint32_t>(tokens); }
-  /// Records that no KV is to come any more.
+  /// Records that the request no longer waits for KV.
   void end_remote(ReqId id) {
     if (id < remotes_.size()) remotes_[id] = 0;
   }
@@ -88,11 +88,11 @@ class RequestTable {
 
   [[nodiscard]] std::int64_t clock() const { return clock_; }
   [[nodiscard]] Tok window() const { return window_; }
-  /// Sum over the members of the tokens to which their next decode attends (computed + 1).
+  /// Returns the sum over the members of the tokens to which their next decode attends (computed + 1).
   [[nodiscard]] std::int64_t group_context() const { return group_computed_ + group_size_; }
-  /// The same with each member's share limited to the window; equal to group_context() without a window.
+  /// Returns the same sum with each member's share limited to the window; equal to group_context() without a window.
   [[nodiscard]] std::int64_t group_context_windowed() const;
-  /// Members whose share of the windowed sum still grows.
+  /// Returns the number of members whose share of the windowed sum still grows.
   [[nodiscard]] std::int64_t window_growing() const { return window_ > 0 ? growing_ : group_size_; }
   /// Returns the group steps until the next member reaches the window (a kink of the windowed sum); kForever if none.
   [[nodiscard]] std::int64_t steps_to_window_kink();

@@ -62,7 +62,7 @@ Nanos Rolling::next_deadline(Nanos deadline, ReqId next, const View& view) const
   return std::max(deadline, view.requests[next].arrival) + kPredictTimeout;
 }
 
-// Drops requests that the worker has tried to place in vain until `until`.
+// Drops the requests whose time limit for a place has run out by `until`.
 void Rolling::expire(const View& view, Nanos until) {
   while (held_ != kNoRequest && held_until_ <= until) {
     rejects_.push_back({held_, 400, "time_out", true});
@@ -132,11 +132,11 @@ void Rolling::decide(Nanos now, const View& view, Decision& out) {
   expire(view, now);
   fill(view, now);
   bool decodes = std::ssize(active_) > fresh_;
-  // While no row decodes, the engine's waiting iterations take no time.
+  // If no row decodes, the engine's waiting iterations take no time.
   bool takes_new = !decodes || counter_ >= waiting_steps_;
   Blk free = view.kv.free();
   Blk growth = view.kv.group_growth(1);
-  // Each failure empties the batch, and the next requests of the queue are tried on the free pool.
+  // Each failure empties the batch. The next requests of the queue are then tried on the empty pool.
   while (growth + (takes_new ? prompt_blocks(view) : 0) > free) {
     fail_all(view);
     fill(view, now);
@@ -170,7 +170,7 @@ void Rolling::prefill(const View& view, Decision& out) {
   fresh_ = 0;
 }
 
-// An arrival behind a blocked worker only joins the queue. One that will block the worker starts the time limit.
+// An arrival behind a blocked worker only joins the queue. An arrival that will block the worker starts its time limit.
 void Rolling::repeat(const View& view, Decision& out) const {
   out.repeat = contiguous_ ? kForever : view.kv.group_steps(view.kv.free()) - 1;
   if (fresh_ > 0) out.repeat = std::min(out.repeat, waiting_steps_ - 1 - counter_);

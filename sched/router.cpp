@@ -68,7 +68,8 @@ constexpr std::array<RouterInfo, 13> kRouters{{
      .follows_content = true,
      .sees_cache = true},
     {.name = "prefix_trie",
-     .description = "vLLM production stack, prefixaware: a random one of the replicas sent the longest prefix",
+     .description =
+         "vLLM production stack, prefixaware: a random one of the replicas that were sent the longest prefix",
      .compares_prefixes = true,
      .follows_content = true},
     {.name = "vllm_dp",
@@ -78,21 +79,21 @@ constexpr std::array<RouterInfo, 13> kRouters{{
      .report_every = 100 * kMillisecond},
 }};
 
-// The slow path, for callers that never report changes.
+// Counts the healthy replicas: the slow path, for callers that never report changes.
 std::size_t healthy_count(Loads loads) {
   const auto count = std::count_if(loads.begin(), loads.end(), [](const ReplicaLoad& load) { return load.healthy; });
   PLIMSOLL_CHECK(count > 0, "a request is routed only while a replica is healthy");
   return static_cast<std::size_t>(count);
 }
 
-/// The index of the n-th healthy replica.
+/// Returns the index of the n-th healthy replica.
 std::size_t nth_healthy(Loads loads, std::size_t n) {
   for (std::size_t index = 0; index < loads.size(); ++index)
     if (loads[index].healthy && n-- == 0) return index;
   PLIMSOLL_CHECK(false, "a request is routed only while a replica is healthy");
 }
 
-/// The healthy replica with the smallest key; `key(index)` is compared with <.
+/// Returns the healthy replica with the smallest key; `key(index)` is compared with <.
 template <class Key>
 std::size_t least(Loads loads, Key key) {
   std::size_t best = nth_healthy(loads, 0);
@@ -115,7 +116,7 @@ class Healthy {
     }
   }
   [[nodiscard]] std::size_t count(Loads loads) const { return list_.empty() ? healthy_count(loads) : list_.size(); }
-  /// The index of the n-th one.
+  /// Returns the index of the n-th healthy replica.
   [[nodiscard]] std::size_t nth(Loads loads, std::size_t n) const {
     return list_.empty() ? nth_healthy(loads, n) : list_[n];
   }
@@ -134,7 +135,7 @@ class RoundRobin final : public Router {
 
  private:
   Healthy healthy_;
-  std::uint64_t turn_ = 0;  // continues to count when replicas come and go
+  std::uint64_t turn_ = 0;  // not reset when replicas start or stop
 };
 
 class Random final : public Router {
@@ -170,7 +171,7 @@ class PowerOfTwo final : public Router {
   std::mt19937_64 engine_;
 };
 
-/// The healthy replica whose load has the smallest Key.
+/// Routes to the healthy replica whose load has the smallest Key.
 template <class Key>
 class Least final : public Router {
  public:
@@ -229,8 +230,8 @@ class Session final : public Router {
   Least<Requests> least_;
 };
 
-/// KV use comes from the replicas' reports, which may be as old as `every`. Ties are broken by the router's own count;
-/// otherwise a burst between two reports would go to a single replica.
+/// KV usage comes from the replicas' reports, which may be stale. Ties are broken by the router's own count; otherwise
+/// a burst between two reports would go to a single replica.
 class LeastKv final : public Router {
   [[nodiscard]] auto better(Loads loads) const {
     return [this, loads](std::size_t a, std::size_t b) {

@@ -38,14 +38,14 @@ struct RouterInfo {
   std::string_view description = {};               // for `list routers`
   std::span<const std::string_view> options = {};  // keys that a study may state beside the policy
   bool compares_prefixes = false;                  // prompts must state their blocks
-  bool follows_content = false;                    // requests of one content stay together: more replicas may be slower
-  bool draws = false;                              // from its own random numbers alone, without looking at loads
-  bool sees_kv = false;                            // the KV use of the replicas, as they report it
-  bool sees_queues = false;                        // their waiting and running requests, as they report them
-  bool sees_cache = false;                         // which blocks each replica holds (KV events)
-  bool tracks_prefill = false;                     // the prompts that it has sent and that have no first token yet
-  bool own_reports = false;                        // looks at the present itself when what it has seen is too old
-  Nanos report_every = 0;                          // age that reports may reach by default
+  bool follows_content = false;  // requests with the same content go to one replica, so more replicas may be slower
+  bool draws = false;            // uses only random numbers, not the loads
+  bool sees_kv = false;          // uses the KV usage that replicas report
+  bool sees_queues = false;      // uses the waiting and running requests that replicas report
+  bool sees_cache = false;       // knows which blocks each replica holds (KV events)
+  bool tracks_prefill = false;   // tracks the prompts that it has sent and that have no first token yet
+  bool own_reports = false;      // reads the current state by itself when its information is too old
+  Nanos report_every = 0;        // the default interval between reports
 };
 [[nodiscard]] const RouterInfo& router_info(RouterKind kind);
 [[nodiscard]] inline std::string_view name(RouterKind kind) { return router_info(kind).name; }
@@ -54,16 +54,16 @@ struct RouterInfo {
 /// What a router may know of a replica when it decides.
 struct ReplicaLoad {
   bool healthy = true;
-  // Counted by the router itself, so never stale.
+  // Counted by the router itself, so never stale:
   std::int64_t outstanding = 0;         // requests
   std::int64_t outstanding_tokens = 0;  // sum of input + cap over them
-  // Of requests that the router has sent and tracks (RouterInfo::tracks_prefill).
-  std::int64_t prefill_tokens = 0;  // prompt tokens beyond the cache of those without a first token
-  std::int64_t prompt_blocks = 0;   // KV blocks of all their prompts
+  // Over requests that the router tracks (RouterInfo::tracks_prefill):
+  std::int64_t prefill_tokens = 0;  // uncached prompt tokens of requests without a first token
+  std::int64_t prompt_blocks = 0;   // KV blocks of the prompts of all of them
   // Reported by the replica, as of its last report.
   std::int64_t kv_blocks_in_use = 0;
   std::int64_t waiting = 0, running = 0;
-  double kv_used = 0;  // part of the pool in use
+  double kv_used = 0;  // fraction of the pool in use
 };
 
 struct RouteQuery {
@@ -72,7 +72,7 @@ struct RouteQuery {
   std::span<const std::uint64_t> prefix_hashes = {};
   Nanos now = 0;
   std::int64_t prompt = 0;         // input tokens
-  std::int64_t block_tokens = 16;  // of the replicas' KV pools
+  std::int64_t block_tokens = 16;  // of the replicas' KV pools; of one hash if the router sees no caches
   /// Tokens of the prompt in the cache of each replica; empty unless the router sees caches.
   std::span<const Tok> cached = {};
 };
@@ -82,7 +82,7 @@ struct RouteQuery {
 class Router {
  public:
   virtual ~Router() = default;
-  /// Index of the chosen replica; at least one is healthy.
+  /// Returns the index of the chosen replica. At least one must be healthy.
   [[nodiscard]] virtual std::size_t route(const RouteQuery& query, std::span<const ReplicaLoad> loads) = 0;
   /// Reports that one of the loads has changed. If the caller reports every change, routers need not scan all replicas
   /// for each request. If it reports none, routers still work, but more slowly.
@@ -92,18 +92,19 @@ class Router {
 };
 
 struct RouterOptions {
-  /// session: if its replica has more requests outstanding, a request goes to the next of its ranking; none: never.
+  /// session: if a session's replica has more outstanding requests than this, the request goes to the next replica in
+  /// the session's ranking. None: no limit.
   std::optional<std::int64_t> session_cap = {};
-  /// Replicas report this often; decisions in between use the old figures. None: RouterInfo::report_every; 0: each
-  /// decision sees the present.
+  /// The interval between the replicas' reports; decisions in between use the last one. None: RouterInfo::report_every;
+  /// 0: each decision sees the current state.
   std::optional<Nanos> report_every = {};
   // scored: weights of the scores, each in [0, 1].
   double prefix = 2, queue = 1, kv = 1, active = 0, no_hit_lru = 0;
-  std::size_t match_blocks = 256;    // scored: only so many leading blocks of a prompt are compared
-  std::size_t known_blocks = 31250;  // scored: remembered per replica; the least recently used is forgotten first
+  std::size_t match_blocks = 256;    // scored: how many leading blocks of a prompt are compared
+  std::size_t known_blocks = 31250;  // scored: blocks remembered per replica, dropped in LRU order
   // dynamo
   double overlap = 1, temperature = 0;
-  // kv_aware: so many tokens of a prompt may be missing in the cache that is followed.
+  // kv_aware: the cache is followed if at most this many tokens of the prompt are missing in it.
   std::int64_t threshold = 2000;
   // vllm_dp: front ends that share the counts; a pick counts for all of them.
   std::int64_t clients = 1;
@@ -111,17 +112,17 @@ struct RouterOptions {
   double match_threshold = 0.5;  // longest match / prompt above which the match decides
   std::int64_t imbalance_requests = 32;
   double imbalance_ratio = 1.0001;
-  std::size_t tree_blocks = std::size_t{1} << 18;  // per replica; the least recently used block is forgotten first
+  std::size_t tree_blocks = std::size_t{1} << 18;  // blocks per replica; the least recently used is forgotten first
 };
 
-/// Returns how old the replicas' reports may become; 0: each decision sees the present.
+/// Returns the interval between the replicas' reports; 0: each decision sees the current state.
 [[nodiscard]] Nanos reports_every(RouterKind kind, const RouterOptions& options);
 
 /// `seed` feeds the routers that draw: one stream, independent of the workload's.
 [[nodiscard]] std::unique_ptr<Router> make_router(RouterKind kind, std::uint64_t seed,
                                                   const RouterOptions& options = {});
 
-// These draws are the same on every machine and with every library.
+// Random draws that are the same on every machine and with every library.
 
 /// Maps 64 bits to 64 bits one-to-one (the finaliser of SplitMix64, Steele, Lea and Flood 2014): neighbouring numbers
 /// give unrelated results.

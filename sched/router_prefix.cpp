@@ -25,7 +25,7 @@ void PrefixForest::leave(Tree& tree, std::int32_t node) {
   (n.older >= 0 ? nodes_[at(n.older)].newer : tree.oldest) = n.newer;
 }
 
-// Every tree has a list by use; its oldest node goes when the tree is full.
+// Moves a node to the front of its tree's LRU list. The oldest node is dropped when the tree is full.
 void PrefixForest::use(Tree& tree, std::int32_t node) {
   Node& n = nodes_[at(node)];
   n.newer = -1;
@@ -34,13 +34,28 @@ void PrefixForest::use(Tree& tree, std::int32_t node) {
   tree.newest = node;
 }
 
-void PrefixForest::add(std::size_t replica, std::uint64_t path) {
+std::int32_t PrefixForest::new_node() {
   if (free_nodes_.empty()) {
     free_nodes_.push_back(static_cast<std::int32_t>(nodes_.size()));
     nodes_.emplace_back();
   }
   const std::int32_t node = free_nodes_.back();
   free_nodes_.pop_back();
+  return node;
+}
+
+// Blocks that no other prompt has are never looked up. They were all used at the same time, so one node represents
+// them.
+void PrefixForest::add_own(std::size_t replica, std::size_t blocks) {
+  if (blocks == 0) return;
+  const std::int32_t node = new_node();
+  nodes_[at(node)] = {.own = blocks, .replica = static_cast<std::uint32_t>(replica)};
+  use(trees_[replica], node);
+  trees_[replica].size += blocks;
+}
+
+void PrefixForest::add(std::size_t replica, std::uint64_t path) {
+  const std::int32_t node = new_node();
   by_replica_.insert(in_tree(path, replica), node);
   const std::int32_t first = first_.insert(path, node);
   Node& n = nodes_[at(node)];
@@ -56,9 +71,17 @@ void PrefixForest::add(std::size_t replica, std::uint64_t path) {
 
 void PrefixForest::forget_oldest(Tree& tree) {
   const std::int32_t node = tree.oldest;
-  leave(tree, node);
+  Node& n = nodes_[at(node)];
   --tree.size;
-  const Node& n = nodes_[at(node)];
+  if (n.own > 1) {
+    --n.own;
+    return;
+  }
+  leave(tree, node);
+  if (n.own == 1) {
+    free_nodes_.push_back(node);
+    return;
+  }
   by_replica_.erase(in_tree(n.path, n.replica));
   if (n.next >= 0) nodes_[at(n.next)].previous = n.previous;
   if (n.previous >= 0) {
@@ -70,13 +93,14 @@ void PrefixForest::forget_oldest(Tree& tree) {
   free_nodes_.push_back(node);
 }
 
-void PrefixForest::insert(std::size_t replica, std::span<const std::uint64_t> blocks) {
+void PrefixForest::insert(std::size_t replica, std::span<const std::uint64_t> blocks, std::size_t own) {
   paths_.clear();
   std::uint64_t path = 0;
   for (const std::uint64_t block : blocks.first(std::min(blocks.size(), capacity_)))
     paths_.push_back(path = extend(path, block));
   // From the end backwards, so that the beginning of the prompt becomes the most recently used.
   Tree& tree = trees_[replica];
+  add_own(replica, std::min(own, capacity_ - paths_.size()));
   for (auto p = paths_.rbegin(); p != paths_.rend(); ++p) {
     const std::int32_t known = by_replica_.find(in_tree(*p, replica));
     if (known < 0) {
@@ -89,8 +113,8 @@ void PrefixForest::insert(std::size_t replica, std::span<const std::uint64_t> bl
   while (tree.size > capacity_) forget_oldest(tree);
 }
 
-// A tree that knows a block knows all blocks before it, as their ends are forgotten first. So the longest known part is
-// found by bisection.
+// Trees forget the ends of prompts first, so a tree that knows a block knows all blocks before it. The longest known
+// part is therefore found by bisection.
 std::size_t PrefixForest::find(std::span<const std::uint64_t> blocks) {
   paths_.clear();
   std::uint64_t path = 0;
@@ -110,7 +134,7 @@ bool PrefixForest::knows(std::size_t replica, std::size_t blocks) const {
 
 namespace {
 
-/// Orders replicas by which one to fill first.
+/// Orders replicas by tree size: the smallest is filled first.
 struct Smaller {
   const PrefixForest& forest;
   Loads loads;
@@ -129,7 +153,7 @@ class PrefixRouter final : public Router {
   std::size_t route(const RouteQuery& query, Loads loads) override {
     if (!told_) look_at_all(loads);
     const std::size_t chosen = choose(query, loads);
-    forest_.insert(chosen, query.prefix_hashes);
+    forest_.insert(chosen, query.prefix_hashes, own_blocks(query));
     smallest_.changed(chosen, Smaller{forest_, loads});
     return chosen;
   }
@@ -193,7 +217,8 @@ class PrefixRouter final : public Router {
   [[nodiscard]] std::size_t choose(const RouteQuery& query, Loads loads) {
     PLIMSOLL_CHECK(!by_load_.empty(), "a request is routed only while a replica is healthy");
     const std::size_t least = by_load_.begin()->second;
-    if (query.prefix_hashes.empty() || imbalanced()) return least;
+    const std::size_t all = query.prefix_hashes.size() + own_blocks(query);
+    if (all == 0 || imbalanced()) return least;
     // Blocks known only to replicas that are out of service are no match.
     std::size_t blocks = forest_.find(query.prefix_hashes);
     std::optional<std::size_t> best;
@@ -201,7 +226,7 @@ class PrefixRouter final : public Router {
       best = least_loaded(blocks, loads);
       if (best) break;
     }
-    const double rate = static_cast<double>(blocks) / static_cast<double>(query.prefix_hashes.size());
+    const double rate = static_cast<double>(blocks) / static_cast<double>(all);
     if (rate > options_.match_threshold) return best.value_or(least);
     return smallest_.winner();
   }

@@ -27,16 +27,16 @@ std::vector<std::size_t> healthy_of(Loads loads) {
   return healthy;
 }
 
-/// What each replica was sent. A tree that has a block has all blocks before it.
+/// The prompts that each replica was sent. A tree that has a block has all blocks before it.
 class SentPrompts {
  public:
   explicit SentPrompts(std::size_t capacity) : forest_(capacity) {}
-  /// Looks a prompt up; the other questions are about it.
+  /// Looks a prompt up; the other functions refer to it.
   void find(std::span<const std::uint64_t> blocks, std::size_t replicas) {
     forest_.resize(replicas);
     known_ = forest_.find(blocks);
   }
-  /// Returns how many leading blocks of the prompt a replica was sent.
+  /// Returns how many leading blocks of the prompt the replica was sent before.
   [[nodiscard]] std::size_t matched(std::size_t replica) const {
     std::size_t low = 0, high = known_;
     while (low < high) {
@@ -45,15 +45,17 @@ class SentPrompts {
     }
     return low;
   }
-  void sent(std::size_t replica, std::span<const std::uint64_t> blocks) { forest_.insert(replica, blocks); }
+  void sent(std::size_t replica, std::span<const std::uint64_t> blocks, std::size_t own) {
+    forest_.insert(replica, blocks, own);
+  }
 
  private:
   PrefixForest forest_;
   std::size_t known_ = 0;
 };
 
-/// The endpoint picker of the Gateway API's inference extension, on which llm-d builds: the highest sum of weighted
-/// scores; equal ones draw.
+/// The endpoint picker of the Gateway API's inference extension, on which llm-d builds: the replica with the highest
+/// sum of weighted scores, ties at random.
 class Scored final : public Router {
  public:
   Scored(std::uint64_t seed, const RouterOptions& options)
@@ -62,8 +64,9 @@ class Scored final : public Router {
   std::size_t route(const RouteQuery& query, Loads loads) override {
     const std::vector<std::size_t> healthy = healthy_of(loads);
     const auto blocks = query.prefix_hashes.first(std::min(query.prefix_hashes.size(), options_.match_blocks));
+    const std::size_t own = std::min(own_blocks(query), options_.match_blocks - blocks.size());
     scores_.assign(loads.size(), 0);
-    add_prefix(blocks, healthy, loads.size());
+    add_prefix(blocks, blocks.size() + own, healthy, loads.size());
     add_loads(healthy, loads);
     double best = -std::numeric_limits<double>::infinity();
     for (const std::size_t i : healthy) best = std::max(best, scores_[i]);
@@ -71,23 +74,23 @@ class Scored final : public Router {
     for (const std::size_t i : healthy)
       if (scores_[i] == best) winners.push_back(i);
     const std::size_t chosen = winners.size() == 1 ? winners.front() : winners[draw_below(engine_, winners.size())];
-    sent_.sent(chosen, blocks);
+    sent_.sent(chosen, blocks, own);
     used_[chosen] = ++uses_;
     return chosen;
   }
 
  private:
-  // The part of the prompt's blocks that a replica was sent. If no replica was sent any, the one without a new prompt
-  // for longest scores 1 and the last one 0.
-  void add_prefix(std::span<const std::uint64_t> blocks, std::span<const std::size_t> healthy, std::size_t replicas) {
+  // Adds the score of the prefix: the fraction of the prompt's blocks that a replica was sent before. If no replica was
+  // sent any, the one that has gone longest without a new prompt scores 1, the most recent one 0.
+  void add_prefix(std::span<const std::uint64_t> blocks, std::size_t all, std::span<const std::size_t> healthy,
+                  std::size_t replicas) {
     used_.resize(replicas, 0);
     sent_.find(blocks, replicas);
     bool hit = false;
     for (const std::size_t i : healthy) {
       const std::size_t matched = blocks.empty() ? 0 : sent_.matched(i);
       hit = hit || matched > 0;
-      if (matched > 0)
-        scores_[i] += options_.prefix * static_cast<double>(matched) / static_cast<double>(blocks.size());
+      if (matched > 0) scores_[i] += options_.prefix * static_cast<double>(matched) / static_cast<double>(all);
     }
     if (hit || options_.no_hit_lru == 0) return;
     std::vector<std::size_t> order(healthy.begin(), healthy.end());
@@ -121,8 +124,8 @@ class Scored final : public Router {
   std::uint64_t uses_ = 0;
 };
 
-/// Dynamo's KV router: blocks still to compute before a first token, and blocks of the requests in progress. Both are
-/// the router's own account, so they are never stale.
+/// Dynamo's KV router: the cost of a replica is its blocks still to compute before a first token, plus the blocks of
+/// the requests in progress. The router counts both itself, so they are never stale.
 class Dynamo final : public Router {
  public:
   Dynamo(std::uint64_t seed, const RouterOptions& options)
@@ -162,8 +165,9 @@ class Dynamo final : public Router {
   std::vector<double> costs_;
 };
 
-/// The replica with the longest cached part of the prompt, if all but `threshold` tokens are cached there. Else the
-/// session's replica by consistent hashing; without a session the replica with the fewest requests of the last minute.
+/// Chooses the replica with the longest cached prefix of the prompt, if all but `threshold` tokens are cached there.
+/// Else it chooses the session's replica by consistent hashing; without a session, the replica with the fewest requests
+/// in the last minute.
 class KvAware final : public Router {
  public:
   explicit KvAware(const RouterOptions& options) : threshold_(options.threshold) {}
@@ -199,7 +203,7 @@ class KvAware final : public Router {
   std::vector<std::deque<Nanos>> sent_;  // by replica: times of the requests of the last minute
 };
 
-/// The replicas that were sent the longest beginning of the prompt; one of them at random. Nothing is forgotten.
+/// Chooses at random among the replicas that were sent the longest prefix of the prompt. Nothing is forgotten.
 class PrefixTrie final : public Router {
  public:
   explicit PrefixTrie(std::uint64_t seed) : engine_(seed), sent_(std::numeric_limits<std::size_t>::max()) {}
@@ -216,7 +220,7 @@ class PrefixTrie final : public Router {
       if (blocks == longest) matched.push_back(i);
     }
     const std::size_t chosen = matched.size() == 1 ? matched.front() : matched[draw_below(engine_, matched.size())];
-    sent_.sent(chosen, query.prefix_hashes);
+    sent_.sent(chosen, query.prefix_hashes, 0);
     return chosen;
   }
 

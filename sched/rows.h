@@ -13,13 +13,13 @@
 
 namespace plimsoll::sched {
 
-/// Removes the rows that have produced their last token, for policies that never preempt: there, a row that has
-/// produced a token and is not in the decode group has finished.
+/// Removes the rows that have produced their last token. Only for policies that never preempt: with them, a row that
+/// has produced a token and is not in the decode group has finished.
 inline void remove_finished(std::vector<ReqId>& rows, const RequestTable& requests) {
   std::erase_if(rows, [&](ReqId id) { return requests.generated(id) > 0 && !requests.decoding(id); });
 }
 
-/// Removes the request if it is in the line. Returns whether it was.
+/// Removes the request from a container if it is there. Returns whether it was.
 template <class Line>
 bool remove_one(Line& line, ReqId id) {
   const auto found = std::find(line.begin(), line.end(), id);
@@ -44,7 +44,7 @@ inline std::optional<Reject> refuse_slot(const PolicyConfig& config, const Reque
   return {};
 }
 
-/// What the policies of most products have in common: a queue, and the running requests in batch order.
+/// The common part of most products' policies: a queue, and the running requests in batch order.
 class QueuePolicy : public Policy {
  public:
   void on_arrival(ReqId id, const View&, Nanos) override { waiting_.push_back(id); }

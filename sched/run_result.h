@@ -68,7 +68,7 @@ struct RunResult {
   std::set<std::string>
       beyond_measured;   // simulated runs: why they lie outside the measured kernels (model/forward_cost.h)
   std::string events;    // live runs, with keep_log: events.jsonl of the first replication
-  bool stopped = false;  // cut short by `stop` or a failure: the metrics are not valid, the rest is partial
+  bool stopped = false;  // cut short by `stop` or a failure: the metrics are invalid and the rest is partial
   std::string failure;   // text of the DeviceError that ended the run; empty if none
 };
 

@@ -59,8 +59,8 @@ void SgLang::on_cancel(ReqId id, const View&, Nanos) {
   full_ = false;
 }
 
-// The product drops the rows of finished requests late: those of a step of prompts when it joins the others, those of
-// other steps before the next decode. Until then they count, and the batch stays full.
+// The product drops the rows of finished requests late. Rows of a prefill step are dropped when it joins the others,
+// rows of other steps before the next decode. Until then they count, and the batch stays full.
 void SgLang::on_steps_done(const StepsDone& done, const View& view, Nanos) {
   if (chunked_request_ != kNoRequest && view.requests.decoding(chunked_request_)) chunked_request_ = kNoRequest;
   for (const ReqId id : done.finished) {
@@ -99,7 +99,7 @@ double SgLang::ratio() const {
 void SgLang::decide(Nanos now, const View& view, Decision& out) {
   Forward& forward = out.add_forward();
   last_decoded_ = false;
-  if (prefills_only_) full_ = false;  // transfers free memory at any time
+  if (prefills_only_) full_ = false;  // a prefill server's transfers free memory at any time
   was_empty_ = rows() == 0;
   schedule_prefill(view, out, forward);
   if (forward.prefill.empty()) {
@@ -292,7 +292,7 @@ void SgLang::retract(const View& view, Decision& out) {
     waiting_.push_back(id);
     full_ = false;
   }
-  if (need > kv.free() && !order.empty()) {  // the only one left, and too large for the pool: it would never end
+  if (need > kv.free() && !order.empty()) {  // the last request exceeds the pool: it would never end
     out.rejects.push_back({order.front(), 500, "kv_capacity"});
     remove_one(running_, order.front());
     full_ = false;

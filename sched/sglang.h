@@ -46,10 +46,10 @@ class SgLang final : public Policy {
   enum class Verdict : std::uint8_t { go_on, no_memory, other };
 
   [[nodiscard]] Room room(const View& view) const;
-  /// A request that has left in a decode step.
+  /// A request that ended in a decode step.
   struct Gone {
-    std::size_t place = 0;    // in running_, before those that are still there
-    std::int64_t unused = 0;  // of its cap
+    std::size_t place = 0;    // its position in the batch, where departed rows count too
+    std::int64_t unused = 0;  // unused tokens of its cap
   };
 
   [[nodiscard]] std::int64_t rows() const;
@@ -72,8 +72,8 @@ class SgLang final : public Policy {
   std::int64_t decode_steps_ = 0;
   bool last_decoded_ = false;           // the decided step decodes and decays the ratio
   bool full_ = false;                   // batch_is_full: no admission until a request leaves
-  bool last_extended_ = false;          // the decided step is of prompts
-  bool was_empty_ = false;              // no row but those of that step
+  bool last_extended_ = false;          // the decided step is a prefill
+  bool was_empty_ = false;              // that step has the only rows
   std::vector<Gone> gone_;              // rows that the product drops with its next decode
   ReqId chunked_request_ = kNoRequest;  // its prompt is not yet complete
   std::deque<ReqId> waiting_;

@@ -63,9 +63,9 @@ void SgLangDecode::take(Blk blocks, const View& view, Room& room) const {
   room.reserved += reserve_;
 }
 
-// Brings retracted requests back, in order. Returns whether the rest stays away until another request leaves.
+// Brings retracted requests back, in order. Returns whether the rest must wait until another request leaves.
 bool SgLangDecode::resume(const View& view, Room& room, Decision& out) {
-  room.retracted = 0;  // does not stand against the retracted themselves
+  room.retracted = 0;  // retracted requests do not compete with themselves
   while (!retracted_.empty() && std::ssize(running_) < max_running_) {
     const ReqId id = retracted_.front();
     const std::int64_t required = view.requests.length(id) + reserve_;
@@ -155,7 +155,7 @@ void SgLangDecode::retract(const View& view, Decision& out) {
     retracted_.push_back(id);
   }
   if (need <= free || order.empty()) return;
-  // The only one left, beside others whose KV is on its way: none of those can be retracted.
+  // Only one running request is left. The KV of the others is on its way, and those cannot be retracted.
   out.rejects.push_back({order.front(), 500, "kv_capacity"});
   remove_one(running_, order.front());
 }

@@ -104,7 +104,7 @@ void StaticBatch::launch(const View& view, Decision& out) {
   forward.padded = padded_;
 }
 
-// Only a finished row changes the next step.
+// The next step differs only if a row has finished.
 void StaticBatch::decode(Decision& out) const {
   Forward& forward = out.add_forward();
   forward.decodes = Decodes::group;

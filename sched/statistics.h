@@ -13,11 +13,12 @@ namespace plimsoll::sched {
 /// selection narrows the range of the next.
 void quantiles(std::span<double> values, std::span<const double> at, std::span<double> out);
 
-/// Half-width of the two-sided 95 % Student t interval of the mean of independent values; nullopt below two of them.
+/// Returns the half-width of the two-sided 95 % Student t interval of the mean of independent values; nullopt for fewer
+/// than two.
 [[nodiscard]] std::optional<double> replication_interval(std::span<const double> values);
 
 /// Returns the number of batches for a run of `observations` correlated values: at most 30, with at least 8 values
-/// each; 0 if there would be fewer than 8 batches, too few for an honest interval.
+/// each; 0 if there would be fewer than 8 batches, too few for a valid interval.
 [[nodiscard]] std::size_t batch_count(std::size_t observations);
 
 /// Returns the half-width of the 95 % interval of the mean of a stationary series, given the means of its equal batches

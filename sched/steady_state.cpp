@@ -37,7 +37,8 @@ struct Path {
   [[nodiscard]] double offered(std::size_t from, std::size_t to) const { return sent[to] - sent[from]; }
 };
 
-// The backlog is a sum of straight line segments; each one adds to the differences between neighbouring instants.
+// Builds the backlog over time as a sum of straight line segments. Each segment adds to the differences between
+// neighbouring instants.
 class PathBuilder {
  public:
   PathBuilder(double start, double length) : start_(start), step_(length / static_cast<double>(kInstants)) {}
@@ -81,7 +82,7 @@ class PathBuilder {
   std::array<double, kInstants + 2> constant_{}, slope_{}, sent_{};
 };
 
-// Over the window alone: the first third of the load still fills the deployment.
+// Uses the window only: during the first third of the load the deployment still fills up.
 double variance_of_window(const Path& path) {
   double sum = 0, squares = 0;
   constexpr double kCount = kInstants - kFrom + 1;
@@ -98,8 +99,8 @@ struct Evidence {
   double output = 0, output_squares = 0;
   double offered = 0, growth = 0, growth_before = 0, growth_last = 0;  // in the window, and in its two halves
   double last_offered = 0, last_served_s = 0;
-  double left = 0, half_drained_s = 0;  // requests not yet served when the last one is sent; time until half of them
-                                        // are
+  // Requests not yet served when the last one is sent, and the time until half of them are served.
+  double left = 0, half_drained_s = 0;
   double variance = 0, backlog_end = 0, meant = 0;  // meant: what the window should have been offered
   double rate = 0, gap_scv = 0, settles_s = 0, clients = 0, rounds = kRoundsNeeded, warmup_s = 0;
   bool open = false, closed = false, replay = false;
@@ -133,7 +134,7 @@ struct Evidence {
     }
   }
 
-  // How long half of what is left at the last arrival takes to finish. The median is not held up by one request with a
+  // How long half of what is left at the last arrival takes to finish. The median is not affected by one request with a
   // very long output.
   void add_drain(const JudgedRun& run) {
     std::vector<double> ends;
@@ -281,8 +282,8 @@ class Judgement {
     if (sheds_surely()) return sheds();
     if (e_.requests < static_cast<double>(kMinCount) * e_.runs) return few_requests(rate);
     if (e_.length() < 3 * e_.settles_s) return fleet_is_slow(rate);
-    // The order matters: a run that proves overload is called so even if it is short; one that shows neither overload
-    // nor rest is called too short.
+    // The order matters: a run that proves overload is called unstable even if it is short. A run that shows neither
+    // overload nor a steady state is called too short.
     if (is_overloaded()) return overloaded();
     if (grows()) return still_fills(rate);
     const double lives = quotient(e_.length(), e_.latency());
@@ -299,15 +300,15 @@ class Judgement {
     return e_.shed > 0 ? kLengthSigmas / std::sqrt(std::max(1.0, episodes)) : 0;
   }
   [[nodiscard]] bool sheds_much() const { return e_.shed * (1 + shed_margin()) > (1 - kShareServed) * e_.requests; }
-  // Losses occur in episodes, whose number is a Poisson variable: two standard deviations above the limit leave little
-  // doubt.
+  // Losses occur in episodes, whose number is a Poisson variable. Two standard deviations above the limit are clear
+  // evidence.
   [[nodiscard]] bool sheds_surely() const { return e_.shed * (1 - shed_margin()) > (1 - kShareServed) * e_.requests; }
 
   // Standard deviation of the work of n requests, in requests: chance in their arrivals and in their output lengths.
   [[nodiscard]] double wander(double n) const { return std::sqrt((e_.gap_scv + e_.output_scv()) * n); }
 
   [[nodiscard]] bool grows() const {
-    // Growth of less than one per cent of the load plus two requests per run is ignored, however small the random part
+    // Growth below one per cent of the load plus two requests per run is ignored, however small the random fluctuation
     // is.
     const double least = kSmallGrowth * e_.offered + 2 * e_.runs;
     return e_.growth > std::max(least, kSigmas * wander(e_.offered));

@@ -29,7 +29,7 @@ struct OfferedLoad {
   double rate = 0;                // requests/s of an open load; 0: as many as were sent (a replay)
   double gap_scv = 1;             // open load: variance over squared mean of the gaps between requests
   std::int64_t clients = 0;       // closed loop
-  double rounds = kRoundsNeeded;  // requests that each client must have sent; more where they form sessions
+  double rounds = kRoundsNeeded;  // requests that each client must have sent; more if they form sessions
   double settles_s = 0;           // time that a fleet with changing replicas needs to follow its load; 0: fixed fleet
   double timeout_s = 0;           // after which clients give up an attempt; 0: they wait
   bool tries_again = false;       // clients send again what timed out
@@ -53,14 +53,14 @@ struct JudgedRun {
   std::span<const Served> served;
   std::int64_t shed = 0;   // refused for lack of room, or timed out
   std::int64_t unfit = 0;  // refused because they are longer than the deployment allows
-  double each = 1;         // requests that an entry of `served` counts for: of a long run only every so many are kept
+  double each = 1;         // requests that an entry of `served` represents: long runs keep only every n-th one
 };
 
 /// Judges all replications of a point together. `queue_mean_s`: mean wait of the served requests before their first
-/// step. Time is linear in the number of requests; memory is constant, but for one list of late end times.
+/// step. Time is linear in the number of requests; memory is constant except for one list of late end times.
 [[nodiscard]] SteadyState judge_steady_state(std::span<const JudgedRun> runs, double queue_mean_s);
 
-/// Where time-outs may start a collapse, a run is taken as evidence for a run this many times as long.
+/// If time-outs may start a collapse, a run counts as evidence for runs up to this many times as long.
 inline constexpr double kSpeaksFor = 20;
 /// A deployment that serves less than this share of what is offered does not carry the load.
 inline constexpr double kShareServed = 0.97;

@@ -141,8 +141,8 @@ void Tgi::prefill(std::int64_t requests, const View& view, Decision& out) {
   }
 }
 
-// Decodes repeat until a request may join. If too few requests could join, that is after force_after steps; if none
-// could, a running request must leave first. An arrival matters only if the offer ended because the queue was empty.
+// Decodes repeat until a request may join: after force_after steps if too few requests could join, or when a running
+// request has left if none could. An arrival matters only if the offer ended because the queue was empty.
 void Tgi::decode(const Offer& offer, Decision& out) const {
   out.add_forward().decodes = Decodes::group;
   out.repeat = offer.requests > 0 ? force_after_ - 1 - waiting_tokens_ : kForever;

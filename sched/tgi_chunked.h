@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text Generation Inference 3 with chunked prefill. At every turn of the loop, waiting requests join as far as there
-// are blocks and the running batch leaves prefill budget; the last one is cut to what is left. A prefill also carries
-// the running batch (decodes and further chunks in the same forward). It is followed by one step of the whole batch
-// without newcomers. Blocks of prompt + cap - 1 tokens are held from admission to the end.
+// are blocks and the running batch leaves prefill budget; the last prompt is cut to the budget that is left. A prefill
+// also carries the running batch (decodes and further chunks in the same forward). It is followed by one step of the
+// whole batch without newcomers. Blocks of prompt + cap - 1 tokens are held from admission to the end.
 #pragma once
 
 #include <cstdint>

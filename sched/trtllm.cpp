@@ -16,10 +16,12 @@ TrtLlm::TrtLlm(const PolicyConfig& config)
       chunked_(config.chunked.value_or(false)),
       decodes_only_(config.role == Role::decode),
       keeps_ended_(config.role == Role::prefill),
-      max_len_(config.max_len()) {}
+      max_len_(config.max_len()),
+      wait_steps_(config.batch_wait_timeout_iters.value_or(0)),
+      wait_tokens_(config.batch_wait_max_tokens_ratio.value_or(0) * static_cast<double>(budget_)) {}
 
-// Refuses at once a request longer than a sequence may be, than a step can make progress with, or than the whole pool.
-// max_utilization sets nothing aside for the cap, so only the prompt has to fit.
+// Refuses at once a request that exceeds the longest sequence or the whole pool, or that no step could make progress
+// with. max_utilization sets nothing aside for the cap, so only the prompt has to fit.
 std::optional<Reject> TrtLlm::admit(const Request& request, const View& view) const {
   if (max_len_ > 0 && most_tokens(request) > max_len_) return Reject{kNoRequest, 400, "max_seq_len"};
   // Chunks are whole blocks, so a budget below one block could never make progress.
@@ -55,6 +57,7 @@ void TrtLlm::on_transfer_done(ReqId id, const View& view, Nanos) {
 }
 
 void TrtLlm::on_steps_done(const StepsDone& done, const View& view, Nanos) {
+  if (holding_) waited_ += done.steps - 1;  // the first one was counted when it was decided
   for (const ReqId id : done.finished) leave(id, view);
 }
 
@@ -74,6 +77,7 @@ void TrtLlm::decide(Nanos now, const View& view, Decision& out) {
   if (result.members > 0 || !out.joined.empty()) forward.decodes = Decodes::group;
   // Two stages as in the product: the first decides by memory which requests may run, the second by tokens which of
   // them do in this step.
+  const std::size_t kv_before = out.kv.size();
   std::int64_t room = micro_batch(view, result, out, forward);
   // If an empty engine cannot run the first request, it never will: the request would block the others for ever.
   while (is_idle(view) && forward.prefill.empty() && out.preempted.empty() && !pending_.empty()) {
@@ -83,6 +87,7 @@ void TrtLlm::decide(Nanos now, const View& view, Decision& out) {
     result = capacity(view, out);
     room = micro_batch(view, result, out, forward);
   }
+  holding_ = hold_prompts(view, result, kv_before, out);
   start(forward, view);
   if (forward.prefill.empty() && forward.decodes == Decodes::none) {
     out.drop_forward();
@@ -97,7 +102,28 @@ void TrtLlm::decide(Nanos now, const View& view, Decision& out) {
     out.repeat = result.in_order ? std::max<std::int64_t>(0, view.kv.group_steps(view.kv.free()) - 1) : 0;
   // Whole contexts never overtake each other. A chunk may be rounded down to nothing while a short arrival still fits.
   out.arrival_breaks = result.all && room > 0 && (pending_.empty() || chunked_);
-  if (decodes_only_ && offered_.empty()) out.arrival_breaks = true;  // its KV may come from elsewhere
+  if (decodes_only_ && offered_.empty()) out.arrival_breaks = true;  // its KV may come from a prefill replica
+  if (!holding_) return;
+  // Decodes that grow may leave no room for the waiting prompts, and then the steps do not count.
+  out.repeat = policy_ == CapacityPolicy::max_utilization ? 0 : wait_steps_ - waited_;
+  out.arrival_breaks = true;  // it may fill the step
+}
+
+// The product compares whole contexts with the threshold, even if only a chunk of them is scheduled. Steps in which no
+// prompt can run neither count nor reset the count.
+bool TrtLlm::hold_prompts(const View& view, const Capacity& capacity, std::size_t kv_before, Decision& out) {
+  Forward& forward = out.edit_forwards().back();
+  if (wait_steps_ == 0 || forward.prefill.empty() || forward.decodes == Decodes::none) return false;
+  std::int64_t tokens = capacity.members + std::ssize(out.joined);
+  for (const Segment& segment : forward.prefill) tokens += view.requests.length(segment.id);
+  if (waited_ >= wait_steps_ || static_cast<double>(tokens) >= wait_tokens_) {
+    waited_ = 0;
+    return false;
+  }
+  ++waited_;
+  forward.prefill.clear();
+  out.kv.resize(kv_before);
+  return true;
 }
 
 // Requests with a prefill replica go first. Their first token came with their KV, so they join the group without a
@@ -133,12 +159,12 @@ void TrtLlm::load_offered(const View& view, Blk left, Decision& out) {
   }
 }
 
-// No request holds blocks, or will when its KV has come.
+// Returns whether no request holds blocks or waits for KV.
 bool TrtLlm::is_idle(const View& view) const {
   return started_.empty() && loading_.empty() && ready_.empty() && (!keeps_ended_ || view.kv.free() == view.kv.total());
 }
 
-// Started requests have their whole life set aside: only the rest can be promised to others.
+// The blocks of started requests are set aside up to their caps; only the rest can be promised to others.
 Blk TrtLlm::unpromised(const View& view) const {
   if (!keeps_ended_) return view.kv.total() - set_aside_;
   Blk left = view.kv.free();

@@ -3,7 +3,8 @@
 // may run. guaranteed_no_evict admits a request if the pool can hold it up to its cap. max_utilization admits every
 // request that fits this step, and pauses the last started ones when a decode no longer fits. static_batch admits only
 // when no request runs. The micro-batch stage takes as many of the selected requests as the token budget and the batch
-// size allow, in one mixed forward.
+// size allow, in one mixed forward. Between the two, prompts may wait beside running decodes until enough of them fill
+// a step (batch_wait_*).
 #pragma once
 
 #include <cstdint>
@@ -46,6 +47,9 @@ class TrtLlm final : public Policy {
   [[nodiscard]] bool make_room(ReqId id, Blk need, Walk& walk);
   /// Returns the tokens of the budget that are left.
   std::int64_t micro_batch(const View& view, const Capacity& capacity, Decision& out, Forward& forward) const;
+  /// Returns whether the prompts of `forward` wait in this step; if so, takes them and their blocks out of the
+  /// decision.
+  [[nodiscard]] bool hold_prompts(const View& view, const Capacity& capacity, std::size_t kv_before, Decision& out);
   [[nodiscard]] Tok chunk(Tok left, std::int64_t room, const View& view) const;
   void start(const Forward& forward, const View& view);
   void leave(ReqId id, const View& view);
@@ -56,6 +60,10 @@ class TrtLlm final : public Policy {
   std::int64_t max_running_, budget_;
   bool chunked_, decodes_only_, keeps_ended_;  // keeps_ended_: blocks of ended requests stay until they have been read
   Tok max_len_;
+  std::int64_t wait_steps_;             // prompts wait at most this many steps
+  double wait_tokens_;                  // prompts with this many tokens do not wait
+  std::int64_t waited_ = 0;             // steps that prompts have waited
+  bool holding_ = false;                // whether prompts wait in the step decided last
   std::vector<std::uint64_t> arrival_;  // by ReqId: a number that grows with every arrival
   std::uint64_t arrivals_ = 0;
   std::deque<ReqId> pending_;   // in order of arrival; paused requests return to their place

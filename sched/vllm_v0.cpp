@@ -115,8 +115,8 @@ bool VllmV0::schedule_one(ReqId id, Step& step) {
     const ReqId last = running_.back();
     running_.pop_back();
     if (running_.empty() && !view.requests.decoding(last)) {
-      // It runs alone, and its unfinished prompt fills the pool: the next chunk needs a free block that will never
-      // come.
+      // The request runs alone and its unfinished prompt fills the pool: the next chunk would wait for a free block for
+      // ever.
       step.out.rejects.push_back({last, 500, "kv_capacity"});
       step.free += view.kv.held(last);
       step.preempted = true;
@@ -138,7 +138,7 @@ bool VllmV0::schedule_one(ReqId id, Step& step) {
   return true;
 }
 
-// The last request of the list goes first: it was admitted last.
+// The last request of the list is preempted first: it was admitted last.
 void VllmV0::preempt(ReqId id, Step& step) {
   const View& view = step.view;
   Decision& out = step.out;

@@ -40,7 +40,7 @@ void VllmV1::on_cancel(ReqId id, const View&, Nanos) {
 }
 
 // A request that was preempted while its last token was being computed has returned to the queue. Every repeated step
-// would have turned the skipped requests round once more.
+// would also have reversed the order of the skipped requests.
 void VllmV1::on_steps_done(const StepsDone& done, const View&, Nanos) {
   const std::int64_t turns = done.steps - (std::exchange(first_step_, false) ? 1 : 0);
   if (turned_ > 1 && !ahead_ && turns % 2 != 0) std::reverse(waiting_.begin(), waiting_.begin() + turned_);
@@ -59,7 +59,7 @@ void VllmV1::enqueue(ReqId id, const View& view) {
   waiting_.insert(std::upper_bound(waiting_.begin(), waiting_.end(), id, before), id);
 }
 
-// A lone request takes nothing from others: from 0.31 on its prompt is not cut.
+// A lone request takes nothing from others, so from 0.31 on its prompt is not cut.
 std::int64_t VllmV1::threshold() const {
   return version_ >= 31 && running_.size() + waiting_.size() <= 1 ? 0 : threshold_;
 }
@@ -255,7 +255,7 @@ VllmV1::Admission VllmV1::admit_head(const View& view, Step& step, Decision& out
   if (view.requests.remote(id) > 0) return load_head(view, step, out);
   const Tok length = view.requests.length(id);
   const Tok lost = view.requests.computed(id);  // tokens of a row that was lost: 0.11 counts them as computed
-  // A request that waited for KV from a prefill replica has its blocks already, and may lack none.
+  // A request that waited for KV from a prefill replica already has its blocks and may need no more.
   const Blk held = view.kv.held(id);
   const PrefixHit hit = lost > 0 || held > 0 ? PrefixHit{} : step.kv.prefix_hit(id, length - 1);
   const Tok computed = lost + hit.tokens;

@@ -28,7 +28,7 @@ class VllmV1 final : public QueuePolicy {
     std::int64_t budget = 0, threshold = 0;
     KvPreview kv;
     bool preempted = false;
-    std::size_t turn = 0;  // of the running requests, the one that is given its tokens
+    std::size_t turn = 0;  // index of the running request that is given its tokens now
   };
   // What the step gives to a running request.
   struct Given {
@@ -36,7 +36,7 @@ class VllmV1 final : public QueuePolicy {
     std::int64_t tokens = 0;
     Tok computed = 0;
     Blk blocks = 0;
-    bool covered = false;  // the decision says when it takes its blocks
+    bool covered = false;  // the decision lists when it takes its blocks
     bool lost = false;     // the request was preempted afterwards
   };
   enum class Admission : std::uint8_t { admitted, passed, blocked };
@@ -60,8 +60,8 @@ class VllmV1 final : public QueuePolicy {
   Tok max_len_;
   std::vector<Given> given_;    // for the step that is being put together
   std::vector<ReqId> skipped_;  // skipped by the admissions of this step
-  // How many requests at the front of the queue the decided step has skipped and turned round; whether the first step
-  // of the decision has not ended yet.
+  // The number of requests at the front of the queue that the decided step skipped, and whose order it reversed; and
+  // whether the first step of the decision is still running.
   std::int64_t turned_ = 0;
   bool first_step_ = false;
 };

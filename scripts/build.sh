@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# Shared by ./plimsoll and ./check: install what is missing, configure, build. Sourced, with $root set to the repository.
-# Everything here speaks on standard error; standard output belongs to the program that is run afterwards.
+# Functions of ./plimsoll and ./check that install missing packages, configure and build. Source this file with $root
+# set to the repository. All messages go to standard error; standard output belongs to the program that runs afterwards.
 
 readonly kEnvironmentFailure=3
 
 say() { printf 'plimsoll: %s\n' "$*" >&2; }
 fail() { say "$*"; exit "$kEnvironmentFailure"; }
 
-# missing_packages PURPOSE…: the packages of scripts/packages.txt that are needed and not installed.
+# missing_packages PURPOSE…: prints the packages of scripts/packages.txt that are needed and not installed.
 missing_packages() {
   local wanted=() package purpose command installed
   while read -r package purpose command; do
@@ -38,7 +38,7 @@ install_missing() {
   say "installing ${missing[*]}"
   local apt=("${as_root[@]}" apt-get -y -q --no-install-recommends -o DPkg::Lock::Timeout=600)
   export DEBIAN_FRONTEND=noninteractive
-  # Without fresh lists an installation may still succeed, so only its own failure counts.
+  # The installation may succeed even if the package lists cannot be updated, so only its own failure counts.
   "${apt[@]}" update < /dev/null > "$log" 2>&1 || true
   if ! "${apt[@]}" install "${missing[@]}" < /dev/null >> "$log" 2>&1; then
     tail -n 15 "$log" >&2
@@ -46,7 +46,7 @@ install_missing() {
   fi
 }
 
-# As many jobs as cores, but no more than memory carries at 1.5 GB each.
+# As many jobs as cores, but no more than fit in memory at 1.5 GB each.
 build_jobs() {
   local cores memory_kb
   cores=$(nproc)
@@ -56,8 +56,9 @@ build_jobs() {
   echo $(( cores < fit ? cores : fit ))
 }
 
-# What ./plimsoll configures PLIMSOLL_CUDA to. The kernels take minutes to compile and run nowhere without NVIDIA's
-# driver, so a machine without one gets them only after ./plimsoll setup --cuda. ./check always compiles them.
+# Prints the value of PLIMSOLL_CUDA with which ./plimsoll configures. The kernels take minutes to compile and need
+# NVIDIA's driver to run, so a machine without the driver gets them only after ./plimsoll setup --cuda. ./check always
+# compiles them.
 cuda_wanted() {
   if [[ -e /proc/driver/nvidia/version || -e /dev/nvidiactl || -e /dev/dxg || -e $root/.deps/cuda-wanted ]]; then
     echo AUTO
@@ -85,7 +86,7 @@ is_configured() {
   done
 }
 
-# configure PRESET [OPTION=VALUE…]: only where there is no such configuration; changed CMake files are ninja's business.
+# configure PRESET [OPTION=VALUE…]: configures unless that has been done; ninja handles changed CMake files.
 configure() {
   local preset=$1 log="$root/build/configure-$1.log"
   is_configured "$@" && return 0
@@ -99,7 +100,7 @@ configure() {
   fail "could not configure build/$preset"
 }
 
-# compile PRESET TARGET…: ninja's exit status. It is 1 where a command of the build has failed.
+# compile PRESET TARGET…: returns ninja's exit status, which is 1 if a command of the build has failed.
 compile() {
   local preset=$1
   shift
@@ -110,9 +111,9 @@ compile() {
 # build PRESET TARGET…
 build() { compile "$@" || fail "the build of build/$1 failed"; }
 
-# build_to_use PRESET TARGET…: sources that compile alone may collide when several are compiled at a time
-# (PLIMSOLL_UNITY). The build then goes on with each source alone, which takes longer, and says so. Where that fails as
-# well, the sources are wrong, and the next build compiles several at a time again. An interrupted build is not repeated.
+# build_to_use PRESET TARGET…: sources that compile alone may collide when several are compiled together
+# (PLIMSOLL_UNITY). The build then reports this and continues with each source alone, which takes longer. If that fails
+# too, the sources are wrong, and the next build compiles several together again. An interrupted build is not repeated.
 build_to_use() {
   local status=0
   compile "$@" || status=$?
@@ -125,7 +126,7 @@ build_to_use() {
   fail "the build of build/$1 failed"
 }
 
-# One build at a time in a checkout; released when the process ends (or is replaced: see close_lock).
+# Allows one build at a time in a checkout. The lock is released when the process ends (or is replaced: see close_lock).
 take_lock() {
   mkdir -p "$root/build" || fail "cannot write to $root/build"
   exec 9> "$root/build/.lock"

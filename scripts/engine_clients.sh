@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# Clients of others against `plimsoll serve`, at 1, 8 and 32 users: each is to report what our own client reports.
-# Sourced by check_engines.sh, whose functions and variables it uses. A client that cannot be installed is skipped, and
-# the check says so.
+# Runs other projects' clients against `plimsoll serve`, with 1, 8 and 32 users. Each should report what our own client
+# reports. Sourced by check_engines.sh, whose functions and variables it uses. A client that cannot be installed is
+# skipped with a message.
 
 readonly kOursPort=8127 kInput=512 kOutput=32 kClientUsers='1 8 32'
-# guidellm and AIPerf have environments of their own, since they want other versions of the same packages.
+# guidellm and AIPerf have separate environments, because they need different versions of the same packages.
 readonly kGuidellm=guidellm==0.8.1 kAiperf=aiperf==0.13.0
 
-# install_client NAME REQUIREMENT: into build/engines/NAME.
+# install_client NAME REQUIREMENT: installs a client into build/engines/NAME.
 install_client() {
   local folder=$engines/$1
   [[ -x $folder/bin/$1 ]] && return 0
@@ -35,7 +35,7 @@ run_openai() {
     "$kOutput" "$2"
 }
 
-# Its own synthetic prompts are words that the tokenizer does not know.
+# The client's own synthetic prompts consist of words that the tokenizer does not know.
 run_guidellm() {
   python3 - "$1" "$(requests_of "$1")" "$kInput" "$kOutput" "$2l" << 'PYTHON'
 import json, random, sys
@@ -53,7 +53,7 @@ PYTHON
     --tokenizer "kind=huggingface_auto,model=$engines/model" --output "kind=json,path=$2" --disable-console-interactive
 }
 
-# Offline, it takes a path to a tokenizer for the name of a repository.
+# Offline, the client mistakes a path to a tokenizer for the name of a repository.
 run_aiperf() {
   env -u HF_HUB_OFFLINE "$engines/aiperf/bin/aiperf" profile --model plimsoll --url "$ours" \
     --endpoint-type completions --streaming --tokenizer "$engines/model" --concurrency "$1" \
@@ -65,8 +65,8 @@ run_aiperf() {
 }
 
 # A token of the tokenizer's words takes seven characters.
-# Clients repeat their prompts from run to run, which a prefix cache would show. The accelerator is slow, since a client
-# in Python takes some milliseconds for itself: 3 % of a TTFT of 30 ms would be less than one.
+# The server has no prefix cache, because clients repeat their prompts from run to run. The accelerator is slow, because
+# a client in Python takes some milliseconds itself: 3 % of a TTFT of 30 ms would be less than one millisecond.
 start_ours() {
   start_server plimsoll-serve "$kOursPort" "$plimsoll" serve --model llama-3.1-8b --dtype bf16 --hardware l4 \
     --engine vllm-0.12 --set scheduler.prefix_caching=false --users 1 --input "$kInput" --output "$kOutput" \
@@ -90,7 +90,7 @@ YAML
   "$plimsoll" measure "$engines/clients/ours.yaml" --endpoint "$ours" --out "$engines/clients/ours-$1"
 }
 
-# compare_client NAME USERS: one line; the status says whether all figures are within 3 %.
+# compare_client NAME USERS: prints one line; succeeds if all figures are within 3 %.
 compare_client() {
   local file=$engines/clients/$1-$2
   rm -rf "$file".*

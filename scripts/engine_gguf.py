@@ -48,7 +48,7 @@ random = numpy.random.default_rng(1)
 
 
 def add(name, *shape):
-    """Adds a matrix of bf16, drawn as the upper half of 32-bit numbers; vectors are ones of 32 bits."""
+    """Adds a random bf16 matrix (the upper halves of 32-bit numbers), or a vector of 32-bit ones."""
     if len(shape) == 1:
         out.add_tensor(name, numpy.ones(shape, dtype=numpy.float32))
         return

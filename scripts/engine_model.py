@@ -16,7 +16,7 @@ config = {
     "tie_word_embeddings": True, "torch_dtype": "bfloat16", "vocab_size": vocabulary, "bos_token_id": 0,
     "eos_token_id": 1, "initializer_range": 0.02,
 }
-# All words have six characters, so a space and a word are seven, also of a word that is not known.
+# All words have six characters, so a word with its space has seven, even if the tokenizer does not know the word.
 unknown = "<none>"
 words = {"<s>": 0, "</s>": 1, unknown: 2}
 for i in range(3, vocabulary):

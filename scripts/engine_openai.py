@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A closed loop of users with the `openai` package: streamed answers of equal length. Writes one row of figures, as
-# `plimsoll import` reads them. Prompts are words of engine_model.py. With `chat`, each chunk counts as a token.
+# Runs a closed loop of users with the `openai` package, which streams answers of equal length. Writes one row of
+# figures for `plimsoll import`. Prompts are words of engine_model.py. With `chat`, each chunk counts as a token.
 #   engine_openai.py URL MODEL USERS REQUESTS INPUT OUTPUT FILE [chat]
 import csv
 import sys
@@ -20,7 +20,8 @@ ttft, tpot, latency, counts = [], [], [], []
 
 # Times count from `begun`, when the user became free. Returns when the answer was complete.
 def ask(number, begun, counts_in=True):
-    # No two prompts begin alike. The package takes milliseconds to check a list of token ids, so they are sent as text.
+    # No two prompts begin alike. They are sent as text, because the package takes milliseconds to check a list of token
+    # ids.
     text = " ".join(f"w{3 + (number * 7919 + i) % 40000:05d}" for i in range(words))
     first, last, produced = None, None, 0
     if is_chat:

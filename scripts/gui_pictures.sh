@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Draws the pictures of docs/gui.md and README.md anew; needs no display.
+# Draws the pictures of docs/gui.md and README.md again. Needs no display.
 set -euo pipefail
 
 root=$(dirname -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")")

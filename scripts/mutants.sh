@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# ./check --mutants: does a broken kernel fail the tests? Each patch in tests/exec/cuda/mutants breaks one line. One object
-# is compiled with it and linked into a copy of the emulated tests; at least one of the tests that it names must fail.
-# Finished mutants are not run again until a kernel, a test or the patch changes. Arguments: the names of mutants (all).
+# ./check --mutants: checks that broken kernels fail the tests. Each patch in tests/exec/cuda/mutants breaks one line.
+# The affected object is compiled with the patch and linked into a copy of the emulated tests; at least one of the tests
+# that the patch names must fail. Finished mutants run again only if a kernel, a test or the patch changes. Arguments:
+# names of mutants (default: all).
 set -euo pipefail
 
 root=$(dirname -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")")
@@ -14,7 +15,7 @@ mkdir -p "$work"
 state=$(cat "$root"/exec/cuda/* "$root"/tests/exec/cuda/*.* "$root"/tests/exec/cuda/em*/*.* \
           "$root"/tests/exec/cuda/emulation/exec/cuda/* | sha256sum | cut -c1-16)
 
-# command_for OUTPUT: the command by which ninja makes it.
+# command_for OUTPUT: prints the command with which ninja makes it.
 command_for() { ninja -C "$build" -t commands "$1" | tail -n 1; }
 
 # build_mutant PATCH OBJECT: compiles the broken source and links it; prints the program's path.

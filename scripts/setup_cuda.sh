@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# ./plimsoll setup --cuda: CUDA's compiler, runtime, cuBLAS and NCCL from their Python packages (some 900 MB to download)
-# into .deps/cuda, where the build finds them. Needs neither root nor a CUDA installation; the GPU's driver is the machine's
-# own. Downloads nothing where there is an nvcc of CUDA 12 or later. The next ./plimsoll builds with CUDA.
-# scripts/setup_cuda.sh --nvdisasm: only the disassembler (5 MB), where there is an nvcc and no disassembler. Tests of
-# the kernels' machine code use it; ./check calls this.
+# ./plimsoll setup --cuda: installs CUDA's compiler, runtime, cuBLAS and NCCL from their Python packages (some 900 MB to
+# download) into .deps/cuda, where the build finds them. Needs neither root nor a CUDA installation, but the GPU's
+# driver must be installed. Downloads nothing if there is an nvcc of CUDA 12 or later. The next ./plimsoll uses CUDA.
+# scripts/setup_cuda.sh --nvdisasm: installs only the disassembler (5 MB), if there is an nvcc without one. Tests of the
+# kernels' machine code use it; ./check calls this.
 set -euo pipefail
 
 root=$(dirname -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")")
 source "$root/scripts/build.sh"
 
-# It prints the machine code of every CUDA 13 and older.
+# This version disassembles the machine code of CUDA 13 and older.
 readonly kDisassembler='nvidia-cuda-nvdisasm>=13.2,<14'
 if [[ $# == 1 && $1 == --nvdisasm ]]; then
   folder="$root/.deps/nvdisasm"
@@ -33,7 +33,8 @@ if [[ $# != 1 || $1 != --cuda ]]; then
   exit 2
 fi
 
-# One minor version, so that every driver of CUDA 13 runs what it compiles; NCCL from 2.30 on lets ranks share a GPU.
+# A fixed minor version, so that every driver of CUDA 13 can run the compiled code. From 2.30 on, NCCL lets ranks share
+# a GPU.
 readonly kPackages=('nvidia-cuda-nvcc==13.0.*' 'nvidia-cuda-crt==13.0.*' 'nvidia-nvvm==13.0.*' 'nvidia-cuda-cccl==13.0.*'
                     'nvidia-cuda-runtime==13.0.*' 'nvidia-cublas==13.1.*' 'nvidia-nccl-cu13>=2.30,<3' "$kDisassembler")
 cuda="$root/.deps/cuda"
@@ -72,7 +73,7 @@ if ! python3 -m pip install --no-input --no-deps --no-compile --disable-pip-vers
   fail "could not download CUDA (the Python package index is out of reach?); pip's words are in $log"
 fi
 
-# The packages' folders as a toolkit's; nvcc looks for libraries in lib64.
+# Arranges the packages' folders like those of a toolkit; nvcc looks for libraries in lib64.
 ln -s site/nvidia/cu13/bin site/nvidia/cu13/include site/nvidia/cu13/lib site/nvidia/cu13/nvvm "$fresh/"
 ln -s lib "$fresh/site/nvidia/cu13/lib64"
 ln -s lib "$fresh/lib64"

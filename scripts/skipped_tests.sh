@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The last line of a ctest run: how many tests were skipped, and why. Reads the log that ctest has just written, under
-# Testing/Temporary of the build folder $1; ctest runs this itself (CTestCustom.cmake in the build folder).
+# Prints the last line of a ctest run: how many tests were skipped, and why. Reads the log that ctest has just written,
+# in Testing/Temporary of the build folder $1. ctest itself runs this script (CTestCustom.cmake in the build folder).
 log="$1/Testing/Temporary/LastTest.log.tmp"      # its name until ctest ends
 [ -f "$log" ] || log="$1/Testing/Temporary/LastTest.log"
 [ -f "$log" ] || exit 0

@@ -7,21 +7,24 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "serve/words.h"
+
 namespace plimsoll::serve {
 
 namespace {
-
-// With its space, a word has about four characters, as a token of a prompt does.
-constexpr std::array<std::string_view, 16> kWords = {"the",  "sea", "is",   "calm", "and", "our", "ship", "can",
-                                                     "take", "on",  "more", "load", "to",  "her", "own",  "mark"};
-
-std::string_view word(sched::Tok token) { return kWords.at(static_cast<std::size_t>(token) % kWords.size()); }
 
 void append_words(std::string& out, sched::Tok from, sched::Tok to) {
   for (sched::Tok i = from; i < to; ++i) {
     if (i > 0) out += ' ';
     out += word(i);
   }
+}
+
+// Appends the text of tokens `from` to `to` as a part of a JSON string, without its quotes.
+void append_text(std::string& out, const AnswerPart& part, sched::Tok from, sched::Tok to) {
+  if (part.text == nullptr) return append_words(out, from, to);
+  const std::string quoted = json_text(part.text->text(from, to));
+  out.append(quoted, 1, quoted.size() - 2);
 }
 
 template <class... Args>
@@ -41,6 +44,15 @@ void append_usage(std::string& out, const AnswerHead& head, const AnswerPart& pa
 
 std::string finish_text(const AnswerPart& part) {
   return part.last ? fmt::format("\"{}\"", kFinishNames.at(static_cast<std::size_t>(part.finish))) : "null";
+}
+
+// Returns what ended the answer, in the format of vLLM: a stop token or string of the client, else null.
+std::string stop_reason(const AnswerPart& part) {
+  if (!part.last || part.text == nullptr) return "null";
+  const auto& reason = part.text->stop_reason();
+  if (const auto* const token = std::get_if<std::int32_t>(&reason)) return std::to_string(*token);
+  const auto* const string = std::get_if<std::string>(&reason);
+  return string != nullptr ? json_text(*string) : "null";
 }
 
 void begin_event(std::string& out, const AnswerHead& head, std::string_view object) {
@@ -74,8 +86,8 @@ void completion_events(std::string& out, const AnswerHead& head, const AnswerPar
   constexpr std::string_view kObject = "text_completion";
   begin_event(out, head, kObject);
   out += R"({"index":0,"text":")";
-  append_words(out, part.from, part.to);
-  append(out, R"(","logprobs":null,"finish_reason":{},"stop_reason":null}})", finish_text(part));
+  append_text(out, part, part.from, part.to);
+  append(out, R"(","logprobs":null,"finish_reason":{},"stop_reason":{}}})", finish_text(part), stop_reason(part));
   end_event(out, head, part);
   append_last_events(out, head, part, kObject);
 }
@@ -92,28 +104,44 @@ void chat_events(std::string& out, const AnswerHead& head, const AnswerPart& par
   }
   begin_event(out, head, kObject);
   out += R"({"index":0,"delta":{"content":")";
-  append_words(out, part.from, part.to);
+  append_text(out, part, part.from, part.to);
   append(out, R"("}},"logprobs":null,"finish_reason":{}}})", finish_text(part));
   end_event(out, head, part);
   append_last_events(out, head, part, kObject);
 }
 
-std::string_view tgi_finish(Finish finish) { return finish == Finish::length ? "length" : "eos_token"; }
+std::string_view tgi_finish(const AnswerPart& part) {
+  if (part.finish == Finish::length) return "length";
+  const bool named = part.text != nullptr && !std::holds_alternative<std::monostate>(part.text->stop_reason());
+  return named ? "stop_sequence" : "eos_token";
+}
+
+// Probabilities are not computed. They are null for a real model, and a number without meaning for a simulated
+// deployment.
+void append_tgi_token(std::string& out, const AnswerPart& part, sched::Tok i) {
+  if (part.text == nullptr) {
+    append(out, R"({{"id":{},"text":"{}{}","logprob":-1.0,"special":false}})",
+           static_cast<std::size_t>(i) % kWords.size(), i > 0 ? " " : "", word(i));
+    return;
+  }
+  append(out, R"({{"id":{},"text":{},"logprob":null,"special":{}}})", part.text->id(i),
+         json_text(part.text->text(i, i + 1)), part.text->is_special(i));
+}
 
 // TGI's stream has one event per token and no closing event.
 void tgi_events(std::string& out, const AnswerHead& head, const AnswerPart& part) {
   for (sched::Tok i = part.from; i < part.to; ++i) {
     const bool last = part.last && i + 1 == part.to;
-    append(out,
-           R"(data:{{"index":{},"token":{{"id":{},"text":"{}{}","logprob":-1.0,"special":false}},"generated_text":)",
-           i + 1, static_cast<std::size_t>(i) % kWords.size(), i > 0 ? " " : "", word(i));
+    append(out, R"(data:{{"index":{},"token":)", i + 1);
+    append_tgi_token(out, part, i);
+    out += R"(,"generated_text":)";
     if (!last) {
       out += R"(null,"details":null})";
     } else {
       out += '"';
-      append_words(out, 0, part.to);
+      append_text(out, part, 0, part.to);
       append(out, R"(","details":{{"finish_reason":"{}","generated_tokens":{},"seed":null,"input_length":{}}}}})",
-             tgi_finish(part.finish), part.to, head.input);
+             tgi_finish(part), part.to, head.input);
     }
     out += "\n\n";
   }
@@ -121,11 +149,17 @@ void tgi_events(std::string& out, const AnswerHead& head, const AnswerPart& part
 
 std::string tgi_answer(const AnswerHead& head, const AnswerPart& part) {
   std::string out = R"({"generated_text":")";
-  append_words(out, 0, part.to);
+  append_text(out, part, 0, part.to);
   out += '"';
-  if (head.details)
-    append(out, R"(,"details":{{"finish_reason":"{}","generated_tokens":{},"seed":null,"prefill":[],"tokens":[]}})",
-           tgi_finish(part.finish), part.to);
+  if (head.details) {
+    append(out, R"(,"details":{{"finish_reason":"{}","generated_tokens":{},"seed":null,"prefill":[],"tokens":[)",
+           tgi_finish(part), part.to);
+    for (sched::Tok i = 0; part.text != nullptr && i < part.to; ++i) {
+      if (i > 0) out += ',';
+      append_tgi_token(out, part, i);
+    }
+    out += "]}";
+  }
   return out + '}';
 }
 
@@ -165,9 +199,10 @@ std::string whole_answer(const AnswerHead& head, const AnswerPart& part) {
   std::string out = fmt::format(R"({{"id":"{}","object":"{}","created":{},"model":{},"choices":[{{"index":0,)", head.id,
                                 chat ? "chat.completion" : "text_completion", head.created, head.model);
   out += chat ? R"("message":{"role":"assistant","content":")" : R"("text":")";
-  append_words(out, 0, part.to);
+  append_text(out, part, 0, part.to);
   out += chat ? R"(","refusal":null})" : "\"";
-  append(out, R"(,"logprobs":null,"finish_reason":{},"stop_reason":null}}],"usage":)", finish_text(part));
+  append(out, R"(,"logprobs":null,"finish_reason":{},"stop_reason":{}}}],"usage":)", finish_text(part),
+         stop_reason(part));
   append_usage(out, head, part);
   return out + '}';
 }

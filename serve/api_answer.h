@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers in the formats of the served APIs: complete, as events of a stream, and errors. The text consists of words
-// without meaning, one per token.
+// Answers in the formats of the served APIs: complete, as events of a stream, and errors. The text of a simulated
+// deployment consists of words without meaning, one per token.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "sched/types.h"
+#include "serve/answer_text.h"
 #include "serve/api_request.h"
 #include "serve/server_metrics.h"
 
@@ -28,7 +29,8 @@ struct AnswerPart {
   sched::Tok from = 0, to = 0;
   bool last = false;
   Finish finish = Finish::stop;
-  sched::Tok cached = 0;  // prompt tokens found in the prefix cache
+  sched::Tok cached = 0;             // prompt tokens found in the prefix cache
+  const AnswerText* text = nullptr;  // null: words without meaning
 };
 
 /// Returns one part of a stream as server-sent events.

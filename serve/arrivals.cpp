@@ -7,8 +7,8 @@
 
 namespace plimsoll::serve {
 
-// Real clients take a moment to react to an answer or to start together; simulated ones take only kApart each. This
-// gives real requests the times with which they join the same steps as in the simulation.
+// Real clients take a moment to react to an answer or to start together; simulated ones take only kApart each. The
+// times set here let real requests join the same steps as in the simulation.
 Nanos Arrivals::time_of_arrival(Nanos now) {
   if (gap_ == 0) return now;
   const bool belongs = expected_ > 0 && now < closes_;
@@ -26,8 +26,9 @@ Nanos Arrivals::time_of_arrival(Nanos now) {
   return std::min(now, instant_ + load::kApart * belonging_++);
 }
 
-// A program in Python needs several milliseconds to send its next requests. In a long step this does not matter, but it
-// would if they missed its beginning. A tenth of a step hardly changes an open loop's times.
+// A Python program needs several milliseconds to send its next requests. That delay is small beside a long step, unless
+// the requests miss the step's beginning and wait for the next one. Waiting a tenth of a step hardly changes the times
+// of an open loop.
 void Arrivals::told(Nanos now, Nanos step) {
   if (!ends_untold_) return;
   constexpr Nanos kShareOfStep = 10;

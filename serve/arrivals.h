@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -15,19 +16,32 @@ namespace plimsoll::serve {
 
 using load::ClientId;
 
-/// What the scheduler must know of a request.
+/// What a real model must know about a request.
+struct TokenCall {
+  std::vector<std::int32_t> prompt;
+  double temperature = 0;  // 0: always the most probable token
+  std::int32_t top_k = 0;  // 0: all
+  double top_p = 1, min_p = 0;
+  std::uint64_t seed = 0;
+};
+
+/// What the scheduler must know about a request.
 struct NewCall {
   sched::Tok input = 1, output = 1, cap = 1;  // output: the true length, at most cap
   std::uint64_t session = 0;
   std::int32_t priority = 0;          // a lower value is served sooner, by policies that know priorities
   std::vector<std::uint64_t> hashes;  // of the blocks of the prompt
   sched::Tok hash_tokens = 0;
+  std::shared_ptr<const TokenCall> tokens = {};  // only with a real model; then output is the cap
 };
 
 /// Is notified of the progress of requests. `client` may be reused after ended() or failed().
 class CallListener {
  public:
   virtual ~CallListener() = default;
+  /// A real model has produced the next token of the request. Returns whether it is the last one; produced() or ended()
+  /// follows.
+  [[nodiscard]] virtual bool took(ClientId /*client*/, std::int32_t /*token*/) { return false; }
   /// The request has `generated` output tokens so far; more will follow.
   virtual void produced(ClientId client, sched::Tok generated, Nanos now) = 0;
   virtual void ended(ClientId client, const sched::FinishedAttempt& attempt) = 0;
@@ -59,7 +73,7 @@ class Arrivals final : public load::Senders {
 
   /// Adds a request that a client sends at `now`. Requests are delivered in the order in which they are added.
   ClientId add(NewCall call, Nanos now);
-  /// The client has left: its request is cancelled and the listener not notified any more.
+  /// The client has left: its request is cancelled, and the listener is not notified.
   void leave(ClientId client, Nanos now);
   /// Returns the client of the request with handle `id` in a replica; nullopt if it has left.
   [[nodiscard]] std::optional<ClientId> client_of(std::size_t slot, sched::ReqId id, std::uint64_t serial) const;
@@ -117,8 +131,8 @@ class Arrivals final : public load::Senders {
   Nanos gap_ = 0, longest_ = 0;
   Nanos patience_ = 0;                // the gap for the instant
   Nanos instant_ = -1, closes_ = -1;  // requests until closes_ were sent at instant_, one shortly after the other
-  std::int64_t belonging_ = 0;        // to it so far
-  std::int64_t expected_ = 0;         // how many more
+  std::int64_t belonging_ = 0;        // requests of the instant so far
+  std::int64_t expected_ = 0;         // how many more are expected
   bool ends_untold_ = false;          // answers ended at instant_, and told() follows
   std::uint64_t serials_ = 0;
   std::size_t count_ = 0;

@@ -27,23 +27,29 @@ void PromptCounter::add_token(std::uint64_t value, std::int64_t count) {
   }
 }
 
-// Token k ends before character floor((k + 1) * chars_per_token), counted from the text's start.
 void PromptCounter::add_text(std::string_view text) {
+  for (const std::uint64_t value : counted_tokens(text, chars_per_token_)) add_token(value);
+}
+
+// Token k ends before character floor((k + 1) * chars_per_token), counted from the text's start.
+std::vector<std::uint64_t> counted_tokens(std::string_view text, double chars_per_token) {
+  std::vector<std::uint64_t> out;
   std::uint64_t value = 0;
   std::int64_t characters = 0, tokens = 0;
   double end = 0;
   for (const char c : text) {
     if (begins_character(c)) {
       if (static_cast<double>(characters) >= end) {
-        if (tokens > 0) add_token(value);
-        end = std::floor(static_cast<double>(++tokens) * chars_per_token_);
+        if (tokens > 0) out.push_back(value);
+        end = std::floor(static_cast<double>(++tokens) * chars_per_token);
         value = 0x7465787400000000ULL;  // "text": keeps hashes of text apart from ids of tokens
       }
       ++characters;
     }
     value = mixed(value ^ static_cast<unsigned char>(c));
   }
-  if (tokens > 0) add_token(value);
+  if (tokens > 0) out.push_back(value);
+  return out;
 }
 
 }  // namespace plimsoll::serve

@@ -12,10 +12,14 @@
 
 namespace plimsoll::serve {
 
+/// Returns a number for each token of a text that is counted: the same for the same characters. A token is
+/// `chars_per_token` characters (not bytes); the last one may be shorter. `text` must be valid UTF-8.
+[[nodiscard]] std::vector<std::uint64_t> counted_tokens(std::string_view text, double chars_per_token);
+
 class PromptCounter {
  public:
-  /// A token of text is `chars_per_token` characters (not bytes); the last one may be shorter. `block_tokens` is the
-  /// number of tokens that a hash represents; 0 for no hashes.
+  /// `chars_per_token` as for counted_tokens(). `block_tokens` is the number of tokens that a hash represents; 0 for no
+  /// hashes.
   PromptCounter(double chars_per_token, sched::Tok block_tokens)
       : chars_per_token_(chars_per_token), block_tokens_(block_tokens) {}
 

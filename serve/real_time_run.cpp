@@ -7,7 +7,7 @@
 namespace plimsoll::serve {
 
 namespace {
-// All of the machine's time.
+// All three are real time.
 constexpr std::chrono::milliseconds kLookEvery{50};
 constexpr std::chrono::milliseconds kGatherGap{2}, kGatherLongest{20};  // Arrivals::gather
 constexpr Nanos kGatherModel = 10'000'000;                              // of the model's time: as long as a short step
@@ -23,11 +23,59 @@ ModelClock::Time ModelClock::at(Nanos time) const {
   return start_ + std::chrono::nanoseconds(std::llround(std::ceil(static_cast<double>(time) / speed_)));
 }
 
+// ---- what steps mean for clients ----------------------------------------------------------------------------
+
+StepNotes::StepNotes(const load::Scenario& scenario, const RunParts& parts)
+    : parts_(parts),
+      whole_batches_(sched::traits_of(scenario.policy).returns_at_batch_end),
+      caching_(scenario.kv.prefix_caching) {}
+
+void StepNotes::arrived(ClientId client) {
+  if (client >= cached_.size()) cached_.resize(client + 1);
+  cached_[client] = 0;
+}
+
+void StepNotes::decided(std::size_t slot, const sched::Replica& replica) {
+  const sched::StepRow row = sched::step_row(replica, static_cast<std::int32_t>(slot));
+  parts_.metrics.step(slot, row.prefill_tokens + row.decode_rows);
+  if (!caching_) return;
+  const sched::RequestTable& table = replica.requests();
+  for (const sched::KvOp& op : replica.decision().kv) {
+    const bool reuses = op.kind == sched::KvOp::Kind::attach_prefix || op.kind == sched::KvOp::Kind::keep;
+    if (!reuses || table.generated(op.id) > 0) continue;
+    const auto client = parts_.arrivals.client_of(slot, op.id, table[op.id].serial);
+    if (!client) continue;
+    cached_[*client] = static_cast<sched::Tok>(op.tokens);
+  }
+}
+
+void StepNotes::ended(std::size_t slot, const sched::Replica& replica, Nanos now) {
+  if (whole_batches_) return;
+  tell_produced(slot, replica, replica.policy().batch_order(), now);
+  // A policy that decides ahead may already have preempted requests that this step contained.
+  tell_produced(slot, replica, replica.decision().preempted, now);
+}
+
+// Writing takes some microseconds per stream. The youngest requests are last in a batch, so they are written first:
+// otherwise their first tokens would be the most delayed.
+void StepNotes::tell_produced(std::size_t slot, const sched::Replica& replica, std::span<const sched::ReqId> requests,
+                              Nanos now) {
+  const sched::RequestTable& table = replica.requests();
+  for (std::size_t i = requests.size(); i-- > 0;) {
+    const sched::ReqId id = requests[i];
+    const sched::Tok generated = table.generated(id);
+    if (generated == 0) continue;
+    if (const auto client = parts_.arrivals.client_of(slot, id, table[id].serial))
+      parts_.listener.produced(*client, generated, now);
+  }
+}
+
+// ---- the run ------------------------------------------------------------------------------------------------
+
 RealTimeRun::RealTimeRun(const load::Scenario& scenario, const sched::RunOptions& options, const RunParts& parts)
     : SimRun(scenario, options),
       parts_(parts),
-      whole_batches_(sched::traits_of(scenario.policy).returns_at_batch_end),
-      caching_(scenario.kv.prefix_caching),
+      notes_(scenario, parts),
       lanes_(static_cast<std::size_t>(scenario.replicas)) {
   const auto machine_time = [&](std::chrono::nanoseconds time) {
     return std::llround(static_cast<double>(time.count()) * parts.clock.speed());
@@ -47,8 +95,8 @@ void RealTimeRun::note_lateness() {
   ended_.clear();
 }
 
-// Requests that clients send in answer to the tokens of this instant belong to the step that begins with it. Waiting
-// for them costs nothing: the step keeps its time. Another event does not wait.
+// Requests that clients send in reaction to the tokens of this instant belong to the step that begins now. Waiting for
+// them costs no model time, since the step keeps its start. Other events do not wait.
 void RealTimeRun::gather(Nanos now) {
   Arrivals& arrivals = parts_.arrivals;
   arrivals.told(parts_.clock.now(), longest_step_);
@@ -59,7 +107,8 @@ void RealTimeRun::gather(Nanos now) {
   }
 }
 
-// Times in between belong to the next event: each event is handled at its own model time, however late it really is.
+// Each event is handled at its own model time, however late it really is: the time returned never passes the next
+// event.
 Nanos RealTimeRun::wait(Nanos until) {
   if (ends_) return now_;
   const auto look_at = std::chrono::steady_clock::now() + kLookEvery;
@@ -68,7 +117,7 @@ Nanos RealTimeRun::wait(Nanos until) {
   return now_;
 }
 
-// Called before every pass, also of the same time: requests received until then take part in the pass.
+// Called before every pass, even if the time is the same: requests received until then take part in the pass.
 bool RealTimeRun::looks_up(Nanos now) {
   note_lateness();
   gather(now);
@@ -79,8 +128,7 @@ bool RealTimeRun::looks_up(Nanos now) {
 
 std::optional<sched::ReqId> RealTimeRun::arrive(std::size_t slot, const sched::NewRequest& request, Nanos now) {
   parts_.events.arrival(slot, request, now);
-  if (request.client >= cached_.size()) cached_.resize(request.client + 1);
-  cached_[request.client] = 0;
+  notes_.arrived(request.client);
   return SimRun::arrive(slot, request, now);
 }
 
@@ -103,45 +151,14 @@ void RealTimeRun::decide(std::size_t slot, Nanos now) {
   parts_.events.decide(slot, now);
   SimRun::decide(slot, now);
   lanes_[slot].started = now;
-  if (!busy(slot)) return;
-  const sched::StepRow row = sched::step_row(replica(slot), static_cast<std::int32_t>(slot));
-  parts_.metrics.step(slot, row.prefill_tokens + row.decode_rows);
-  if (caching_) note_prefixes(slot);
-}
-
-void RealTimeRun::note_prefixes(std::size_t slot) {
-  const sched::RequestTable& table = replica(slot).requests();
-  for (const sched::KvOp& op : replica(slot).decision().kv) {
-    const bool reuses = op.kind == sched::KvOp::Kind::attach_prefix || op.kind == sched::KvOp::Kind::keep;
-    if (!reuses || table.generated(op.id) > 0) continue;
-    const auto client = parts_.arrivals.client_of(slot, op.id, table[op.id].serial);
-    if (!client) continue;
-    cached_[*client] = static_cast<sched::Tok>(op.tokens);
-  }
-}
-
-// Writing takes some microseconds per stream. The youngest requests are last in a batch, so they are written first:
-// otherwise their first tokens would be the most delayed.
-void RealTimeRun::tell_produced(std::size_t slot, std::span<const sched::ReqId> requests, Nanos now) {
-  const sched::RequestTable& table = replica(slot).requests();
-  for (std::size_t i = requests.size(); i-- > 0;) {
-    const sched::ReqId id = requests[i];
-    const sched::Tok generated = table.generated(id);
-    if (generated == 0) continue;
-    if (const auto client = parts_.arrivals.client_of(slot, id, table[id].serial))
-      parts_.listener.produced(*client, generated, now);
-  }
+  if (busy(slot)) notes_.decided(slot, replica(slot));
 }
 
 void RealTimeRun::advanced(std::size_t slot, Nanos now) {
   Lane& lane = lanes_[slot];
   parts_.events.step(slot, lane.started, now);
   ended_.push_back({lane.started, now});
-  if (!whole_batches_) {
-    tell_produced(slot, replica(slot).policy().batch_order(), now);
-    // A policy that decides ahead may already have preempted requests that this step contained.
-    tell_produced(slot, replica(slot).decision().preempted, now);
-  }
+  notes_.ended(slot, replica(slot), now);
   for (const Cancel& cancel : lane.cancels) cancel_now(slot, cancel, now);
   lane.cancels.clear();
 }

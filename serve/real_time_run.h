@@ -35,6 +35,19 @@ class ModelClock {
   double speed_;
 };
 
+/// The replicas of a served run: the simulator's, in real time, or real engines.
+class ServedRun {
+ public:
+  virtual ~ServedRun() = default;
+  [[nodiscard]] virtual load::ReplicaRunner& runner() = 0;
+  /// Returns whether the replica in the slot has failed and is not replaced yet.
+  [[nodiscard]] virtual bool is_dead(std::size_t /*slot*/) const { return false; }
+  /// Returns how many prompt tokens of the request were found in the prefix cache.
+  [[nodiscard]] virtual sched::Tok cached(ClientId client) const = 0;
+  /// Called about every 50 ms with the run's time. Returns true to end the run.
+  std::function<bool(Nanos now)> look;
+};
+
 /// The parts that a run uses and notifies. All must outlive it.
 struct RunParts {
   ModelClock& clock;
@@ -46,7 +59,28 @@ struct RunParts {
   load::EventLog& events;
 };
 
-class RealTimeRun final : public sim::SimRun {
+/// What the steps of any served run mean for its clients and its metrics.
+class StepNotes {
+ public:
+  StepNotes(const load::Scenario& scenario, const RunParts& parts);
+  void arrived(ClientId client);
+  /// Call when the replica has decided a step.
+  void decided(std::size_t slot, const sched::Replica& replica);
+  /// Call when the replica has completed a step at `now`. Tells the clients, those of the last requests first.
+  void ended(std::size_t slot, const sched::Replica& replica, Nanos now);
+  [[nodiscard]] sched::Tok cached(ClientId client) const { return client < cached_.size() ? cached_[client] : 0; }
+
+ private:
+  void tell_produced(std::size_t slot, const sched::Replica& replica, std::span<const sched::ReqId> requests,
+                     Nanos now);
+
+  RunParts parts_;
+  bool whole_batches_;  // all answers of a batch return at its end, so no token leaves earlier
+  bool caching_;
+  std::vector<sched::Tok> cached_;
+};
+
+class RealTimeRun final : public sim::SimRun, public ServedRun {
  public:
   /// The scenario must be `stepwise`: its steps are simulated one by one. Scenario and options must outlive the run.
   RealTimeRun(const load::Scenario& scenario, const sched::RunOptions& options, const RunParts& parts);
@@ -62,12 +96,10 @@ class RealTimeRun final : public sim::SimRun {
   void decide(std::size_t slot, Nanos now) override;
   void replace(std::size_t slot, bool restarts, Nanos now) override;
 
-  /// Returns whether the replica in the slot has failed and is not replaced yet.
-  [[nodiscard]] bool is_dead(std::size_t slot) const { return lanes_[slot].dead; }
-  /// Called about every 50 ms with the model's time. Returns true to end the run.
-  std::function<bool(Nanos now)> look;
-  /// Returns how many prompt tokens of the request were found in the prefix cache.
-  [[nodiscard]] sched::Tok cached(ClientId client) const { return client < cached_.size() ? cached_[client] : 0; }
+  // ---- ServedRun --------------------------------------------------------------------------------------------
+  [[nodiscard]] load::ReplicaRunner& runner() override { return *this; }
+  [[nodiscard]] bool is_dead(std::size_t slot) const override { return lanes_[slot].dead; }
+  [[nodiscard]] sched::Tok cached(ClientId client) const override { return notes_.cached(client); }
 
  protected:
   void advanced(std::size_t slot, Nanos now) override;
@@ -89,17 +121,12 @@ class RealTimeRun final : public sim::SimRun {
   void note_lateness();
   void gather(Nanos now);
   void cancel_now(std::size_t slot, const Cancel& cancel, Nanos now);
-  void note_prefixes(std::size_t slot);
-  /// Notifies the clients of the last requests first.
-  void tell_produced(std::size_t slot, std::span<const sched::ReqId> requests, Nanos now);
 
   RunParts parts_;
-  bool whole_batches_;  // all answers of a batch return at its end, so no token leaves earlier
-  bool caching_;
+  StepNotes notes_;
   std::vector<Lane> lanes_;
   std::vector<Ended> ended_;  // steps whose tokens were sent since the last wait()
   Nanos longest_step_ = 0;    // of those at the last look
-  std::vector<sched::Tok> cached_;
   Nanos now_ = 0, look_at_ = 0;
   bool ends_ = false;
 };

@@ -48,12 +48,12 @@ class Record {
   }
   [[nodiscard]] static bool log_enabled(const ServeSettings& settings) { return !settings.events_file.empty(); }
   [[nodiscard]] load::EventLog& log() { return log_; }
-  void write(RealTimeRun& run) {
+  void write(load::ReplicaRunner& run) {
     if (!events_) return;
     events_->append(log_.take());
     for (std::size_t i = 0; i < decisions_.size(); ++i) decisions_[i].append(run.replica(i).log().take());
   }
-  void end(RealTimeRun& run, Nanos now) {
+  void end(load::ReplicaRunner& run, Nanos now) {
     if (!events_) return;
     log_.end(now);
     for (std::size_t i = 0; i < decisions_.size(); ++i) run.replica(i).log().finish();
@@ -86,7 +86,8 @@ ServerDescription description(const load::Scenario& scenario, const ServeSetting
           .speed = settings.speed,
           .replicas = static_cast<std::size_t>(scenario.replicas),
           .cache_dtype = model::name(scenario.kv_dtype),
-          .unusable_blocks = sched::policy_info(scenario.policy.policy).unusable_blocks};
+          .unusable_blocks = sched::policy_info(scenario.policy.policy).unusable_blocks,
+          .backend = settings.service.backend};
 }
 
 /// A served run: its parts, and the way it ends.
@@ -106,36 +107,41 @@ class Served {
                  .point = settings.point,
                  .stop = stop_.get_token(),
                  .progress = {}},
-        run_(scenario_, options_,
-             {.clock = clock_,
-              .server = server_,
-              .arrivals = arrivals_,
-              .listener = service_,
-              .metrics = metrics_,
-              .lateness = lateness_,
-              .events = record_.log()}) {
+        run_(make_run({.clock = clock_,
+                       .server = server_,
+                       .arrivals = arrivals_,
+                       .listener = service_,
+                       .metrics = metrics_,
+                       .lateness = lateness_,
+                       .events = record_.log()})) {
     service_.connect(server_, arrivals_, metrics_, lateness_);
-    service_.connect(run_, reader_);
-    arrivals_.pass_through(run_.front_end());
-    run_.look = [this](Nanos now) { return look(now); };
+    service_.connect(*run_, reader_);
+    arrivals_.pass_through(run_->runner().front_end());
+    run_->look = [this](Nanos now) { return look(now); };
   }
 
   ServeSummary run() {
     sched::MetricsCollector unused({}, Seconds{0}, false);
-    load::RunLoop loop({.scenario = scenario_, .index = 0, .options = options_, .out = unused}, run_, &arrivals_);
+    load::RunLoop loop({.scenario = scenario_, .index = 0, .options = options_, .out = unused}, run_->runner(),
+                       &arrivals_);
     record_.log().begin(scenario_, settings_.point);
     const std::string url = server_.listen(settings_.host, settings_.port);
     if (settings_.watches_signals) server_.watch_signals();
     if (settings_.on_listening) settings_.on_listening(url);
     (void)loop.run();
-    record_.end(run_, clock_.now());
+    record_.end(run_->runner(), clock_.now());
     return summary();
   }
 
  private:
+  [[nodiscard]] std::unique_ptr<ServedRun> make_run(const RunParts& parts) {
+    if (settings_.make_run) return settings_.make_run(scenario_, options_, parts);
+    return std::make_unique<RealTimeRun>(scenario_, options_, parts);
+  }
+
   // After a signal, open requests get `drain` to end; then they are cut.
   bool look(Nanos /*now*/) {
-    record_.write(run_);
+    record_.write(run_->runner());
     const auto now = std::chrono::steady_clock::now();
     if (!cut_at_) {
       if (service_.stops_wanted() == 0 && !settings_.stop.stop_requested()) return false;
@@ -178,7 +184,7 @@ class Served {
   BodyReader reader_;       // after the server, which it uses
   std::stop_source stop_;
   sched::RunOptions options_;
-  RealTimeRun run_;
+  std::unique_ptr<ServedRun> run_;
   std::optional<ModelClock::Time> cut_at_;
   std::int64_t cut_ = 0;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A deployment as a server (docs/serve.md): the scenario's replicas, router and cost model behind an HTTP endpoint, in
-// real time.
+// A deployment as a server (docs/serve.md): the scenario's replicas and router behind an HTTP endpoint, in real time.
+// The replicas are simulated, or real engines that the caller brings.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,14 @@
 
 #include "load/scenario.h"
 #include "net/http_server.h"
+#include "serve/real_time_run.h"
 #include "serve/service.h"
 
 namespace plimsoll::serve {
+
+/// Makes the replicas of real engines. The arguments outlive what it returns.
+using MakeRun = std::function<std::unique_ptr<ServedRun>(const load::Scenario& scenario,
+                                                         const sched::RunOptions& options, const RunParts& parts)>;
 
 struct ServeSettings {
   ServiceSettings service;
@@ -30,6 +35,8 @@ struct ServeSettings {
   std::string events_file = {};
   std::vector<std::string> decision_files = {};
   std::size_t point = 0;  // number of the point in the study, for the events
+  /// Makes real engines; requires service.vocabulary and speed 1. Not set: the deployment is simulated.
+  MakeRun make_run = {};
 };
 
 struct ServeSummary {
@@ -40,7 +47,8 @@ struct ServeSummary {
   bool is_late = false;               // Lateness::is_flagged
 };
 
-/// Serves until a signal or stop, on the calling thread. Throws DeviceError if it cannot listen or write its files.
+/// Serves until a signal or stop, on the calling thread. Throws DeviceError if it cannot listen or write its files, or
+/// if a device of a real engine fails.
 [[nodiscard]] ServeSummary serve(const load::Scenario& scenario, const ServeSettings& settings);
 
 }  // namespace plimsoll::serve

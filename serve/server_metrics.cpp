@@ -188,6 +188,11 @@ std::string ServerMetrics::text(std::span<sched::Replica* const> replicas, const
   write_counters(out, replicas);
   write_histograms(out);
   const std::string label = net::PrometheusWriter::label("model_name", description_.model);
+  if (!description_.backend.empty()) {
+    out.family("plimsoll:backend_info", MetricType::gauge, "What runs the model of this server.");
+    out.sample(label + ',' + net::PrometheusWriter::label("backend", description_.backend), 1);
+    return out.take();
+  }
   out.family("plimsoll:step_lateness_seconds", MetricType::histogram,
              "Delay of a step's tokens after the simulated end of the step.");
   out.histogram(label, lateness.counts());

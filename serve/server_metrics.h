@@ -26,6 +26,7 @@ struct ServerDescription {
   std::size_t replicas = 1;
   std::string cache_dtype;
   sched::Blk unusable_blocks = 0;  // of each pool, beyond those of the ledger
+  std::string backend = {};        // what runs a real model, such as cpu; empty: it is simulated
 };
 
 /// How late steps were: the time from the end of a step in the model until its tokens were sent.

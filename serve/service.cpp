@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <ctime>
 #include <map>
 #include <utility>
@@ -25,7 +26,7 @@ std::vector<load::PriorityClass> priorities_of(const traces::Trace& trace) {
   return classes;
 }
 
-// Returns lengths and priorities alone: they depend neither on arrival times nor on the study's own number of requests.
+// Returns a workload of lengths and priorities only, without the study's arrival times and number of requests.
 load::WorkloadSpec bodies_of(load::WorkloadSpec spec) {
   const auto* const replay = std::get_if<load::TraceReplay>(&spec.load);
   auto* const pairs = std::get_if<load::TracePairs>(&spec.lengths);
@@ -73,6 +74,23 @@ const Route* route_of(std::string_view path) {
   return found == kRoutes.end() ? nullptr : found;
 }
 
+// Clients write the slash of a name like "org/model" as %2F.
+std::string decoded(std::string_view part) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string text;
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    const auto digit = [&](std::size_t at) {
+      return at < part.size() ? kHex.find(static_cast<char>(std::tolower(static_cast<unsigned char>(part[at]))))
+                              : kHex.npos;
+    };
+    const std::size_t high = digit(i + 1), low = digit(i + 2);
+    const bool is_code = part[i] == '%' && high != kHex.npos && low != kHex.npos;
+    text += is_code ? static_cast<char>(16 * high + low) : part[i];
+    if (is_code) i += 2;
+  }
+  return text;
+}
+
 ApiError rejection(const sched::FinishedAttempt& attempt) {
   return {.status = attempt.http,
           .message = fmt::format("the engine refused the request ({}): {} prompt tokens, up to {} output tokens",
@@ -93,6 +111,8 @@ Service::Service(const load::Scenario& scenario, const ServiceSettings& settings
   rules_.chars_per_token = settings.chars_per_token;
   const bool hashes = scenario.kv.prefix_caching || sched::router_info(scenario.router).compares_prefixes;
   rules_.hash_tokens = hashes ? scenario.kv.block_tokens : 0;
+  rules_.vocabulary = settings_.vocabulary.get();
+  rules_.filters = settings_.filters;
 }
 
 void Service::connect(net::HttpServer& server, Arrivals& arrivals, ServerMetrics& metrics, const Lateness& lateness) {
@@ -166,6 +186,7 @@ void Service::take(const Posted& posted, BodyReader::Result&& read) {
                  .param = "model",
                  .code = "model_not_found"});
   request.stream = request.stream || posted.stream;
+  if (const auto error = beyond_context(posted.api, request)) return fail(posted.id, posted.api, *error);
   open(posted, std::move(request));
 }
 
@@ -196,12 +217,52 @@ NewCall Service::call_of(ApiRequest& request) {
   return call;
 }
 
-// The request arrives when it is received: what reading it takes here is not the engine's time.
+// A real model cannot compute positions beyond its context.
+std::optional<ApiError> Service::beyond_context(Api api, const ApiRequest& request) const {
+  if (!request.tokens || request.input + std::max<sched::Tok>(request.max_tokens, 1) <= settings_.longest) return {};
+  const bool prompt = request.input >= settings_.longest;
+  const char* const name = prompt ? (api == Api::chat  ? "messages"
+                                     : api == Api::tgi ? "inputs"
+                                                       : "prompt")
+                                  : (api == Api::tgi ? "parameters.max_new_tokens" : "max_tokens");
+  return ApiError{
+      .message = fmt::format("{}: {} tokens of the prompt and {} of the answer exceed the context of {}", name,
+                             request.input, std::max<sched::Tok>(request.max_tokens, 1), settings_.longest),
+      .param = name,
+      .code = "context_length_exceeded"};
+}
+
+// The end of an answer is known only when its last token is produced; until then its length is its cap. Without a cap,
+// a chat may fill the context, a completion has 16 tokens as at OpenAI, and an answer of TGI has 100.
+NewCall Service::real_call_of(Api api, ApiRequest& request) {
+  constexpr std::int64_t kCompletion = 16, kTgi = 100;
+  const std::int64_t room = settings_.longest - request.input;
+  const std::int64_t unstated = api == Api::chat ? room : std::min(room, api == Api::tgi ? kTgi : kCompletion);
+  NewCall call;
+  call.input = static_cast<sched::Tok>(request.input);
+  call.cap =
+      request.max_tokens > 0
+          ? request.max_tokens
+          : static_cast<sched::Tok>(std::min<std::int64_t>(std::max<std::int64_t>(unstated, request.min_tokens), room));
+  call.output = call.cap;
+  call.session = request.session;
+  call.hashes = std::move(request.hashes);
+  call.hash_tokens = rules_.hash_tokens;
+  call.priority = request.priority ? *request.priority : draws_priorities_ ? bodies_.next_body()->priority : 0;
+  // Drawn seeds differ from each other, and repeat in every run of the same requests.
+  request.tokens->seed = request.seed.value_or((settings_.seed << 32U) + ids_);
+  call.tokens = std::move(request.tokens);
+  return call;
+}
+
+// A request arrives when it is received: the time to parse it here is not the engine's.
 void Service::open(const Posted& posted, ApiRequest&& request) {
   const Api api = posted.api;
   Answer answer;
   answer.capped = request.max_tokens > 0;
-  NewCall call = call_of(request);
+  const bool real = request.tokens != nullptr;
+  if (real) answer.text = std::make_unique<AnswerText>(*settings_.vocabulary, std::move(request.stops));
+  NewCall call = real ? real_call_of(api, request) : call_of(request);
   answer.cap = call.cap;
   const std::string& fallback = settings_.served_names.empty() ? settings_.model : settings_.served_names.front();
   answer.model = json_text(request.model.empty() ? fallback : request.model);
@@ -245,13 +306,13 @@ void Service::get(net::ExchangeId id, const std::string& path) {
   else if (path == "/metrics")
     server_->answer(id, {.content_type = net::PrometheusWriter::kContentType, .body = metrics_text()});
   else if (path == "/version")
-    server_->answer(id, {.body = fmt::format(R"({{"version":{},"engine":"plimsoll","speed":{}}})",
-                                             json_text(settings_.version), clock_.speed())});
+    server_->answer(id, {.body = fmt::format(R"({{"version":{},"engine":"plimsoll","speed":{}{}}})",
+                                             json_text(settings_.version), clock_.speed(), backend_text())});
   else if (path == "/info")
     server_->answer(id, {.body = info_text()});
   else if (path == "/v1/models")
     server_->answer(id, {.body = models_text()});
-  else if (const std::string name = path.substr(kOneModel.size()); !name.empty() && is_served(name))
+  else if (const std::string name = decoded(path.substr(kOneModel.size())); !name.empty() && is_served(name))
     server_->answer(id, {.body = model_text(name)});
   else
     fail(id, Api::completions,
@@ -264,7 +325,7 @@ void Service::get(net::ExchangeId id, const std::string& path) {
 std::string Service::metrics_text() const {
   std::vector<sched::Replica*> replicas;
   for (std::size_t i = 0; i < static_cast<std::size_t>(scenario_.replicas); ++i)
-    replicas.push_back(run_->is_dead(i) ? nullptr : &run_->replica(i));
+    replicas.push_back(run_->is_dead(i) ? nullptr : &run_->runner().replica(i));
   return metrics_->text(replicas, *lateness_);
 }
 
@@ -284,10 +345,14 @@ std::string Service::models_text() const {
 std::string Service::info_text() const {
   return fmt::format(
       R"({{"model_id":{},"version":{},"engine":{},"hardware":{},"max_total_tokens":{},"max_input_tokens":{},)"
-      R"("replicas":{},"simulated":true,"speed":{}}})",
+      R"("replicas":{},"simulated":{},"speed":{}{}}})",
       json_text(settings_.model), json_text(settings_.version), json_text(settings_.engine),
       json_text(settings_.hardware), settings_.longest, std::max<std::int64_t>(settings_.longest - 1, 1),
-      scenario_.replicas, clock_.speed());
+      scenario_.replicas, settings_.backend.empty(), clock_.speed(), backend_text());
+}
+
+std::string Service::backend_text() const {
+  return settings_.backend.empty() ? std::string() : fmt::format(R"(,"backend":{})", json_text(settings_.backend));
 }
 
 // ---- answers ------------------------------------------------------------------------------------------------
@@ -315,6 +380,9 @@ void Service::note_tokens(Answer& answer, sched::Tok generated, Nanos now) {
   answer.produced = generated;
 }
 
+// produced() or ended() writes the token, once the scheduler knows it too.
+bool Service::took(ClientId client, std::int32_t token) { return answers_.at(exchanges_[client]).text->push(token); }
+
 void Service::produced(ClientId client, sched::Tok generated, Nanos now) {
   const net::ExchangeId id = exchanges_[client];
   Answer& answer = answers_.at(id);
@@ -339,12 +407,21 @@ void Service::ended(ClientId client, const sched::FinishedAttempt& attempt) {
   }
   note_tokens(answer, attempt.generated, attempt.end);
   answer.finished = true;
-  answer.finish = answer.capped && attempt.generated >= answer.cap ? Finish::length : Finish::stop;
+  if (answer.text != nullptr) {
+    answer.text->finish();
+    answer.finish = answer.text->stopped() ? Finish::stop : Finish::length;
+  } else {
+    answer.finish = answer.capped && attempt.generated >= answer.cap ? Finish::length : Finish::stop;
+  }
   metrics_->completed(attempt, replica_of(client), answer.finish);
   ++completed_;
   if (answer.stream) return flush(id);
-  const std::string body = whole_answer(
-      answer.head, {.from = 0, .to = answer.produced, .last = true, .finish = answer.finish, .cached = answer.cached});
+  const std::string body = whole_answer(answer.head, {.from = 0,
+                                                      .to = answer.produced,
+                                                      .last = true,
+                                                      .finish = answer.finish,
+                                                      .cached = answer.cached,
+                                                      .text = answer.text.get()});
   answers_.erase(id);
   server_->answer(id, {.body = body});
 }
@@ -375,7 +452,8 @@ bool Service::write_part(net::ExchangeId id, Answer& answer) {
                   .to = std::min(answer.produced, answer.written + kPartTokens),
                   .last = false,
                   .finish = answer.finish,
-                  .cached = answer.cached};
+                  .cached = answer.cached,
+                  .text = answer.text.get()};
   part.last = answer.finished && part.to == answer.produced;
   if (part.from == part.to && !part.last) return false;
   if (!answer.began) server_->begin_stream(id, kEvents);

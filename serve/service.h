@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers the HTTP requests of a served run, with what the scheduler produces and with facts about the server itself. A
-// stream whose client reads slowly gets several tokens in one event, so that no text has to be buffered.
+// Answers the HTTP requests of a served run: with the tokens that the scheduler produces, or with facts about the
+// server. A stream whose client reads slowly gets several tokens in one event, so that no text has to be buffered.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -31,6 +32,11 @@ struct ServiceSettings {
   double chars_per_token = 4;
   std::size_t open_requests = 65'536;
   std::int64_t longest = 1;  // most tokens of a request, prompt and output
+  std::string backend = {};  // what runs the model, such as cpu; empty: it is simulated
+  std::uint64_t seed = 1;    // of requests to a real model that state none
+  /// That of a real model; null: it is simulated.
+  std::shared_ptr<const Vocabulary> vocabulary = {};
+  bool filters = true;  // PromptRules::filters
 };
 
 class Service final : public net::HttpHandler, public CallListener {
@@ -39,7 +45,7 @@ class Service final : public net::HttpHandler, public CallListener {
   Service(const load::Scenario& scenario, const ServiceSettings& settings, ModelClock& clock);
   /// Connects the parts that are constructed later. Call both before the first request.
   void connect(net::HttpServer& server, Arrivals& arrivals, ServerMetrics& metrics, const Lateness& lateness);
-  void connect(RealTimeRun& run, BodyReader& reader) {
+  void connect(ServedRun& run, BodyReader& reader) {
     run_ = &run;
     reader_ = &reader;
   }
@@ -69,6 +75,7 @@ class Service final : public net::HttpHandler, public CallListener {
   void stop_requested() override { note_stop(std::chrono::steady_clock::now()); }
 
   // ---- CallListener -----------------------------------------------------------------------------------------
+  bool took(ClientId client, std::int32_t token) override;
   void produced(ClientId client, sched::Tok generated, Nanos now) override;
   void ended(ClientId client, const sched::FinishedAttempt& attempt) override;
   void failed(ClientId client, const char* code, Nanos now) override;
@@ -82,6 +89,7 @@ class Service final : public net::HttpHandler, public CallListener {
     sched::Tok produced = 0, written = 0, cap = 0, cached = 0;
     bool stream = false, began = false, finished = false, capped = false;  // capped: the client stated a cap
     Finish finish = Finish::stop;
+    std::unique_ptr<AnswerText> text = {};  // of a real model; else null
   };
 
   /// A request of an API: `received` in the model's time.
@@ -98,6 +106,8 @@ class Service final : public net::HttpHandler, public CallListener {
   [[nodiscard]] bool is_authorized(const std::string& header) const;
   [[nodiscard]] bool is_served(const std::string& model) const;
   [[nodiscard]] NewCall call_of(ApiRequest& request);
+  [[nodiscard]] NewCall real_call_of(Api api, ApiRequest& request);
+  [[nodiscard]] std::optional<ApiError> beyond_context(Api api, const ApiRequest& request) const;
   void fail(net::ExchangeId id, Api api, const ApiError& error);
   void flush(net::ExchangeId id);
   bool write_part(net::ExchangeId id, Answer& answer);
@@ -106,6 +116,7 @@ class Service final : public net::HttpHandler, public CallListener {
   [[nodiscard]] std::string models_text() const;
   [[nodiscard]] std::string model_text(const std::string& name) const;
   [[nodiscard]] std::string info_text() const;
+  [[nodiscard]] std::string backend_text() const;
   [[nodiscard]] std::size_t replica_of(ClientId client) const;
 
   const load::Scenario& scenario_;
@@ -115,7 +126,7 @@ class Service final : public net::HttpHandler, public CallListener {
   Arrivals* arrivals_ = nullptr;
   ServerMetrics* metrics_ = nullptr;
   const Lateness* lateness_ = nullptr;
-  RealTimeRun* run_ = nullptr;
+  ServedRun* run_ = nullptr;
   BodyReader* reader_ = nullptr;
   load::Workload bodies_;  // lengths and priorities that the client leaves open
   bool draws_priorities_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The next event of each replica: a tree with a leaf for each replica, whose nodes hold the earliest time below them.
-// An event costs the logarithm of the number of replicas.
+// An event takes time logarithmic in the number of replicas.
 #pragma once
 
 #include <algorithm>

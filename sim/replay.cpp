@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <deque>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
+#include <utility>
 
 #include "model/error.h"
 #include "sched/replica.h"
@@ -54,7 +56,7 @@ class Events {
         found->is_number_integer() && (!found->is_number_unsigned() || found->get<std::uint64_t>() <= INT64_MAX);
     const std::int64_t value = fits ? found->get<std::int64_t>() : 0;
     if (!fits || value < low || value > high)
-      fail(fmt::format("\"{}\" is {}, allowed is a whole number from {} to {}", key, shown(*found), low, high));
+      fail(fmt::format("\"{}\" is {}, allowed: a whole number from {} to {}", key, shown(*found), low, high));
     return value;
   }
   [[nodiscard]] std::int64_t whole_or(const char* key, std::int64_t low, std::int64_t high,
@@ -67,6 +69,7 @@ class Events {
       fail(fmt::format("\"{}\" is missing or neither true nor false", key));
     return found->get<bool>();
   }
+  [[nodiscard]] bool flag_or_false(const char* key) const { return value_.contains(key) && flag(key); }
   [[nodiscard]] std::string text(const char* key) const {
     const auto found = value_.find(key);
     if (found == value_.end() || !found->is_string()) fail(fmt::format("\"{}\" is missing or not a string", key));
@@ -76,7 +79,7 @@ class Events {
   [[nodiscard]] std::uint64_t number_or(const char* key, std::uint64_t otherwise) const {
     const auto found = value_.find(key);
     if (found == value_.end()) return otherwise;
-    if (!found->is_number_unsigned()) fail(fmt::format("\"{}\" is {}, allowed is a whole number", key, shown(*found)));
+    if (!found->is_number_unsigned()) fail(fmt::format("\"{}\" is {}, allowed: a whole number", key, shown(*found)));
     return found->get<std::uint64_t>();
   }
   [[nodiscard]] std::vector<std::uint64_t> numbers(const char* key) const {
@@ -85,12 +88,19 @@ class Events {
     if (found == value_.end()) return out;
     if (!found->is_array()) fail(fmt::format("\"{}\" is no array", key));
     for (const json& item : *found) {
-      if (!item.is_number_unsigned()) fail(fmt::format("\"{}\" holds {}, allowed are whole numbers", key, shown(item)));
+      if (!item.is_number_unsigned()) fail(fmt::format("\"{}\" holds {}, allowed: whole numbers", key, shown(item)));
       out.push_back(item.get<std::uint64_t>());
     }
     return out;
   }
   [[nodiscard]] std::size_t line() const { return line_; }
+  [[nodiscard]] bool has(const char* key) const { return value_.contains(key); }
+  /// Reads from the object with this key, until the next line.
+  void enter(const char* key) {
+    json inner = std::move(value_[key]);
+    if (!inner.is_object()) fail(fmt::format("\"{}\" is no object", key));
+    value_ = std::move(inner);
+  }
 
  private:
   [[nodiscard]] static std::string shown(const json& value) {
@@ -129,6 +139,9 @@ class Lane {
     if (!hashes.empty()) request.hash_block_tokens = static_cast<sched::Tok>(event.whole("hash_tokens", 1, kMaxTokens));
     const std::string name = event.text_or_empty("name");
     request.name = name;
+    request.remote = static_cast<sched::Tok>(event.whole_or("remote", 0, request.input, 0));
+    request.seeded = request.remote > 0 && event.flag("seeded");
+    request.hold = event.flag_or_false("hold");
     if (ids_.contains(request.serial)) event.fail(fmt::format("request {} already exists", request.serial));
     const auto id = replica_.arrive(request, now);
     if (id) ids_[request.serial] = *id;
@@ -146,6 +159,30 @@ class Lane {
     replica_.cancel(found->second, sched::Outcome::timed_out, now);
     decided_ = 0;
     forget_ended();
+  }
+
+  void land(const Events& event, Nanos now) {
+    const auto serial = static_cast<std::uint64_t>(event.whole("id", 0, INT64_MAX));
+    const auto found = ids_.find(serial);
+    const bool waits =
+        found != ids_.end() && std::any_of(replica_.loads().begin(), replica_.loads().end(),
+                                           [&](const sched::Load& load) { return load.id == found->second; });
+    if (!waits) event.fail(fmt::format("request {} has taken no blocks for KV to come", serial));
+    between_steps(event, "KV arrives");
+    std::erase_if(replica_.loads(), [&](const sched::Load& load) { return load.id == found->second; });
+    replica_.land({.id = found->second, .serial = serial, .arrived = event.flag("arrived")}, now);
+    decided_ = 0;
+    forget_ended();
+  }
+
+  void release(const Events& event) {
+    const auto serial = static_cast<std::uint64_t>(event.whole("id", 0, INT64_MAX));
+    const auto found = held_.find(serial);
+    if (found == held_.end()) event.fail(fmt::format("request {} holds no blocks after its end", serial));
+    between_steps(event, "blocks are freed");
+    replica_.release_held(found->second);
+    held_.erase(found);
+    decided_ = 0;
   }
 
   void decide(const Events& event, Nanos now) {
@@ -179,14 +216,22 @@ class Lane {
 
  private:
   void forget_ended() {
-    for (const sched::FinishedAttempt& ended : replica_.ended()) ids_.erase(ended.serial);
+    for (const sched::FinishedAttempt& ended : replica_.ended()) {
+      if (replica_.is_held(ended.id, ended.serial)) held_[ended.serial] = ended.id;
+      std::erase_if(replica_.loads(), [&](const sched::Load& load) { return load.id == ended.id; });
+      ids_.erase(ended.serial);
+    }
     replica_.ended().clear();
+  }
+  void between_steps(const Events& event, const char* what) const {
+    if (decided_ > 0 && ran_ == 0)
+      event.fail(fmt::format("{} while the step decided in line {} is in flight", what, decided_));
   }
 
   sched::Replica replica_;
-  std::unordered_map<std::uint64_t, ReqId> ids_;  // by serial; looked up, never iterated
-  std::size_t decided_ = 0;                       // line of the decision whose steps are running; 0: none
-  std::int64_t plan_ = 0, ran_ = 0;               // steps of its plan, and how many of them have ended
+  std::unordered_map<std::uint64_t, ReqId> ids_, held_;  // by serial; looked up, never iterated
+  std::size_t decided_ = 0;                              // line of the decision whose steps are running; 0: none
+  std::int64_t plan_ = 0, ran_ = 0;                      // steps of its plan, and how many of them have ended
 };
 
 class Replay {
@@ -196,21 +241,15 @@ class Replay {
     const std::string_view policy = sched::name(scenario.policy.policy);
     if (const std::string found = events_.text("policy"); found != policy)
       events_.fail(fmt::format("a run of policy {}, but the study states {}", found, policy));
-    sched::Replica::Config config{.policy = scenario.policy, .kv = scenario.kv, .window = 0, .keep_log = true};
-    // The pool is the one of the live run: on another machine the study may resolve to another size.
-    config.kv.blocks = events_.whole("kv_blocks", 0, INT32_MAX);
-    config.kv.block_tokens = static_cast<sched::Tok>(events_.whole("block_tokens", 1, kMaxBlock));
-    config.kv.prefix_caching = events_.flag("prefix_caching");
-    config.policy.swap_blocks = events_.whole("swap_blocks", 0, INT64_MAX / 2);
-    config.policy.model_max_len = static_cast<sched::Tok>(events_.whole("model_max_len", 0, INT32_MAX));
-    config.window = static_cast<sched::Tok>(events_.whole("window", 0, INT32_MAX));
-    const std::int64_t replicas = events_.whole("replicas", 1, INT32_MAX);
-    if (replicas != scenario.replicas)
-      events_.fail(fmt::format("a run of {} replicas, but the study states {}", replicas, scenario.replicas));
-    if (replicas * config.kv.block_tokens > kMaxCounts)
-      events_.fail(fmt::format("{} replicas with blocks of {} tokens, allowed is a product of up to {}", replicas,
-                               config.kv.block_tokens, kMaxCounts));
-    for (std::int64_t i = 0; i < replicas; ++i) lanes_.emplace_back(config);
+    const auto window = static_cast<sched::Tok>(events_.whole("window", 0, INT32_MAX));
+    const bool pools = events_.has("prefill");
+    if (pools != (scenario.pools != nullptr))
+      events_.fail(
+          fmt::format("a run {} pools, but the study states {}", pools ? "with" : "without", pools ? "none" : "pools"));
+    add_pool(scenario, window);
+    if (!pools) return;
+    events_.enter("prefill");
+    add_pool(*scenario.pools->prefill, window);
   }
 
   std::vector<std::string> run() {
@@ -225,17 +264,38 @@ class Replay {
         lane.arrive(events_, now);
       else if (event == "cancel")
         lane.cancel(events_, now);
+      else if (event == "land")
+        lane.land(events_, now);
+      else if (event == "release")
+        lane.release(events_);
       else if (event == "decide")
         lane.decide(events_, now);
       else if (event == "step")
         lane.end_step(events_, now);
       else
-        events_.fail(fmt::format("event \"{}\", allowed are arrival, cancel, decide, step, end", event));
+        events_.fail(fmt::format("event \"{}\", allowed: arrival, cancel, land, release, decide, step, end", event));
     }
     events_.fail("the file is truncated after this line: the end event is missing");
   }
 
  private:
+  void add_pool(const load::Scenario& pool, sched::Tok window) {
+    sched::Replica::Config config{.policy = pool.policy, .kv = pool.kv, .window = window, .keep_log = true};
+    // The pool is the one of the live run: on another machine the study may resolve to another size.
+    config.kv.blocks = events_.whole("kv_blocks", 0, INT32_MAX);
+    config.kv.block_tokens = static_cast<sched::Tok>(events_.whole("block_tokens", 1, kMaxBlock));
+    config.kv.prefix_caching = events_.flag("prefix_caching");
+    config.policy.swap_blocks = events_.whole("swap_blocks", 0, INT64_MAX / 2);
+    config.policy.model_max_len = static_cast<sched::Tok>(events_.whole("model_max_len", 0, INT32_MAX));
+    const std::int64_t replicas = events_.whole("replicas", 1, INT32_MAX);
+    if (replicas != pool.replicas)
+      events_.fail(fmt::format("a run of {} replicas, but the study states {}", replicas, pool.replicas));
+    if (replicas * config.kv.block_tokens > kMaxCounts)
+      events_.fail(fmt::format("{} replicas with blocks of {} tokens, allowed: a product of up to {}", replicas,
+                               config.kv.block_tokens, kMaxCounts));
+    for (std::int64_t i = 0; i < replicas; ++i) lanes_.emplace_back(config);
+  }
+
   std::vector<std::string> finish() {
     if (events_.next()) events_.fail("data follows the end event");
     std::vector<std::string> logs;

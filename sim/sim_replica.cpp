@@ -23,6 +23,7 @@ model::CostInputs cost_inputs(const load::Scenario& s) {
           .kv_dtype = s.kv_dtype,
           .tp = s.tp,
           .pp = s.pp,
+          .ep = s.ep,
           .front_end = s.front_end};
 }
 
@@ -41,7 +42,10 @@ SimReplica::SimReplica(const load::Scenario& scenario, std::int32_t index, const
       cost_(shared.cost),
       tokens_(shared.tokens),
       index_(index),
-      stepwise_(scenario.stepwise),
+      scripted_s_(load::script_of(scenario.workload) != nullptr
+                      ? 1e-9 * static_cast<double>(load::script_of(scenario.workload)->step)
+                      : 0),
+      stepwise_(scenario.stepwise || scripted_s_ > 0),
       keep_steps_(options.keep_steps),
       gaps_(!replica_.traits().returns_at_batch_end) {
   swap_bytes_per_block_ =
@@ -61,8 +65,8 @@ Nanos SimReplica::next_event() const {
 
 // ---- what happens while a plan is in flight -----------------------------------------------------------------
 
-// An event is due. At first only a lower bound of the piece is known; its sum is taken when the bound is reached, since
-// an arrival may cut the piece before.
+// An event is due. At first only a lower bound of the piece's end is known. The exact end is computed when that bound
+// is reached, because an arrival may cut the piece earlier.
 bool SimReplica::advance(Nanos now) {
   if (remaining_ == 0) return replica_.wake_at() <= now;
   if (piece_end_ > now) return false;
@@ -82,7 +86,8 @@ bool SimReplica::advance(Nanos now) {
   return true;
 }
 
-// Requests whose clients gave up during a step leave with its end, as a device cannot take a row out of a running step.
+// Requests whose clients gave up during a step leave at its end, because a device cannot remove a row from a running
+// step.
 void SimReplica::end_plan(Nanos now) {
   remaining_ = 0;
   for (const Cancel& c : cancels_)
@@ -222,12 +227,12 @@ void SimReplica::decide(Nanos now) {
   boundary_ = -1;
   if (stamp(clock_) < now) clock_ = 1e-9 * static_cast<double>(now);  // the replica was idle
   remaining_ = stepwise_ ? 1 : replica_.plan_steps();
-  leap_ = is_leapable();
+  leap_ = scripted_s_ == 0 && is_leapable();
   start_piece();
 }
 
-// Only decodes of the whole group grow evenly: one token per row and step. Whatever moves blocks or prompts is a step
-// of its own.
+// Only decodes of the whole group grow evenly, by one token per row and step. A step that moves blocks or computes
+// prompts is never part of a leap.
 bool SimReplica::is_leapable() const {
   const auto forwards = replica_.decision().forwards();
   return forwards.size() == 1 && forwards[0].decodes == sched::Decodes::group && forwards[0].prefill.empty() &&
@@ -239,7 +244,10 @@ void SimReplica::start_piece() {
   if (leap_) {
     start_leap(replica_.decision().forwards()[0]);
   } else {
-    single_ = price_forwards();
+    if (scripted_s_ > 0)
+      single_ = model::TimeParts{.other = scripted_s_};
+    else
+      single_ = price_forwards();
     piece_ = 1;
     piece_total_ = single_.total();
     piece_exact_ = true;
@@ -337,7 +345,7 @@ model::TimeParts SimReplica::price(const sched::Forward& forward) {
                          .sampled = sampled});
 }
 
-// Swapped blocks cross the host link before the step; the ranks copy their shares in parallel.
+// Swapped blocks cross the host link before the step; each rank copies its share in parallel.
 double SimReplica::swap_seconds() const {
   if (host_link_ <= 0) return 0;
   sched::Blk blocks = 0;

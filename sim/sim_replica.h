@@ -31,7 +31,8 @@ namespace plimsoll::sim {
 
 class SimReplica {
  public:
-  /// What the replicas of a run share, since one thread drives them all. It stays in the cache, however many there are.
+  /// Objects that the replicas of a run share, which one thread drives. Shared, they stay in the CPU's cache with any
+  /// number of replicas.
   struct Shared {
     explicit Shared(const load::Scenario& scenario);
     std::shared_ptr<model::ForwardCost> cost;  // the prices of the scenario's steps
@@ -45,7 +46,7 @@ class SimReplica {
   [[nodiscard]] Nanos next_event() const;
   /// Returns whether a step is in flight.
   [[nodiscard]] bool busy() const { return remaining_ > 0; }
-  /// Reports that the KV of a request is here or lost, at the next step boundary if a step is in flight.
+  /// Reports that the KV of a request has arrived or is lost, at the next step boundary if a step is in flight.
   void land(const sched::Landing& landing, Nanos now);
   /// Frees the blocks of a request that has ended, at the next step boundary if a step is in flight.
   void release(sched::ReqId id, std::uint64_t serial, Nanos now);
@@ -101,6 +102,7 @@ class SimReplica {
   std::shared_ptr<std::int64_t> tokens_;
   std::int64_t sampled_ = 0;  // tokens that a step of the piece puts out
   std::int32_t index_ = 0;
+  double scripted_s_ = 0;  // seconds of every step, on a script's clock; 0: the cost model's
   bool stepwise_ = false, keep_steps_ = false, gaps_ = true;
   double swap_bytes_per_block_ = 0, host_link_ = 0;
   double clock_ = 0;            // seconds: end of the last completed step, or when idling ended

@@ -14,7 +14,7 @@ SimRun::SimRun(const load::Scenario& scenario, const RunOptions& options)
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) put_new(slot);
 }
 
-// A deque: the loop keeps pointers to replicas, and failed ones stay for what they measured.
+// The replicas are in a deque, because the loop keeps pointers to them. Failed ones stay for their measurements.
 void SimRun::put_new(std::size_t slot) {
   const bool prefill = slot >= static_cast<std::size_t>(scenario_.replicas);
   slots_[slot] =
@@ -24,6 +24,7 @@ void SimRun::put_new(std::size_t slot) {
 }
 
 load::FrontEnd SimRun::front_end() {
+  if (load::script_of(scenario_.workload) != nullptr) return {};  // times are the script's
   const model::FrontEndTime time = scenario_.engine->arrival_time(scenario_.front_end);
   load::FrontEnd front_end{.intake = time.intake, .delay = time.delay, .drift = scenario_.drift};
   front_end.stream = time.stream;
@@ -34,7 +35,7 @@ load::FrontEnd SimRun::front_end() {
   return front_end;
 }
 
-// Only every 1024th pass, since the check costs more than a pass.
+// Checks only in every 1024th pass, because the check costs more than a pass.
 bool SimRun::looks_up(Nanos /*now*/) { return (++looks_ & 1023U) == 0; }
 
 // A replica that is not busy decides at this very time, so its timer, if any, is no longer needed.

@@ -40,7 +40,7 @@ RunResult simulate_script(const load::Scenario& scenario, const RunOptions& opti
 // it.
 void note_batch(const load::Scenario& scenario, RunResult& result) {
   if (!scenario.engine->calibrated || load::is_closed_loop(scenario.workload.load) ||
-      result.metrics.requests_completed == 0)
+      load::script_of(scenario.workload) != nullptr || result.metrics.requests_completed == 0)
     return;
   model::Interval fitted;
   for (const model::CalibratedRange& range : scenario.engine->ranges) {
@@ -61,7 +61,7 @@ void note_batch(const load::Scenario& scenario, RunResult& result) {
 RunResult simulate(const load::Scenario& scenario, const RunOptions& options) {
   const bool whole_batches = sched::traits_of(scenario.policy).returns_at_batch_end;
   sched::MetricsCollector measurements(scenario.slo, scenario.warmup, whole_batches);
-  if (std::holds_alternative<load::Script>(scenario.workload.load)) {
+  if (load::script_of(scenario.workload) != nullptr && !scenario.pools) {
     return simulate_script(scenario, options, measurements);
   }
   RunResult result = load::run_replications(

@@ -20,8 +20,8 @@ using sched::StepRow;
 /// may run scenarios at once.
 [[nodiscard]] RunResult simulate(const load::Scenario& scenario, const RunOptions& options = {});
 
-// Feeds the events of a live run (events.jsonl, docs/measure.md) to fresh replicas: the same policy with the same
-// settings makes the same decisions.
+// Feeds the events of a live run (events.jsonl, docs/measure.md) to new replicas, which must make the same decisions
+// with the same policy and settings.
 
 /// Returns the index of the study's point that the file was recorded from. Throws InputError with file and line.
 [[nodiscard]] std::size_t replayed_point(const std::string& file);

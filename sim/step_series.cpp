@@ -105,8 +105,8 @@ void StepSeries::measure(std::int64_t n, sched::StepsTime& time) const {
   time.parts = all.parts;
 }
 
-// Step times of a piece never fall, so all between two steps of one bin are in that bin: a piece costs a few
-// evaluations, not one a step.
+// Step times of a piece never fall, so all steps between two steps of one bin are in that bin. A piece therefore costs
+// a few evaluations instead of one per step.
 void StepSeries::add_gaps(std::int64_t n, std::int64_t weight, double total, sched::HistogramShare& histogram) const {
   if (n < 2) return;
   if (growth_ <= 0) {

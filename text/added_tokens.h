@@ -19,7 +19,7 @@ struct AddedToken {
   TokenId id = -1;
   std::string content;                  // as it is stated
   std::string spelling;                 // the same, normalized if it is looked for in normalized text
-  bool single_word = false;             // only between characters that are not of a word
+  bool single_word = false;             // only if neither neighbour is a character of a word
   bool lstrip = false, rstrip = false;  // takes the spaces before, after
   bool normalized = false;              // looked for in normalized text
   bool special = false;                 // a control token
@@ -31,8 +31,8 @@ class AddedTokenFinder {
   /// Tokens without content are ignored.
   explicit AddedTokenFinder(std::vector<AddedToken> tokens = {});
 
-  /// Calls part(text, token) for all parts of a text from left to right: those between tokens with null, and tokens. Of
-  /// tokens that begin at one place, the longest is taken.
+  /// Splits a text from left to right. Calls part(text, token) for each token that it finds, and with null for the text
+  /// between tokens. If several tokens begin at one place, the longest is taken.
   void divide(std::string_view text,
               const std::function<void(std::string_view part, const AddedToken* token)>& part) const;
 

@@ -31,7 +31,7 @@ void MergeTable::set(TokenId left, TokenId right, const Merge& merge) {
 BpeModel::BpeModel(const Json& json, bool bytes) : bytes_(bytes) {
   const std::string type = optional_text(json, "type", "model");
   if (!type.empty() && type != "BPE")
-    throw InputError(fmt::format("the model {} is not supported; allowed is BPE", type));
+    throw InputError(fmt::format("the model {} is not supported; allowed: BPE", type));
   const Json& dropout = field(json, "dropout");
   if (dropout.is_number() && dropout.get<double>() > 0) throw InputError("model.dropout is not supported");
   for (const char* const name : {"continuing_subword_prefix", "end_of_word_suffix"})
@@ -47,7 +47,7 @@ BpeModel::BpeModel(const Json& json, bool bytes) : bytes_(bytes) {
 
 void BpeModel::read_vocabulary(const Json& json) {
   const Json& vocabulary = field(json, "vocab");
-  if (!vocabulary.is_object()) throw InputError("model.vocab: an object of tokens and ids is missing");
+  if (!vocabulary.is_object()) throw InputError("model.vocab: expected an object of tokens and ids");
   std::size_t size = 0;
   for (const auto& [token, id] : vocabulary.items()) {
     if (!id.is_number_integer() || id.get<std::int64_t>() < 0 || id.get<std::int64_t>() > kLargestId)
@@ -68,7 +68,7 @@ void BpeModel::read_vocabulary(const Json& json) {
 // A merge is "left right", or a list of the two.
 void BpeModel::read_merges(const Json& json) {
   const Json& list = field(json, "merges");
-  if (!list.is_array()) throw InputError("model.merges: a list is missing");
+  if (!list.is_array()) throw InputError("model.merges: expected a list");
   merges_ = MergeTable(list.size());
   const auto id = [this](const std::string& token) {
     const auto found = id_of(token);
@@ -83,14 +83,14 @@ void BpeModel::read_merges(const Json& json) {
       if (text.starts_with("#version")) continue;
       const std::size_t space = text.find(' ');
       if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos)
-        throw InputError(fmt::format("model.merges: found '{}', allowed are two tokens with a space between", text));
+        throw InputError(fmt::format("model.merges: found '{}', allowed: two tokens with a space between", text));
       left = text.substr(0, space);
       right = text.substr(space + 1);
     } else if (item.is_array() && item.size() == 2 && item[0].is_string() && item[1].is_string()) {
       left = item[0].get<std::string>();
       right = item[1].get<std::string>();
     } else {
-      throw InputError("model.merges: allowed are lists of two tokens");
+      throw InputError("model.merges: expected lists of two tokens");
     }
     const TokenId first = id(left), second = id(right);
     merges_.set(first, second, {rank++, id(left + right)});
@@ -206,7 +206,7 @@ void BpeEncoder::encode_word(std::string_view word, std::vector<TokenId>& out) {
   remember(slot, word, std::span(out).subspan(from));
 }
 
-// The texts of words that were replaced stay until the cache begins anew.
+// Texts of replaced words stay in memory until the whole cache is cleared.
 void BpeEncoder::remember(Word& slot, std::string_view word, std::span<const TokenId> tokens) {
   if (keys_.size() + word.size() > kMostKeys) {
     const std::uint64_t hash = slot.hash;
@@ -239,8 +239,8 @@ void BpeEncoder::find_or_merge(std::string_view word, std::vector<TokenId>& out)
   for (const Symbol& symbol : symbols_) out.push_back(symbol.id);
 }
 
-// As Hugging Face's: a run of unknown characters becomes one unknown token if they are fused. It is added when a known
-// character follows, so bytes that replace a character come before it.
+// As in Hugging Face's tokenizers: with fuse_unk, a run of unknown characters becomes one unknown token. It is added
+// when a known character follows, so the bytes that replace a character come before it.
 void BpeEncoder::add_characters(std::string_view word) {
   std::optional<TokenId> pending;
   for (std::size_t at = 0; at < word.size();) {
@@ -298,8 +298,8 @@ void BpeEncoder::merge_short() {
   }
 }
 
-// The same with a queue and a linked list: linear in the length but for a logarithm. An entry of the queue is out of
-// date, and dropped, if its pair has changed since.
+// Merges a long word with a queue and a linked list, in O(n log n). An entry of the queue is dropped as out of date if
+// its pair has changed since.
 void BpeEncoder::merge_long() {
   const auto entry = [](const Symbol& left, std::int32_t at) {
     return static_cast<std::uint64_t>(left.rank) << 32U | static_cast<std::uint32_t>(at);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Byte-pair encoding: a piece of text begins as characters (or bytes) and its neighbours are merged, the pair of lowest
-// rank first and the leftmost of equals, until no pair of the table is left.
+// Byte-pair encoding: a piece of text starts as single characters (or bytes). Neighbours are then merged, the pair with
+// the lowest rank first and the leftmost of equals, until the table has no merge for any pair.
 #pragma once
 
 #include <array>
@@ -89,7 +89,7 @@ class BpeModel {
   std::size_t longest_ = 0;  // token in bytes
 };
 
-/// Encodes pieces; remembers those of before. For one thread. The model must outlive it.
+/// Encodes pieces and caches their tokens. For one thread. The model must outlive it.
 class BpeEncoder {
  public:
   explicit BpeEncoder(const BpeModel& model);

@@ -26,13 +26,13 @@ using Json = nlohmann::json;
 [[nodiscard]] inline bool flag(const Json& object, const char* name, bool fallback, std::string_view place) {
   const Json& value = field(object, name);
   if (value.is_null()) return fallback;
-  if (!value.is_boolean()) throw InputError(fmt::format("{}.{}: allowed is true or false", place, name));
+  if (!value.is_boolean()) throw InputError(fmt::format("{}.{}: expected true or false", place, name));
   return value.get<bool>();
 }
 
 [[nodiscard]] inline std::string text_field(const Json& object, const char* name, std::string_view place) {
   const Json& value = field(object, name);
-  if (!value.is_string()) throw InputError(fmt::format("{}.{}: a text is missing", place, name));
+  if (!value.is_string()) throw InputError(fmt::format("{}.{}: expected a string", place, name));
   return value.get<std::string>();
 }
 
@@ -43,7 +43,7 @@ using Json = nlohmann::json;
 
 /// Returns the field `type` of a component.
 [[nodiscard]] inline std::string type_of(const Json& object, std::string_view place) {
-  if (!object.is_object()) throw InputError(fmt::format("{}: an object is missing", place));
+  if (!object.is_object()) throw InputError(fmt::format("{}: expected an object", place));
   return text_field(object, "type", place);
 }
 
@@ -51,7 +51,7 @@ using Json = nlohmann::json;
 template <class Each>
 void for_items(const Json& object, const char* name, std::string_view place, const Each& each) {
   const Json& list = field(object, name);
-  if (!list.is_array()) throw InputError(fmt::format("{}.{}: a list is missing", place, name));
+  if (!list.is_array()) throw InputError(fmt::format("{}.{}: expected a list", place, name));
   for (const Json& item : list) each(item);
 }
 

@@ -21,14 +21,14 @@ struct SamplingDefaults {
 
 struct ModelText {
   std::unique_ptr<Tokenizer> tokenizer;
-  std::optional<ChatTemplate> chat;  // without: the model has no chat template
+  std::optional<ChatTemplate> chat;  // nullopt: the model has no chat template
   std::vector<TokenId> ends;         // any of them ends an answer; ascending
   SamplingDefaults defaults;
 };
 
 /// Reads the folder of a model. The chat template is chat_template.jinja, or the one (or the one named `default`) in
-/// tokenizer_config.json. The end tokens are those of generation_config.json, config.json and tokenizer_config.json,
-/// whichever has them first. Throws InputError for a file that is missing, wrong or not supported.
+/// tokenizer_config.json. The end tokens come from the first of generation_config.json, config.json and
+/// tokenizer_config.json that states them. Throws InputError for a file that is missing, wrong or not supported.
 [[nodiscard]] ModelText read_model_text(const std::string& folder);
 
 }  // namespace plimsoll::text

@@ -17,8 +17,9 @@ namespace {
 struct CharacterRange {
   char32_t first, last;
 };
-// Characters that normal form C keeps, and that never join the one before (Unicode Character Database: no canonical
-// decomposition, combining class 0, not the second part of a composition). Most text consists of them.
+// Characters that normal form C keeps, and that never combine with the character before them (Unicode Character
+// Database: no canonical decomposition, combining class 0, not the second part of a composition). Most text consists of
+// them.
 constexpr auto kInert = std::to_array<CharacterRange>({{0x0, 0x2FF},
                                                        {0x388, 0x482},
                                                        {0x2002, 0x2027},
@@ -104,7 +105,7 @@ void Normalizer::add(const Json& json) {
     stages_.emplace_back(Replacement(json, "normalizer Replace"));
   else
     throw InputError(
-        fmt::format("the normalizer {} is not supported; allowed are NFC, Prepend, Replace and Sequence", type));
+        fmt::format("the normalizer {} is not supported; allowed: NFC, Prepend, Replace and Sequence", type));
 }
 
 void Normalizer::apply(std::string& text) const {

@@ -30,7 +30,7 @@ Behavior read_behavior(const Json& json) {
   for (const Name& name : kNames)
     if (found == name.tag || found == name.snake) return name.behavior;
   throw InputError(
-      fmt::format("pre_tokenizer Split.behavior: found '{}', allowed are Removed, Isolated, "
+      fmt::format("pre_tokenizer Split.behavior: found '{}', allowed: Removed, Isolated, "
                   "MergedWithPrevious, MergedWithNext and Contiguous",
                   found));
 }
@@ -188,13 +188,13 @@ std::unique_ptr<PieceStage> make_metaspace(const Json& json) {
   else if (scheme == "never")
     prepends = Prepends::never;
   else if (!scheme.empty() && scheme != "always")
-    throw InputError(fmt::format("{}.prepend_scheme: found '{}', allowed are always, first and never", place, scheme));
+    throw InputError(fmt::format("{}.prepend_scheme: found '{}', allowed: always, first and never", place, scheme));
   const std::string space = text_field(json, "replacement", place);
   if (space.empty()) throw InputError(place + ".replacement: found an empty text");
   return std::make_unique<MetaspaceStage>(space, prepends, flag(json, "split", true, place));
 }
 
-// Passes pieces on to the stages from `stage`, and what the last one gives to the sink.
+// Passes pieces through the stages from `stage` on. The output of the last stage goes to the sink.
 class Chain final : public PieceSink {
  public:
   Chain(const std::vector<std::unique_ptr<PieceStage>>& stages, std::size_t stage, PieceSink& sink)
@@ -242,7 +242,7 @@ void PreTokenizer::add(const Json& json) {
         std::make_unique<SplitStage>("\\p{N}", single ? Behavior::isolated : Behavior::contiguous, false));
   } else {
     throw InputError(fmt::format(
-        "the pre-tokenizer {} is not supported; allowed are Split, ByteLevel, Metaspace, Digits and Sequence", type));
+        "the pre-tokenizer {} is not supported; allowed: Split, ByteLevel, Metaspace, Digits and Sequence", type));
   }
 }
 

@@ -241,7 +241,7 @@ class Translator {
     out_ += in_class_ ? members : fmt::format("[{}{}]", negated ? "^" : "", members);
     at_ += 2;
   }
-  // The same for the complement, which has to be spelt as members where it is part of a class.
+  // Writes the complement of a class. Inside another class it must be spelt out as members.
   void put_others(const std::string& members, std::string_view others) {
     if (!in_class_) return put(members, true);
     out_ += others;

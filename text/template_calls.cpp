@@ -200,7 +200,7 @@ Value indent_filter(const Value& self, const Arguments& arguments) {
   return out;
 }
 
-// An order that ignores case, as Jinja's unless it is told otherwise.
+// Compares texts without regard to case unless `exact`, as Jinja does.
 bool sorts_before(const Value& a, const Value& b, bool exact) {
   if (!exact && a.as_string() != nullptr && b.as_string() != nullptr)
     return lower_text(*a.as_string()) < lower_text(*b.as_string());
@@ -411,7 +411,7 @@ Value slice(const Value& object, const Value& begin, const Value& end, const Val
     throw TemplateError("a list or text was expected, found " + object.kind());
   const List items = items_of(object);
   const auto size = static_cast<std::int64_t>(items.size());
-  // A longer step than the list takes one item, as the longest one does.
+  // Every step beyond the size takes one item, so it can be clamped.
   const std::int64_t stride = std::clamp(step.is_none() ? 1 : step.whole(), -(size + 1), size + 1);
   if (stride == 0) throw TemplateError("a slice's step is 0");
   const auto bound = [&](const Value& value, std::int64_t fallback) {

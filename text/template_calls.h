@@ -33,7 +33,7 @@ using Callable = Value (*)(const Value& self, const Arguments& arguments);
 
 /// Returns `object.name`, or `object[name]`; undefined if there is none.
 [[nodiscard]] Value member(const Value& object, const Value& name);
-/// Returns object[begin:end:step]; none for parts that are left out.
+/// Returns object[begin:end:step]. A part that is left out is passed as none.
 [[nodiscard]] Value slice(const Value& object, const Value& begin, const Value& end, const Value& step);
 
 }  // namespace plimsoll::text

@@ -30,10 +30,10 @@ struct LexToken {
   std::size_t line = 1;
 };
 
-/// Throws InputError with the line for what is no template.
+/// Splits a template into tokens. Throws InputError, with the line, if the source is malformed.
 [[nodiscard]] std::vector<LexToken> lex_template(std::string source);
 
-/// Reads tokens one by one; the last one, of kind `end`, is read again and again. Its errors name the token's line.
+/// Reads tokens one by one. The last one has the kind `end` and is returned repeatedly. Errors name the token's line.
 class TokenReader {
  public:
   using Kind = LexToken::Kind;
@@ -48,10 +48,10 @@ class TokenReader {
   void put_back() { --at_; }
   [[nodiscard]] bool is_op(std::string_view text) const { return peek().kind == Kind::op && peek().text == text; }
   [[nodiscard]] bool is_name(std::string_view text) const { return peek().kind == Kind::name && peek().text == text; }
-  /// Take the token if it is this one; return whether it was.
+  /// Each consumes the token if it matches, and returns whether it did.
   bool take_op(std::string_view text) { return is_op(text) && (++at_, true); }
   bool take_name(std::string_view text) { return is_name(text) && (++at_, true); }
-  /// Take the token, or throw InputError.
+  /// Each consumes the token, or throws InputError if it does not match.
   void expect_op(std::string_view text);
   std::string expect_identifier();
   void expect_block_end();

@@ -239,8 +239,9 @@ std::string lower_text(const std::string& text) { return converted<utf8proc_tolo
 
 Value capitalize(const Value& self, const Arguments&) { return capitalized(self.text()); }
 Value title(const Value& self, const Arguments&) {
+  const std::string text = self.text();  // its characters are views
   std::string out, word;
-  for (const std::string_view c : characters_of(self.text())) {
+  for (const std::string_view c : characters_of(text)) {
     if (is_cased(c)) {
       word += c;
       continue;

@@ -290,7 +290,7 @@ class Parser : TokenReader {
     };
   }
 
-  // A chain of operators nests as deep as it is long, and so does its computation.
+  // A chain of n operators becomes n nested functions, so computing it needs a stack of that depth.
   void link() {
     constexpr std::size_t kMostLinks = 10'000;  // of the whole template; 100 in published ones
     if (++links_ > kMostLinks) fail("more than 10000 operators");

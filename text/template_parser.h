@@ -38,7 +38,7 @@ struct MacroNode {
   Statement body;
 };
 
-/// Throws InputError, with the line and the construct's name, for what the subset lacks.
+/// Compiles a template. Throws InputError for a construct outside the subset, with its name and line.
 [[nodiscard]] Statement compile_template(std::string source);
 
 }  // namespace plimsoll::text

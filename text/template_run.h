@@ -24,7 +24,7 @@ class Depth {
   std::size_t& depth_;
 };
 
-/// The arguments of a call that are still to be computed.
+/// The arguments of a call as expressions, not computed yet.
 struct CallArguments {
   std::vector<Expression> positional;
   std::vector<std::pair<std::string, Expression>> named;

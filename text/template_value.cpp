@@ -13,7 +13,7 @@
 namespace plimsoll::text {
 namespace {
 
-// As Python writes floating-point numbers.
+// Formats a number as Python does.
 std::string float_text(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";

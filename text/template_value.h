@@ -106,8 +106,9 @@ class Value {
 [[nodiscard]] List items_of(const Value& value);
 /// Returns the length in items or characters.
 [[nodiscard]] std::int64_t length_of(const Value& value);
-/// Returns the characters of valid UTF-8.
+/// Returns the characters of valid UTF-8, as views of `text`, which must outlive them.
 [[nodiscard]] std::vector<std::string_view> characters_of(std::string_view text);
+std::vector<std::string_view> characters_of(std::string&&) = delete;  // the views would outlive a temporary text
 
 [[nodiscard]] Value from_json(const nlohmann::ordered_json& json);
 

@@ -57,7 +57,7 @@ int byte_of(std::string_view token) {
   return out;
 }
 
-// A run of bytes is text as a whole or not at all: then each byte becomes U+FFFD. So a run is held until it ends.
+// If a run of bytes is not valid UTF-8 as a whole, each of its bytes becomes U+FFFD. So a run is held until it ends.
 class ByteFallbackDecoder final : public DecodeStage {
  public:
   void push(std::string_view token, const Next& next) override {
@@ -94,7 +94,7 @@ class ReplaceDecoder final : public DecodeStage {
   const Replacement& replacement_;
 };
 
-// The same in one text that comes in parts: the beginning of a pattern at a part's end is held back.
+// Replaces in one text that arrives in parts. If a part ends with the beginning of the pattern, that is held back.
 class JoinedReplaceDecoder final : public DecodeStage {
  public:
   explicit JoinedReplaceDecoder(const Replacement& replacement) : replacement_(replacement) {}
@@ -151,7 +151,7 @@ class StripDecoder final : public DecodeStage {
   const StripRule& rule_;
 };
 
-// The same for one text that comes in parts.
+// Strips one text that arrives in parts.
 class JoinedStripDecoder final : public DecodeStage {
  public:
   explicit JoinedStripDecoder(const StripRule& rule) : rule_(rule), left_(rule.start) {}
@@ -200,7 +200,7 @@ class MetaspaceDecoder final : public DecodeStage {
 std::size_t count_field(const Json& json, const char* name) {
   const Json& value = field(json, name);
   if (value.is_null()) return 0;
-  if (!value.is_number_unsigned()) throw InputError(fmt::format("decoder Strip.{}: allowed is a whole number", name));
+  if (!value.is_number_unsigned()) throw InputError(fmt::format("decoder Strip.{}: expected a whole number", name));
   return value.get<std::size_t>();
 }
 
@@ -221,7 +221,7 @@ TokenDecoder::MakeStage make_strip_decoder(const Json& json, bool joined) {
   auto rule = std::make_shared<StripRule>();
   rule->content = text_field(json, "content", "decoder Strip");
   if (rule->content.empty() || rule->content.size() != utf8_length(rule->content[0]))
-    throw InputError("decoder Strip.content: allowed is one character");
+    throw InputError("decoder Strip.content: expected one character");
   rule->start = count_field(json, "start");
   rule->stop = count_field(json, "stop");
   std::shared_ptr<const StripRule> fixed = std::move(rule);
@@ -264,7 +264,7 @@ void TokenDecoder::add(const Json& json) {
     makers_.push_back(make_metaspace_decoder(json));
   } else {
     throw InputError(
-        fmt::format("the decoder {} is not supported; allowed are ByteLevel, ByteFallback, Fuse, Metaspace, "
+        fmt::format("the decoder {} is not supported; allowed: ByteLevel, ByteFallback, Fuse, Metaspace, "
                     "Replace, Strip and Sequence",
                     type));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The decoders of tokenizer.json: ByteLevel, ByteFallback, Fuse, Metaspace, Replace, Strip, and Sequence of them.
-// Tokens become text one by one; what later tokens may still change is held back.
+// Tokens become text one by one; text that later tokens may still change is held back.
 #pragma once
 
 #include <functional>
@@ -37,7 +37,7 @@ class TokenDecoder {
   void add(const nlohmann::json& json);
 
   std::vector<MakeStage> makers_;
-  bool joined_ = false;  // the stages so far join the tokens to one text
+  bool joined_ = false;  // the stages so far join the tokens into one text
 };
 
 /// Runs tokens through a chain of stages.

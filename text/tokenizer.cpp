@@ -38,7 +38,7 @@ std::unique_ptr<Tokenizer> Tokenizer::read(const std::string& path) {
 void Tokenizer::read_added_tokens(const Json& json) {
   if (json.is_null()) return;
   const std::string place = "added_tokens";
-  if (!json.is_array()) throw InputError(place + ": a list is missing");
+  if (!json.is_array()) throw InputError(place + ": expected a list");
   std::vector<AddedToken> raw, normalized;
   for (const Json& item : json) {
     AddedToken token{.id = -1,
@@ -69,10 +69,10 @@ void Tokenizer::read_post_processor(const Json& json) {
   const std::string type = type_of(json, "post_processor");
   if (type == "Sequence")
     return for_items(json, "processors", "post_processor", [this](const Json& item) { read_post_processor(item); });
-  if (type == "ByteLevel") return;  // changes offsets alone
+  if (type == "ByteLevel") return;  // changes only offsets
   if (type == "TemplateProcessing") return read_template(json);
-  throw InputError(fmt::format(
-      "the post-processor {} is not supported; allowed are TemplateProcessing, ByteLevel and Sequence", type));
+  throw InputError(
+      fmt::format("the post-processor {} is not supported; allowed: TemplateProcessing, ByteLevel and Sequence", type));
 }
 
 void Tokenizer::read_template(const Json& json) {
@@ -109,7 +109,7 @@ const std::string* Tokenizer::token(TokenId id) const {
 
 bool Tokenizer::is_special(TokenId id) const {
   const auto added = added_.find(id);
-  // Hugging Face's looks for the spelling among the special tokens' texts.
+  // As in Hugging Face's tokenizers: a token is special only if its spelling equals the text of a special token.
   return added != added_.end() && added->second.special && added->second.spelling == added->second.content;
 }
 

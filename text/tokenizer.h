@@ -34,7 +34,8 @@ class Tokenizer {
   /// Returns the largest id + 1.
   [[nodiscard]] TokenId size() const { return size_; }
   [[nodiscard]] std::optional<TokenId> id_of(std::string_view token) const;
-  /// Returns the token as the vocabulary spells it, an added one normalized if it is so found; null for an unknown id.
+  /// Returns the token as the vocabulary spells it; null for an unknown id. An added token that is matched in
+  /// normalized text is returned normalized.
   [[nodiscard]] const std::string* token(TokenId id) const;
   /// Returns whether decode() skips the token.
   [[nodiscard]] bool is_special(TokenId id) const;
@@ -58,7 +59,7 @@ class Tokenizer {
   TokenId size_ = 0;
 };
 
-/// Encodes texts; remembers words that it has seen. For one thread.
+/// Encodes texts and caches the tokens of words. For one thread.
 class TokenEncoder {
  public:
   explicit TokenEncoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer), words_(*tokenizer.model_) {}
@@ -76,14 +77,14 @@ class TokenEncoder {
   BpeEncoder words_;
 };
 
-/// The text of tokens that come one by one. Its parts are whole characters, and together the text of all tokens.
+/// Turns tokens that come one by one into text. Each part is whole characters; joined, the parts are the whole text.
 class TextStream {
  public:
   /// With `skip_special`, special tokens have no text.
   TextStream(const Tokenizer& tokenizer, bool skip_special)
       : tokenizer_(tokenizer), skip_special_(skip_special), chain_(tokenizer.decoder_) {}
 
-  /// Appends the text that the token makes certain, perhaps none.
+  /// Appends the text, possibly empty, that no later token can change.
   void push(TokenId id, std::string& out);
   /// Appends what was held back. Call it once, after the last token.
   void finish(std::string& out) { chain_.finish(out); }

@@ -26,8 +26,8 @@ void append_utf8(std::string& out, char32_t code_point);
 /// Returns where the last character of `text` begins. `text` must be valid UTF-8 and not empty.
 [[nodiscard]] std::size_t last_character(std::string_view text);
 
-/// Turns a stream of bytes into valid UTF-8. Each longest part of a character that no valid character continues becomes
-/// one U+FFFD. A character is passed on when its last byte has come.
+/// Turns a stream of bytes into valid UTF-8. Each maximal part of an ill-formed character becomes one U+FFFD. A
+/// character is passed on when its last byte has arrived.
 class Utf8Stream {
  public:
   void push(std::string_view bytes, std::string& out);
@@ -46,7 +46,7 @@ class Utf8Stream {
 
 /// Returns the characters of the 256 bytes.
 [[nodiscard]] const std::array<std::string, 256>& byte_alphabet();
-/// Returns the bytes that a text in the alphabet stands for; nullopt if a character is none of the alphabet.
+/// Returns the bytes that a text in the alphabet stands for; nullopt if a character is not in the alphabet.
 [[nodiscard]] std::optional<std::string> bytes_of(std::string_view text);
 
 }  // namespace plimsoll::text

@@ -21,7 +21,7 @@ std::string_view unquoted(std::string_view text) {
   return text;
 }
 
-// Names of columns hold no commas, so a header is split without regard to quotes.
+// Column names contain no commas, so a header is split without regard to quotes.
 std::vector<std::string> header_names(std::string_view line, char delimiter) {
   std::vector<std::string> names;
   for (std::size_t begin = 0; begin <= line.size();) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parses the values in a row: token counts, times, dates. One strict grammar for all formats. Internal to traces/.
 //
-// Each function returns Fault{} if the text is valid. They use no locale, and allocate only on errors.
+// Each function returns Fault{} if the text is valid. The functions use no locale, and allocate only on errors.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct Fault {
 
 /// Parses digits only, 0 … 2^31-1. Codes: empty-field, negative, out-of-range, not-an-integer, not-a-number.
 [[nodiscard]] Fault parse_tokens(std::string_view text, std::int32_t& out);
-/// An integer, -2^31 … 2^31-1. Codes empty-field, out-of-range, not-an-integer, not-a-number.
+/// Parses an integer, -2^31 … 2^31-1. Codes: empty-field, out-of-range, not-an-integer, not-a-number.
 [[nodiscard]] Fault parse_priority(std::string_view text, std::int32_t& out);
 /// Parses a block id or a session: digits only, 0 … 2^63-1.
 [[nodiscard]] Fault parse_id(std::string_view text, std::uint64_t& out);

@@ -173,7 +173,7 @@ const TraceFormat* recognise(std::string_view beginning) {
     int score = 0;
     for (const Column& column : format.columns) {
       const bool found = json ? has_key(whole, column.name) : header_has(header, column.name);
-      // A column that is found counts more for a format than a missing one counts against it.
+      // A column that is present counts more for a format than a missing one counts against it.
       if (found) score += 3;
       if (!found && column.need == Need::required) score -= 2;
     }

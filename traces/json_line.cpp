@@ -57,7 +57,8 @@ JsonKind JsonLine::kind() {
   return JsonKind::none;
 }
 
-// Programs that print their own syntax instead of JSON make these mistakes most often, so each has its own message.
+// These are the most frequent mistakes of programs that print their own syntax instead of JSON, so each has its own
+// message.
 Fault JsonLine::expected(std::string_view what) {
   if (at_end()) return syntax("unexpected end of line");
   const std::string_view rest = text_.substr(at_);

@@ -13,7 +13,7 @@
 namespace plimsoll::traces {
 namespace {
 
-// FNV-1a: sessions named by texts get numbers, which are never 0.
+// Returns the number (FNV-1a) of a session whose id is a text; never 0.
 std::uint64_t id_of_text(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;

@@ -64,7 +64,7 @@ bool LineReader::next(std::string_view& line) {
   }
 }
 
-// Blank lines at the end are no rows.
+// Blank lines at the end do not count as rows.
 bool LineReader::at_end() {
   if (begin_ == end_) refill();
   const std::string_view rest(buffer_.data() + begin_, end_ - begin_);

@@ -25,7 +25,7 @@ struct TraceRecord {
   std::uint64_t session = 0;  // 0 if none
 };
 
-/// A trace that was read. It does not change any more, and the points of a sweep share it.
+/// A trace that was read. It does not change after that, and the points of a sweep share it.
 struct Trace {
   std::string file, format;
   std::deque<TraceRecord> records;       // in order of arrival; a deque grows without copying millions of rows

@@ -38,7 +38,7 @@ void TraceBuilder::add(const ParsedRow& parsed) {
   ParsedRow row = parsed;
   ++rows_;
   if (row.follows) {
-    // It is sent after an answer; its place among the rows is where the file has it.
+    // The row is sent after an answer; it keeps its place among the rows of the file.
     row.record.arrival = last_arrival_;
     trace_->needs_answers = true;
   }
@@ -69,8 +69,8 @@ void TraceBuilder::add(const ParsedRow& parsed) {
   }
 }
 
-// A request without a prompt or without an answer did no work that a replay could repeat; failed requests are logged
-// like this. Nor does any formula of this program apply to it.
+// A request without a prompt or without an answer, which is how failed requests are logged, did no work that a replay
+// could repeat. No formula of this program applies to it.
 bool TraceBuilder::skip_zero(const ParsedRow& row) {
   if (row.record.input_tokens == 0) warn(row.input_place, "zero-tokens", "0 input tokens");
   if (row.record.output_tokens == 0) warn(row.output_place, "zero-tokens", "0 output tokens");
@@ -79,7 +79,7 @@ bool TraceBuilder::skip_zero(const ParsedRow& row) {
 
 bool TraceBuilder::hashes_consistent(const ParsedRow& row) {
   const std::int64_t block = trace_->hash_block_tokens;
-  // The last block of a prompt may be part of one; published traces give it an identity too.
+  // The last block of a prompt may be incomplete; published traces give it an identity too.
   const auto expected = static_cast<std::size_t>((row.record.input_tokens + block - 1) / block);
   // Our own format may list only the shared beginning; the published formats list every block.
   const bool leading_only = trace_->format == "plimsoll";

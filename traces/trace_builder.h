@@ -38,7 +38,7 @@ class TraceBuilder {
   void add(const ParsedRow& parsed);
   /// Counts a peculiar row under (code, column) and keeps the position of the first one. `text` describes the row.
   void warn(const FieldPlace& place, std::string_view code, std::string text);
-  /// Notes that the next row has no block ids although its format has them: it shares nothing.
+  /// Notes that the next row has no block ids although its format has them. Such a row shares nothing.
   void lacks(const FieldPlace& place);
   /// Returns the trace with times relative to its first row. If there are no rows, throws TraceError no-rows, which
   /// refers to `header_line`.

@@ -26,7 +26,8 @@ std::string configuration(const MeasuredPoint& p) {
   return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", p.model, p.hardware, p.engine, p.dtype, p.kv_dtype, p.tp,
                      p.replicas, p.policy, p.max_running, p.step_token_budget, p.input_tokens, p.output_tokens,
                      p.load_kind) +
-         fmt::format("|{}|{}|{}|{}", p.arrival_cv, p.unusable, cache_text(p), p.front_end) +
+         fmt::format("|{}|{}|{}|{}|{}|{}|{}", p.ep, p.arrival_cv, p.unusable, cache_text(p), p.front_end,
+                     p.batch_wait_timeout_iters, p.batch_wait_max_tokens_ratio) +
          (p.load_kind == "jumpstart"
               ? std::string()
               : fmt::format("|{}|{}|{}|{}", p.requests, p.length_cv, p.turnaround_s, p.uniform_from));
@@ -63,6 +64,9 @@ std::string scheduler_text(const MeasuredPoint& p) {
   if (p.max_running > 0) add(fmt::format("max_running: {}", p.max_running));
   if (p.step_token_budget > 0) add(fmt::format("step_token_budget: {}", p.step_token_budget));
   if (p.prefix_caching) add(cache_text(p));
+  if (p.batch_wait_timeout_iters > 0) add(fmt::format("batch_wait_timeout_iters: {}", p.batch_wait_timeout_iters));
+  if (p.batch_wait_max_tokens_ratio > 0)
+    add("batch_wait_max_tokens_ratio: " + configs::number_text(p.batch_wait_max_tokens_ratio));
   return keys.empty() ? "" : "scheduler: {" + keys + "}\n";
 }
 
@@ -101,7 +105,8 @@ constexpr Metric kMetrics[] = {
      &Metrics::tpot_mean_band},
 };
 
-// A user's point that cannot be simulated gets a reason instead of a prediction; in a published table it is an error.
+// A user's point that cannot be simulated gets a reason instead of a prediction. In a published table, such a point is
+// an error.
 std::vector<study::PointResult> without_prediction(const Rows& rows, const std::string& reason) {
   std::vector<study::PointResult> points(rows.size());
   for (std::size_t i = 0; i < points.size(); ++i) {
@@ -195,8 +200,9 @@ std::string study_text(const std::vector<const MeasuredPoint*>& rows) {
   std::string values;
   for (const MeasuredPoint* row : rows)
     values += (values.empty() ? "" : ", ") + configs::number_text(row->load_value) + load.unit;
-  std::string text = fmt::format("model: {}\nhardware: {}\nengine: {}\ndeployment: {{tp: {}, replicas: {}}}\n", p.model,
-                                 hardware_text(p), p.engine, p.tp, p.replicas);
+  std::string text =
+      fmt::format("model: {}\nhardware: {}\nengine: {}\ndeployment: {{tp: {}, {}replicas: {}}}\n", p.model,
+                  hardware_text(p), p.engine, p.tp, p.ep > 1 ? fmt::format("ep: {}, ", p.ep) : "", p.replicas);
   if (!p.dtype.empty()) text += "dtype: " + p.dtype + "\n";
   if (!p.kv_dtype.empty()) text += "kv_dtype: " + p.kv_dtype + "\n";
   if (!p.front_end.empty()) text += "engine_front_end: " + p.front_end + "\n";

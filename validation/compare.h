@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares predictions with measurements: simulates every figure of a table as it was measured.
+// Compares predictions with measurements: simulates every row of a table under the conditions of its measurement.
 #pragma once
 
 #include <array>
@@ -56,13 +56,13 @@ struct CompareSettings {
                                               std::shared_ptr<const configs::Catalogue> catalogue,
                                               const CompareSettings& settings);
 
-/// The same for the points.csv of a study that was run: its rows are the study's points, in order. So loads, settings
-/// and lengths that a row does not state are known. Throws InputError where the rows are not those of the study.
+/// Does the same for the points.csv of a study, whose rows are the study's points in order. The study then supplies
+/// loads, settings and lengths that a row does not state. Throws InputError if the rows are not those of the study.
 [[nodiscard]] std::vector<Comparison> compare_with_study(const MeasuredTable& table, const study::Study& study,
                                                          const CompareSettings& settings);
 
-/// The same for points that are already simulated. Compares every row of the table with the point of the same TP
-/// degree, replicas and load value; leaves out rows without such a point.
+/// Does the same with points that are already simulated: compares every row of the table with the point of the same TP
+/// degree, replicas and load value, and leaves out rows without such a point.
 [[nodiscard]] std::vector<Comparison> match(const MeasuredTable& table, const std::vector<study::PointResult>& points);
 
 /// Appends a comparison with the simulated point for every measured figure of a row.

@@ -96,7 +96,7 @@ configs::ThisMachine slowed(const configs::ThisMachine& machine, double factor) 
 LiveValidation validate_live(const study::Study& study, const LiveSettings& settings) {
   QuietRuns runs(settings.quiet, settings.measure);
   study::RunSettings run;
-  // Measure one point at a time, because others running beside it would change the result.
+  // Measure one point at a time, because points that run concurrently would change each other's results.
   run.jobs = 1;
   run.control = settings.control;
   run.on_progress = settings.progress;

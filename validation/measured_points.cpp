@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 28> kColumns = {"model",
+constexpr std::array<std::string_view, 31> kColumns = {"model",
                                                        "hardware",
                                                        "engine",
                                                        "dtype",
@@ -47,7 +47,10 @@ constexpr std::array<std::string_view, 28> kColumns = {"model",
                                                        "arrival_cv",
                                                        "uniform_from",
                                                        "prefix_caching",
-                                                       "engine_front_end"};
+                                                       "engine_front_end",
+                                                       "batch_wait_timeout_iters",
+                                                       "batch_wait_max_tokens_ratio",
+                                                       "ep"};
 
 // The columns that every table has: model, hardware, engine, lengths and load.
 constexpr std::array<std::size_t, 7> kNeeded = {0, 1, 2, 7, 8, 9, 10};
@@ -189,6 +192,9 @@ MeasuredPoint read_row(const Row& row, bool points) {
   p.uniform_from = row.share(25);
   p.prefix_caching = row.truth(26);
   p.front_end = row.text(27);
+  p.batch_wait_timeout_iters = row.whole(28, 0);
+  p.batch_wait_max_tokens_ratio = row.share(29);
+  p.ep = static_cast<std::int32_t>(row.whole(30, 1));
   p.unusable = problem_of(p);
   return p;
 }
@@ -264,8 +270,8 @@ std::string first_line(const std::string& file) {
   return std::string(text.substr(0, text.find_first_of("\r\n")));
 }
 
-// Whether a table has the columns that read_measured() needs. Those of other tools have other names. A file that
-// cannot be opened is reported by the reader.
+// Returns whether a table has the columns that read_measured() needs; other tools name theirs differently. The reader
+// reports a file that cannot be opened.
 bool is_measured_table(const std::string& file) {
   try {
     const std::string header = first_line(file);

@@ -15,7 +15,7 @@ namespace plimsoll::validation {
 /// One row; figures that were not measured are empty. Times in seconds.
 struct MeasuredPoint {
   std::string model, hardware, engine, dtype, kv_dtype, policy, load_kind, source;
-  std::int32_t tp = 1, replicas = 1;
+  std::int32_t tp = 1, replicas = 1, ep = 1;
   std::int64_t input_tokens = 0, output_tokens = 0, requests = 0;
   std::int64_t max_running = 0,
                step_token_budget = 0;  // the server's limits on sequences and tokens per step; 0 for its engine's
@@ -28,12 +28,16 @@ struct MeasuredPoint {
   double arrival_cv = 0;               // spread of a gamma load's gaps; 0 if not stated
   std::optional<bool> prefix_caching;  // if empty, the engine's default
   std::string front_end;               // as in a study; empty if none
-  std::string unusable;                // why it cannot be simulated; empty if no reason is known
-  bool imported = false;  // the user's own point: if it cannot be simulated, that is not an error but has a reason
+  // How prompts wait beside decodes in trtllm's scheduler; 0 if they do not.
+  std::int64_t batch_wait_timeout_iters = 0;
+  double batch_wait_max_tokens_ratio = 0;
+  std::string unusable;   // why it cannot be simulated; empty if no reason is known
+  bool imported = false;  // the user's own point: if it cannot be simulated, it gets a reason, not an error
   Where where;
 };
 
-/// For equal or uniform lengths: mean tokens of an answer, and the shortest length if `tokens` is the longest.
+/// For equal or uniform lengths: return the mean tokens of an answer, and the shortest length if `tokens` is the
+/// longest.
 [[nodiscard]] double mean_output(const MeasuredPoint& point);
 [[nodiscard]] std::int64_t shortest(std::int64_t tokens, const MeasuredPoint& point);
 
@@ -50,8 +54,8 @@ struct MeasuredTable {
 /// Lines that begin with # are comments. Throws InputError with file:line:column.
 [[nodiscard]] MeasuredTable read_measured(const std::string& file);
 
-/// Reads runs of any tool: a table that read_measured() knows, or anything that `plimsoll import` does, with its labels
-/// and column maps; `notes` lists what was converted or left out. Rows count as a user's. Throws InputError.
+/// Reads runs of any tool: a table for read_measured(), or any file that `plimsoll import` reads with these labels and
+/// column maps. `notes` lists what was converted or left out. Rows count as a user's own. Throws InputError.
 [[nodiscard]] MeasuredTable read_runs(const std::string& file, const study::ImportLabels& labels,
                                       const std::vector<std::string>& maps, std::vector<std::string>& notes);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures points between probes of the machine. A neighbour that takes cores or bandwidth shows in the probe before or
-// after a point; the point is then measured again.
+// Measures points between probes of the machine. Another program that takes cores or bandwidth lowers the rates of the
+// probe before or after a point; the point is then measured again.
 #pragma once
 
 #include <chrono>

@@ -36,9 +36,9 @@ constexpr std::int32_t kBlockZero = 0;
 
 void CpuBackend::reserve_scratch() {
   const std::int64_t rows = std::max(kTaskRows, config_.rank.heads);
-  const std::size_t output = static_cast<std::size_t>(
-      config_.rank.heads * shape_.head_dim);  // scratch output for surplus attention, which is discarded
-  const std::size_t floats = attention_scratch(kernels_, rows, shape_.head_dim) + output;
+  // Also output for surplus attention, which is discarded.
+  const auto output = static_cast<std::size_t>(config_.rank.heads * head_width_);
+  const std::size_t floats = attention_scratch(kernels_, rows, head_width_) + output;
   for (HostMemory& memory : scratch_) memory = HostMemory(floats * sizeof(float), "attention");
 }
 
@@ -93,26 +93,30 @@ void CpuBackend::append(const float* qkv, std::int64_t row, std::int32_t layer) 
   for (std::int64_t head = 0; head < kv_heads; ++head) {
     void* const to[] = {cache_.key_at(layer, head, slot), cache_.value_at(layer, head, slot)};
     const float* const from[] = {keys + head * d, values + head * d};
-    for (int i = 0; i < 2; ++i) {
-      if (cache_.bf16())
-        kernels_.to_bf16(from[i], d, static_cast<std::uint16_t*>(to[i]));
-      else
-        std::copy_n(from[i], d, static_cast<float*>(to[i]));
-    }
+    for (int i = 0; i < 2; ++i) store(from[i], to[i], d);
   }
 }
 
-AttentionTask CpuBackend::attention_task(const SequenceRows& sequence, std::int32_t layer, std::int64_t head) const {
+void CpuBackend::store(const float* from, void* to, std::int64_t count) const {
+  if (cache_.bf16())
+    kernels_.to_bf16(from, count, static_cast<std::uint16_t*>(to));
+  else
+    std::copy_n(from, count, static_cast<float*>(to));
+}
+
+AttentionTask CpuBackend::attention_task(const SequenceRows& sequence, const AttentionSpec& spec,
+                                         std::int64_t head) const {
   AttentionTask task;
   task.q_stride = qkv_width_;
   task.group = group_;
-  task.head_dim = shape_.head_dim;
+  task.head_dim = head_width_;
+  if (spec.sinks != nullptr) task.sinks = static_cast<const CpuVector*>(spec.sinks)->data() + head * group_;
   const model::Architecture& a = config_.architecture;
   task.scale = a.attention_scale > 0 ? static_cast<float>(a.attention_scale)
                                      : 1.0F / std::sqrt(static_cast<float>(shape_.head_dim));
   task.cap = static_cast<float>(a.attention_cap);
-  task.q = workspace_[Buffer::qkv] + sequence.first_row * qkv_width_ + head * group_ * shape_.head_dim;
-  task.keys = cache_.keys(layer, head);
+  task.q = workspace_[Buffer::qkv] + sequence.first_row * qkv_width_ + head * group_ * head_width_;
+  task.keys = cache_.keys(spec.layer, head);
   task.value_offset = cache_.value_offset();
   task.head_stride = cache_.head_stride();
   task.block_stride = cache_.block_stride();
@@ -122,28 +126,30 @@ AttentionTask CpuBackend::attention_task(const SequenceRows& sequence, std::int3
   task.wrap = std::max<std::int64_t>(1, tokens_there(sequence, config_.block_tokens));
   task.bf16 = cache_.bf16();
   task.zeros = zeros_.data();
-  task.out_stride = config_.rank.heads * shape_.head_dim;
-  task.out = workspace_[Buffer::attended] + sequence.first_row * task.out_stride + head * group_ * shape_.head_dim;
+  // A task reads its queries before it writes, so latents may replace them.
+  task.out_stride = config_.rank.heads * head_width_;
+  task.out = workspace_[shape_.mla ? Buffer::qkv : Buffer::attended] + sequence.first_row * task.out_stride +
+             head * group_ * head_width_;
   return task;
 }
 
-void CpuBackend::prefill_attention(std::int32_t layer, std::size_t index, std::int64_t window) {
+void CpuBackend::prefill_attention(const AttentionSpec& spec, std::size_t index) {
   const SequenceRows& sequence = table_->prefill[index];
   first_.resize(static_cast<std::size_t>(sequence.rows));
   last_.resize(first_.size());
   for (std::int64_t i = 0; i < sequence.rows; ++i) {
     const std::int64_t position = table_->position[static_cast<std::size_t>(sequence.first_row + i)];
-    const Range range = attended(sequence, position, window, config_.block_tokens);
+    const Range range = attended(sequence, position, spec.window, config_.block_tokens);
     first_[static_cast<std::size_t>(i)] = range.first;
     last_[static_cast<std::size_t>(i)] = range.last;
   }
   // One task is a chunk of positions of one KV head: its queries share each pass over the keys.
   const std::int64_t positions = std::max<std::int64_t>(1, kTaskRows / group_);
-  const std::int64_t chunks = (sequence.rows + positions - 1) / positions, heads = config_.rank.kv_heads;
+  const std::int64_t chunks = (sequence.rows + positions - 1) / positions, heads = kv_heads_;
   pool_.for_each(chunks * heads, [&](int thread, std::int64_t item) {
     // The last rows see the most keys. Start with them, so that no thread begins a long task at the end.
     const std::int64_t first = (chunks - 1 - item / heads) * positions;
-    AttentionTask task = attention_task(sequence, layer, item % heads);
+    AttentionTask task = attention_task(sequence, spec, item % heads);
     task.positions = std::min(positions, sequence.rows - first);
     task.q += first * task.q_stride;
     task.out += first * task.out_stride;
@@ -159,37 +165,38 @@ void CpuBackend::prefill_attention(std::int32_t layer, std::size_t index, std::i
 CpuBackend::DecodeParts CpuBackend::decode_parts(std::int64_t rows) const {
   DecodeParts parts;
   if (pool_.threads() == 1) return parts;
-  // Four tasks per thread, because contexts differ in length and a thread that finishes early takes another task.
-  const std::int64_t wanted = 4 * std::int64_t{pool_.threads()}, heads = config_.rank.kv_heads;
+  // Several tasks per thread, because contexts differ in length and a thread that finishes early takes another task.
+  const std::int64_t wanted = std::int64_t{tuning_.decode_parts} * pool_.threads(), heads = kv_heads_;
   parts.heads = std::min(heads, (wanted + rows - 1) / rows);
   if (rows * heads < pool_.threads()) parts.queries = std::min(group_, pool_.threads() / (rows * heads));
   return parts;
 }
 
-void CpuBackend::decode_attention(std::int32_t layer, std::int64_t window) {
+void CpuBackend::decode_attention(const AttentionSpec& spec) {
   const auto rows = static_cast<std::int64_t>(table_->decode.size());
   if (rows == 0) return;
   const DecodeParts parts = decode_parts(rows);
   pool_.for_each(rows * parts.heads * parts.queries, [&](int thread, std::int64_t item) {
     const SequenceRows& sequence = table_->decode[static_cast<std::size_t>(item / (parts.heads * parts.queries))];
     const std::int64_t position = table_->position[static_cast<std::size_t>(sequence.first_row)];
-    const Range range = attended(sequence, position, window, config_.block_tokens);
-    const std::int64_t part = item / parts.queries % parts.heads, heads = config_.rank.kv_heads;
+    const Range range = attended(sequence, position, spec.window, config_.block_tokens);
+    const std::int64_t part = item / parts.queries % parts.heads, heads = kv_heads_;
     const std::int64_t first_head = heads * part / parts.heads, last_head = heads * (part + 1) / parts.heads;
     // A part is a range of KV heads, and of each head's queries.
     const std::int64_t share = item % parts.queries;
     const std::int64_t first_query = group_ * share / parts.queries, last_query = group_ * (share + 1) / parts.queries;
-    AttentionTask task = attention_task(sequence, layer, first_head);
+    AttentionTask task = attention_task(sequence, spec, first_head);
     task.positions = 1;
     task.heads = last_head - first_head;
     task.group = last_query - first_query;
     task.q += first_query * task.head_dim;
     task.out += first_query * task.head_dim;
+    if (task.sinks != nullptr) task.sinks += first_query;
     task.first = &range.first;
     task.last = &range.last;
     task.scratch = scratch(thread);
     kernels_.attention(task);
-    const std::int64_t charged = window > 0 ? std::min(window, sequence.charged) : sequence.charged;
+    const std::int64_t charged = spec.window > 0 ? std::min(spec.window, sequence.charged) : sequence.charged;
     attend_surplus(task, charged - (range.last - range.first), thread);
   });
 }
@@ -202,7 +209,7 @@ void CpuBackend::attend_surplus(const AttentionTask& task, std::int64_t tokens, 
   const std::int64_t first = 0;
   surplus.first = &first;
   surplus.last = &tokens;
-  surplus.out = scratch(thread) + attention_scratch(kernels_, std::max(kTaskRows, config_.rank.heads), shape_.head_dim);
+  surplus.out = scratch(thread) + attention_scratch(kernels_, std::max(kTaskRows, config_.rank.heads), head_width_);
   kernels_.attention(surplus);
 }
 

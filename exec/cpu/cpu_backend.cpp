@@ -2,9 +2,11 @@
 #include "exec/cpu/cpu_backend.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "exec/cpu/bf16.h"
+#include "exec/cpu/default_tuning.h"
 #include "exec/cpu/kernels.h"
 #include "model/error.h"
 
@@ -29,8 +31,10 @@ Pointwise pointwise(model::Activation kind) {
     case model::Activation::gelu: return Pointwise::gelu;
     case model::Activation::gelu_tanh: return Pointwise::gelu_tanh;
     case model::Activation::relu: return Pointwise::relu;
+    case model::Activation::relu2: return Pointwise::relu2;
+    case model::Activation::clamped_swiglu: break;
   }
-  PLIMSOLL_CHECK(false, "every activation has a kernel");
+  PLIMSOLL_CHECK(false, "a function of one number is applied");
 }
 
 // Gemma keeps this factor in the type of the weights.
@@ -40,7 +44,7 @@ float embedding_scale(const BackendConfig& config) {
   return rounded ? from_bf16(to_bf16(scale)) : scale;
 }
 
-// The bits of a weight that is an integer; 0 for floats.
+// Returns the bits of an integer weight; 0 for floats.
 int integer_bits(model::DType dtype) {
   if (dtype == model::DType::int8) return 8;
   return dtype == model::DType::int4 ? 4 : 0;
@@ -49,47 +53,60 @@ int integer_bits(model::DType dtype) {
 std::string readable(std::string_view isa) {
   if (isa == "avx512") return "AVX-512";
   if (isa == "avx512-vnni") return "AVX-512 VNNI";
+  if (isa == "avx512-bf16") return "AVX-512 BF16";
+  if (isa == "amx") return "AMX";
   return isa == "avx2" ? "AVX2" : "portable vectors";
 }
 
 }  // namespace
 
-CpuBackend::CpuBackend(const BackendConfig& config, Communicator* communicator, int threads, const KernelSet& kernels)
+CpuBackend::CpuBackend(const BackendConfig& config, Communicator* communicator, int threads, const KernelSet& kernels,
+                       const model::CpuTuning& tuning)
     : config_(config),
       embedding_scale_(embedding_scale(config)),
       shape_(config_.architecture.shape),
       communicator_(communicator),
       kernels_(kernels),
+      bf16_products_(select_bf16_products(kernels, tuning.bf16)),
+      tuning_(tuning),
       pool_(threads),
       integers_(*runnable_integers(kernels).front()),
-      multiplier_(kernels, pool_),
-      integer_multiplier_(integers_, pool_),
+      multiplier_(pool_, tuning.floats),
+      integer_multiplier_(integers_, pool_, tuning.integers),
       cache_(config),
       workspace_(config),
-      group_(config.rank.heads / std::max<std::int64_t>(1, config.rank.kv_heads)),
-      qkv_width_((config.rank.heads + 2 * config.rank.kv_heads) * shape_.head_dim),
+      head_width_(shape_.mla ? shape_.mla->kv_lora_rank + shape_.mla->qk_rope_head_dim : shape_.head_dim),
+      kv_heads_(shape_.mla ? 1 : std::max<std::int64_t>(1, config.rank.kv_heads)),
+      group_(config.rank.heads / kv_heads_),
+      qkv_width_((config.rank.heads + (shape_.mla ? 0 : 2 * config.rank.kv_heads)) * head_width_),
       scratch_(static_cast<std::size_t>(threads)),
-      zeros_(attention_padding(shape_.head_dim) / sizeof(float)),
+      zeros_(attention_padding(head_width_) / sizeof(float)),
       remembered_(static_cast<std::size_t>(config.sequences)) {
   reserve_scratch();
 }
 
 std::string CpuBackend::description() const {
   const int threads = pool_.threads();
-  const char* const name = integer_bits(config_.weight_dtype) > 0 ? integers_.name : kernels_.name;
+  const bool bf16 = config_.weight_dtype == model::DType::bf16;
+  const char* const name = integer_bits(config_.weight_dtype) > 0 ? integers_.name
+                           : bf16                                 ? bf16_products_.name
+                                                                  : kernels_.name;
   return readable(name) + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
 }
 
 std::unique_ptr<Linear> CpuBackend::make_linear(const LinearSpec& spec, const FillRows& fill) {
   const int bits = spec.quantised ? integer_bits(config_.weight_dtype) : 0;
-  // Groups that the kernels do not run are read as floats: rounding them again would change the model.
+  // Integer weights with groups that the kernels do not support are read as floats and stay floats, because rounding
+  // them again would change the model.
   LinearSpec own = spec;
   if (own.integers && own.integers->format.bits != bits) own.integers.reset();
   const bool runs = !own.integers || integer_block(own.integers->format.group, spec.k) > 0;
   if (bits > 0 && runs) return std::make_unique<IntegerLinear>(integers_, own, bits, fill, pool_);
   // Routers stay in full precision: rounding may send a token to another expert.
   const bool bf16 = config_.weight_dtype != model::DType::fp32 && !spec.full_precision;
-  return std::make_unique<PackedLinear>(kernels_, spec, bf16, fill, pool_);
+  // Beside integers, whose products keep 16 bits of activations, floats keep theirs too.
+  const ProductKernels& products = bf16 && config_.weight_dtype == model::DType::bf16 ? bf16_products_ : kernels_;
+  return std::make_unique<PackedLinear>(products, spec, bf16, fill, pool_);
 }
 
 std::unique_ptr<Vector> CpuBackend::make_vector(std::span<const float> values) {
@@ -113,18 +130,6 @@ void CpuBackend::wait(std::int32_t* tokens, float* logits) {
   if (logits == nullptr) return;
   std::memcpy(logits, workspace_[Buffer::logits],
               static_cast<std::size_t>(sampled_ * config_.rank.vocab_rows) * sizeof(float));
-}
-
-// Splits rows over the pool's threads, or runs them here if there is too little work to share.
-template <class Body>
-void CpuBackend::over_rows(std::int64_t rows, std::int64_t elements_per_row, const Body& body) {
-  constexpr std::int64_t kAlone =
-      32'768;  // elements; about 5 us of work for one thread, a few times the cost of sharing it
-  if (rows * elements_per_row < kAlone) {
-    if (rows > 0) body(std::int64_t{0}, rows);
-  } else {
-    pool_.parallel_for(rows, [&](int, std::int64_t begin, std::int64_t end) { body(begin, end); });
-  }
 }
 
 // Each rank holds a range of the vocabulary and writes 0 for tokens outside it; the all-reduce after it adds up the
@@ -224,12 +229,17 @@ void CpuBackend::multiply(const Linear& weights, std::span<const ProductRows> pr
 
 void CpuBackend::activation(model::Activation kind, bool gated, Buffer x, Buffer y, std::int64_t rows,
                             std::int64_t width) {
-  const Pointwise op = pointwise(kind);
+  const bool clamped = kind == model::Activation::clamped_swiglu;
+  const Pointwise op = clamped ? Pointwise::silu : pointwise(kind);
+  const model::ClampedSwiglu& limits = config_.architecture.clamped_swiglu;
+  const SwigluClamps clamps{.limit = static_cast<float>(limits.limit), .alpha = static_cast<float>(limits.alpha)};
   over_rows(rows, 4 * width, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       float* out = workspace_[y] + row * width;
       const float* in = workspace_[x] + row * width * (gated ? 2 : 1);
-      if (gated)
+      if (clamped)
+        kernels_.clamped_swiglu(clamps, in, in + width, width, out);
+      else if (gated)
         kernels_.activate_gated(op, in, in + width, width, out);
       else
         kernels_.activate(op, in, width, out);
@@ -238,9 +248,13 @@ void CpuBackend::activation(model::Activation kind, bool gated, Buffer x, Buffer
 }
 
 // Copies each token's row once per chosen expert, sorted by expert, so that an expert multiplies one block of rows.
-void CpuBackend::route(std::int32_t experts, std::int32_t per_token) {
+void CpuBackend::route(std::int32_t experts, std::int32_t per_token, const Vector* choice_bias) {
   const std::int64_t width = shape_.hidden;
-  routing_.choose(workspace_[Buffer::router], table_->rows, experts, per_token);
+  routing_.choose({.routing = config_.architecture.routing,
+                   .experts = experts,
+                   .per_token = per_token,
+                   .choice_bias = data(choice_bias)},
+                  workspace_[Buffer::router], table_->rows);
   over_rows(table_->rows, per_token * width, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin * per_token; i < end * per_token; ++i) {
       const std::int64_t to = routing_.row[static_cast<std::size_t>(i)];
@@ -250,9 +264,27 @@ void CpuBackend::route(std::int32_t experts, std::int32_t per_token) {
   });
 }
 
-// Multiplies all experts in one call, so the threads meet once and not once per expert. Experts without rows are
-// left out.
-void CpuBackend::expert_linear(const Linear& weights, Buffer x, Buffer y) {
+// The rows that an expert computes tell which tokens chose it.
+void CpuBackend::append_choices(std::int32_t layer, std::vector<RowExperts>& to) const {
+  for (std::size_t i = 0; i < table_->sampled.size(); ++i) {
+    const std::int64_t token = table_->sampled[i];
+    RowExperts of_row{.layer = layer,
+                      .row = static_cast<std::int64_t>(i),
+                      .experts = {},
+                      .margin = routing_.margin[static_cast<std::size_t>(token)]};
+    for (std::int32_t j = 0; j < routing_.per_token; ++j) {
+      const std::int64_t row = routing_.row[static_cast<std::size_t>(token * routing_.per_token + j)];
+      const auto after = std::upper_bound(routing_.first_row.begin(), routing_.first_row.end(), row);
+      of_row.experts.push_back(static_cast<std::int32_t>(after - routing_.first_row.begin()) - 1);
+    }
+    std::sort(of_row.experts.begin(), of_row.experts.end());
+    to.push_back(std::move(of_row));
+  }
+}
+
+// Multiplies all experts in one call, so the threads synchronise once and not once per expert. Experts without rows are
+// skipped.
+void CpuBackend::expert_linear(const Linear& weights, Buffer x, Buffer y, const Vector* bias) {
   std::vector<ProductRows> products;
   for (std::int64_t expert = 0; expert + 1 < std::ssize(routing_.first_row); ++expert) {
     const std::int64_t first = routing_.first_row[static_cast<std::size_t>(expert)];
@@ -264,15 +296,27 @@ void CpuBackend::expert_linear(const Linear& weights, Buffer x, Buffer y) {
                         .rows = rows});
   }
   multiply(weights, products, nullptr, false);
+  if (bias == nullptr) return;
+  for (const ProductRows& product : products) {
+    over_rows(product.rows, weights.n(), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row)
+        kernels_.add(data(bias) + product.copy * weights.n(), weights.n(), product.y + row * weights.n());
+    });
+  }
 }
 
 // Adds the experts' results in the order in which they were chosen, so the sum does not depend on the threads.
 void CpuBackend::combine(std::int32_t per_token) {
   const std::int64_t width = shape_.hidden;
+  const bool shared = config_.rank.shared_intermediate > 0, gated = shape_.moe->shared_gate;
   over_rows(table_->rows, per_token * width, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t token = begin; token < end; ++token) {
       float* out = workspace_[Buffer::delta] + token * width;
-      std::fill_n(out, width, 0.0F);
+      if (!shared) std::fill_n(out, width, 0.0F);
+      if (shared && gated) {
+        const float gate = 1 / (1 + std::exp(-workspace_[Buffer::shared_gate][token]));
+        for (std::int64_t i = 0; i < width; ++i) out[i] *= gate;
+      }
       for (std::int64_t i = token * per_token; i < (token + 1) * per_token; ++i) {
         const auto at = static_cast<std::size_t>(i);
         kernels_.add_scaled(workspace_[Buffer::expert_out] + routing_.row[at] * width, routing_.weight[at], width, out);
@@ -288,7 +332,8 @@ void CpuBackend::all_reduce(Buffer buffer, std::int64_t rows) {
 }
 
 std::unique_ptr<Backend> make_cpu_backend(const BackendConfig& config, Communicator* communicator, int threads) {
-  return std::make_unique<CpuBackend>(config, communicator, threads, select_kernels());
+  return std::make_unique<CpuBackend>(config, communicator, threads, select_kernels(),
+                                      config.tuning ? *config.tuning : default_tuning());
 }
 
 }  // namespace plimsoll::exec

@@ -37,7 +37,7 @@ struct IntegerTask {
   float* y = nullptr;           // [rows, n]
   const float* bias = nullptr;  // [n] or null
   bool accumulate = false;      // y += instead of y =
-  std::int64_t ahead = 4096;    // bytes that a single tile prefetches ahead
+  model::CpuBlocking blocking = {};
 };
 
 /// Rows of activations to pack. Packs the tiles [tile_begin, tile_end) of tile_count(rows).

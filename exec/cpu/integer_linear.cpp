@@ -113,7 +113,7 @@ void IntegerLinear::pack_panel(std::int64_t copy, std::int64_t index, const Pane
       const auto at = static_cast<std::size_t>(c * groups + group);
       const std::uint16_t scale = to_f16(panel.scale[at] / panel.unit[static_cast<std::size_t>(c)]);
       std::memcpy(to + 2 * c, &scale, sizeof scale);
-      // Four bits are stored with 8 added, and their zero too.
+      // Four-bit weights and their zeros are stored with 8 added.
       const auto zero = static_cast<std::int8_t>(panel.zero[at] + (layout_.bits == 4 ? 8 : 0));
       if (layout_.zeros) std::memcpy(to + 2 * width + c, &zero, sizeof zero);
     }
@@ -209,7 +209,7 @@ void IntegerMultiplier::run(const IntegerLinear& weights, std::span<const Produc
   std::int64_t grain = 1;  // panels that are read in parallel stay together
   for (const ProductRows& product : products) grain = std::max(grain, kernels_.panels_at_once(product.rows));
   const std::int64_t panels = (weights.n() + kernels_.panel - 1) / kernels_.panel;
-  // Each thread computes its panels of all products, so the threads meet once.
+  // Each thread computes its panels of all products, so the threads synchronise once.
   pool_.parallel_for(panels, grain, [&](int, std::int64_t begin, std::int64_t end) {
     IntegerTask task{.layout = weights.layout(), .n = weights.n(), .bias = bias, .accumulate = accumulate};
     task.panel_begin = begin;
@@ -217,6 +217,7 @@ void IntegerMultiplier::run(const IntegerLinear& weights, std::span<const Produc
     task.x = packed_.as<std::int32_t>();
     for (const ProductRows& product : products) {
       task.rows = product.rows;
+      task.blocking = blockings_.of(kernels_.tile_count(product.rows));
       task.weights = weights.panels(product.copy);
       task.factor = weights.factors(product.copy);
       task.y = product.y;

@@ -60,7 +60,9 @@ class IntegerLinear final : public Linear {
 /// Runs products with the matrices of one IntegerLinear, as Multiplier does. Grows its workspace as needed.
 class IntegerMultiplier {
  public:
-  IntegerMultiplier(const IntegerKernels& kernels, ThreadPool& pool) : kernels_(kernels), pool_(pool) {}
+  IntegerMultiplier(const IntegerKernels& kernels, ThreadPool& pool, const model::CpuBlockings& blockings = {})
+      : kernels_(kernels), pool_(pool), blockings_(blockings) {}
+  void use(const model::CpuBlockings& blockings) { blockings_ = blockings; }
   void run(const IntegerLinear& weights, std::span<const ProductRows> products, const float* bias, bool accumulate);
 
  private:
@@ -68,6 +70,7 @@ class IntegerMultiplier {
 
   const IntegerKernels& kernels_;
   ThreadPool& pool_;
+  model::CpuBlockings blockings_;
   HostMemory packed_;
 };
 

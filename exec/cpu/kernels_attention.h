@@ -64,7 +64,7 @@ class Attention {
     find_tokens(start, *now_);
     for (std::int64_t token = start; token < end_; token += kTile) {
       for (std::int64_t head = 0; head < t_.heads; ++head) {
-        // Locate the tokens that follow now: attend() prefetches them while it computes this head.
+        // Locate the next head's tokens now: attend() prefetches them while it computes this head.
         if (head + 1 < t_.heads)
           next_->set_to_next_head_of(*now_);
         else
@@ -193,11 +193,22 @@ class Attention {
     return column;
   }
 
+  // Returns the sink's share of the row's sum; like the other shares, it is relative to the row's highest score. If the
+  // sink is far above that score, nothing is left for the tokens: e^88 exceeds every sum.
+  float sink_of(std::int64_t head, std::int64_t row) const {
+    float share[V::kWidth];
+    const float above = t_.sinks[head * t_.group + row % t_.group] - s_.highest[head * rows_ + row];
+    V::store(share, exp<V>(V::set(above)));
+    return share[0];
+  }
+
   void store_outputs() {
     for (std::int64_t head = 0; head < t_.heads; ++head) {
       for (std::int64_t row = 0; row < rows_; ++row) {
         const std::int64_t state = head * rows_ + row;
-        const float sum = V::sum(V::load(s_.sum + state * V::kWidth)), scale = sum > 0 ? 1 / sum : 0.0F;
+        float sum = V::sum(V::load(s_.sum + state * V::kWidth));
+        if (t_.sinks != nullptr && sum > 0) sum += sink_of(head, row);
+        const float scale = sum > 0 ? 1 / sum : 0.0F;
         // A row that saw no token has the sum 0 and gets zeros.
         float* out = t_.out + query_offset(head, row, t_.out_stride);
         for (std::int64_t place = 0; place < s_.columns; ++place)
@@ -240,6 +251,7 @@ constexpr KernelSet kernel_set(const char* name) {
   set.add_scaled = add_scaled<V>;
   set.activate = activate<V>;
   set.activate_gated = activate_gated<V>;
+  set.clamped_swiglu = clamped_swiglu<V>;
   set.rope = rope<V>;
   set.cap = cap<V>;
   set.to_bf16 = to_bf16<V>;

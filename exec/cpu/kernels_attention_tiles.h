@@ -145,8 +145,8 @@ template <class V, int Rows, class Element>
 }
 
 // For few rows, as in decoding: keys go through the registers straight into the sums, because a transposed copy would
-// cost more than the products. The sums have the same bits as those of score_tile. Used only with vectors of 16: with
-// eight it is faster on cached keys, but 6 to 14 % slower from memory (Zen 4).
+// cost more than the products. The sums have the same bits as those of score_tile. Used only with vectors of sixteen
+// floats. With eight it is faster on cached keys, but 6 to 14 % slower on keys from memory (Zen 4).
 template <class V>
 constexpr int kFewRows = V::kWidth >= 16 ? 4 : 0;
 template <class V, int Rows, class Element>

@@ -12,6 +12,14 @@ namespace plimsoll::exec {
 
 // ---- sources of the right-hand side: load(k, pair) returns two vectors, fetch(k) prefetches later ones --------------
 
+// Always inlined: GCC treats a function that only prefetches as one without effect.
+[[gnu::always_inline]] inline void prefetch(const std::byte* line, bool far) {
+  if (far)
+    __builtin_prefetch(line, 0, 2);
+  else
+    __builtin_prefetch(line);
+}
+
 // Panels of weights, and what to prefetch meanwhile. Prefetching at an even rate lets memory and arithmetic work at the
 // same time; the hardware's prefetcher alone does not keep enough lines in flight.
 template <class V, class Element>
@@ -21,22 +29,22 @@ struct Panels {
   // A tile of one panel fetches fetch_at + k * fetch_step; a tile of several fetches `ahead` bytes ahead in each.
   const std::byte* fetch_at;
   std::int64_t fetch_step = 0, ahead = 0;
+  bool far = false;
 
   static constexpr int kRow = 2 * V::kWidth, kRowBytes = kRow * static_cast<int>(sizeof(Element));
   Panels(const Element* first, std::int64_t between)
       : at(first), stride(between), fetch_at(reinterpret_cast<const std::byte*>(first)) {}
 
-  // Always inlined: GCC treats a function that only prefetches as one without effect.
   template <int Pairs>
   [[gnu::always_inline]] void fetch(std::int64_t k) const {
     if constexpr (Pairs == 1) {
       const std::byte* const line = fetch_at + k * fetch_step;
-      for (int i = 0; i < kRowBytes; i += 64) __builtin_prefetch(line + i);
+      for (int i = 0; i < kRowBytes; i += 64) prefetch(line + i, far);
     } else {
 #pragma GCC unroll 4
       for (int pair = 0; pair < Pairs; ++pair) {
         const std::byte* const line = reinterpret_cast<const std::byte*>(at + pair * stride + k * kRow) + ahead;
-        for (int i = 0; i < kRowBytes; i += 64) __builtin_prefetch(line + i);
+        for (int i = 0; i < kRowBytes; i += 64) prefetch(line + i, far);
       }
     }
   }
@@ -167,9 +175,6 @@ struct RowTiles {
   int height(std::int64_t tile) const { return static_cast<int>(begin(tile + 1) - begin(tile)); }
 };
 
-// Rows that share the second-level cache, for kBlockK of k: 112 x 1024 floats are 448 KiB.
-constexpr std::int64_t kBlockTiles = 8, kBlockK = 1024;
-
 template <class V, class Weights, class Element>
 class Gemm {
  public:
@@ -185,9 +190,10 @@ class Gemm {
       return;
     }
     // Cut rows and k into blocks whose packed rows stay in the second-level cache while all panels pass over them.
-    for (std::int64_t first = 0; first < tiles_.tiles; first += kBlockTiles) {
-      const std::int64_t last = first + kBlockTiles < tiles_.tiles ? first + kBlockTiles : tiles_.tiles;
-      for (std::int64_t k = 0; k < t_.k; k += kBlockK) run_block(first, last, k);
+    const std::int64_t at_once = t_.blocking.tiles;
+    for (std::int64_t first = 0; first < tiles_.tiles; first += at_once) {
+      const std::int64_t last = first + at_once < tiles_.tiles ? first + at_once : tiles_.tiles;
+      for (std::int64_t k = 0; k < t_.k; k += t_.blocking.depth) run_block(first, last, k);
     }
   }
 
@@ -204,7 +210,7 @@ class Gemm {
   void run_block(std::int64_t first, std::int64_t last, std::int64_t k) const {
     // Loop over panels outside and tiles inside: a panel is read from memory once and serves all tiles of the block.
     // Each tile fetches its share of the next panel.
-    const std::int64_t depth = t_.k - k < kBlockK ? t_.k - k : kBlockK, tiles = last - first;
+    const std::int64_t depth = t_.k - k < t_.blocking.depth ? t_.k - k : t_.blocking.depth, tiles = last - first;
     for (std::int64_t panel = t_.panel_begin; panel < t_.panel_end; ++panel) {
       Weights weights = at(panel, k);
       weights.fetch_at = reinterpret_cast<const std::byte*>(weights.at + panel_elements_);
@@ -219,13 +225,15 @@ class Gemm {
   }
 
   Weights at(std::int64_t panel, std::int64_t k) const {
-    return Weights(weights_ + panel * panel_elements_ + k * Weights::kRow, panel_elements_);
+    Weights weights(weights_ + panel * panel_elements_ + k * Weights::kRow, panel_elements_);
+    weights.far = t_.blocking.far;
+    return weights;
   }
   Weights ahead_of(std::int64_t panel) const {
     Weights weights = at(panel, 0);
-    weights.fetch_at += t_.ahead;
+    weights.fetch_at += t_.blocking.ahead;
     weights.fetch_step = Weights::kRowBytes;
-    weights.ahead = t_.ahead;
+    weights.ahead = t_.blocking.ahead;
     return weights;
   }
 

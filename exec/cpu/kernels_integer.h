@@ -21,7 +21,7 @@ struct RoundedBlock {
   std::int32_t sum;
 };
 
-// Writes pairs of 16-bit integers as 32-bit words, moved about as floats. Numbers beyond `count` are zero.
+// Writes pairs of 16-bit integers as 32-bit words, which are handled as floats. Numbers beyond `count` are zero.
 template <class V>
 RoundedBlock round_block(const float* x, std::int64_t count, std::int64_t block, float* words) {
   float padded[kMostBlock];
@@ -55,7 +55,9 @@ RoundedBlock round_block(const float* x, std::int64_t count, std::int64_t block,
     __builtin_memcpy(words + i, &word, sizeof word);
   }
   const float scale = (highest > kTiny ? highest / kLargest : 0.0F) + V::sum(nan);
-  return {scale, static_cast<std::int32_t>(V::sum(sum))};  // below 2^22, so the float is exact
+  // The sum is below 2^22, so the float is exact. If it is NaN, the scale is too, and no integer changes the result.
+  const float total = V::sum(sum);
+  return {scale, total == total ? static_cast<std::int32_t>(total) : 0};
 }
 
 // The integer that a column's sums of a block start from, for the zero of the weights: see integer_tile().
@@ -138,6 +140,7 @@ struct IntegerPanels {
   std::int64_t ahead = 0;
   const std::byte* fetch = nullptr;
   std::int64_t fetch_step = 0;
+  bool far = false;
 };
 
 template <class V, class Bits, int Rows, int Vecs, int Part>
@@ -180,10 +183,10 @@ template <int Vecs>
 [[gnu::always_inline]] inline void fetch_step(IntegerPanels& panels, const std::byte* const (&w)[Vecs]) {
   if (panels.ahead > 0) {
 #pragma GCC unroll 8
-    for (int i = 0; i < Vecs; ++i) __builtin_prefetch(w[i] + panels.ahead);
+    for (int i = 0; i < Vecs; ++i) prefetch(w[i] + panels.ahead, panels.far);
   } else if (panels.fetch_step > 0) {
-    __builtin_prefetch(panels.fetch);
-    __builtin_prefetch(panels.fetch + 64);
+    prefetch(panels.fetch, panels.far);
+    prefetch(panels.fetch + 64, panels.far);
     panels.fetch += panels.fetch_step;
   }
 }
@@ -220,7 +223,7 @@ void integer_tile(const IntegerLayout& layout, const std::int32_t* x, IntegerPan
     const std::int32_t* pairs = x + 2 * Rows;
     if (panels.ahead > 0) {
 #pragma GCC unroll 8
-      for (int i = 0; i < Vecs; ++i) __builtin_prefetch(scales[i] + panels.ahead);
+      for (int i = 0; i < Vecs; ++i) prefetch(scales[i] + panels.ahead, panels.far);
     }
     for (std::int64_t step = 0; step < steps; ++step, pairs += Bits::kParts * Rows) {
       fetch_step<Vecs>(panels, w);
@@ -297,12 +300,12 @@ class IntegerGemm {
     }
     // As in Gemm: packed rows stay in the second-level cache while all panels pass over them. A high tile passes over
     // each panel twice.
-    constexpr std::int64_t kTilesAtOnce = 8, kColumnsAtOnce = 1024;
-    const std::int64_t blocks = kColumnsAtOnce / t_.layout.block;
-    for (std::int64_t first = 0; first < tiles; first += kTilesAtOnce) {
+    const std::int64_t at_once = t_.blocking.tiles;
+    const std::int64_t whole = t_.blocking.depth / t_.layout.block, blocks = whole < 1 ? 1 : whole;
+    for (std::int64_t first = 0; first < tiles; first += at_once) {
       for (std::int64_t b = 0; b < t_.layout.blocks; b += blocks) {
         for (std::int64_t panel = t_.panel_begin; panel < t_.panel_end; ++panel) {
-          run_tiles(panel, first, tiles - first < kTilesAtOnce ? tiles : first + kTilesAtOnce, {b, blocks});
+          run_tiles(panel, first, tiles - first < at_once ? tiles : first + at_once, {b, blocks});
         }
       }
     }
@@ -362,11 +365,14 @@ class IntegerGemm {
   }
 
   [[nodiscard]] IntegerPanels at(std::int64_t panel, std::int64_t block) const {
-    return {.at = t_.weights + panel * panel_bytes_ + block * block_bytes_, .panel_bytes = panel_bytes_, .half = 0};
+    return {.at = t_.weights + panel * panel_bytes_ + block * block_bytes_,
+            .panel_bytes = panel_bytes_,
+            .half = 0,
+            .far = t_.blocking.far};
   }
   [[nodiscard]] IntegerPanels ahead_of(std::int64_t panel) const {
     IntegerPanels panels = at(panel, 0);
-    panels.ahead = t_.ahead;
+    panels.ahead = t_.blocking.ahead;
     return panels;
   }
 
@@ -393,7 +399,7 @@ void integer_gemm(const IntegerTask& task) {
     IntegerGemm<V, EightBits<V>>(task).run();
 }
 
-// Panels that a product of this many rows reads in parallel.
+// Returns the number of panels that a product of this many rows reads in parallel.
 template <class V>
 std::int64_t integer_panels_at_once(std::int64_t rows) {
   if (rows > V::kIntegerRows) return 1;

@@ -74,6 +74,10 @@ template <class V>
       return x / (one + exp<V>(V::set(-2) * u));
     }
     case Pointwise::relu: return V::select_less(x, V::zero(), V::zero(), x);
+    case Pointwise::relu2: {
+      const F positive = V::select_less(x, V::zero(), V::zero(), x);
+      return positive * positive;
+    }
   }
   return x;
 }
@@ -89,6 +93,18 @@ template <class V>
 void activate_gated(Pointwise kind, const float* gate, const float* up, std::int64_t n, float* y) {
   for_vectors<V>(n, [&](std::int64_t i, int lanes) {
     store_lanes<V>(y + i, activated<V>(kind, load_lanes<V>(gate + i, lanes)) * load_lanes<V>(up + i, lanes), lanes);
+  });
+}
+
+template <class V>
+void clamped_swiglu(const SwigluClamps& clamps, const float* gate, const float* up, std::int64_t n, float* y) {
+  using F = typename V::F;
+  const F one = V::set(1), high = V::set(clamps.limit), low = V::set(-clamps.limit), alpha = V::set(-clamps.alpha);
+  for_vectors<V>(n, [&](std::int64_t i, int lanes) {
+    const F raw = load_lanes<V>(gate + i, lanes), linear = load_lanes<V>(up + i, lanes);
+    const F g = V::select_less(high, raw, high, raw);
+    const F below = V::select_less(high, linear, high, linear), u = V::select_less(below, low, low, below);
+    store_lanes<V>(y + i, (u + one) * g / (one + exp<V>(alpha * g)), lanes);
   });
 }
 

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/cpu/probes.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
 
+#include "exec/cpu/default_tuning.h"
 #include "exec/cpu/kernels.h"
 
 namespace plimsoll::exec {
@@ -93,12 +92,7 @@ double Probe::fma_once() {
   return flops / seconds_since(start);
 }
 
-std::size_t last_level_cache() {
-  for (const int level : {_SC_LEVEL3_CACHE_SIZE, _SC_LEVEL2_CACHE_SIZE}) {
-    if (const long bytes = ::sysconf(level); bytes > 0) return static_cast<std::size_t>(bytes);
-  }
-  return std::size_t{32} << 20U;
-}
+std::size_t last_level_cache() { return cache_sizes().last; }
 
 std::size_t streamed_bytes() {
   return std::clamp(8 * last_level_cache(), std::size_t{256} << 20U, std::size_t{2} << 30U);

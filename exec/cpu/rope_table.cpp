@@ -21,7 +21,7 @@ double llama3(const model::Rope& rope, double frequency) {
 // YaRN: dimensions that turn often within the trained length keep their frequency, slow ones are stretched by the
 // factor, and those in between are blended linearly.
 double yarn(const model::Rope& rope, double frequency, double pair) {
-  // The dimension that turns `rotations` times within the trained length.
+  // Returns the dimension that turns `rotations` times within the trained length.
   const auto dimension = [&](double rotations) {
     return rope.rotary_dim * std::log(rope.original_max_position / (rotations * 2 * std::numbers::pi)) /
            (2 * std::log(rope.base));

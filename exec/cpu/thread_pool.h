@@ -20,7 +20,7 @@
 
 namespace plimsoll::exec {
 
-/// A fixed team of threads that includes the caller. One driver thread at a time. Pools do not know of each other.
+/// A fixed team of threads that includes the caller. One driver thread at a time. Pools are independent of each other.
 class ThreadPool {
  public:
   /// `threads` >= 1 counts the caller.

@@ -24,6 +24,16 @@ Workspace::Workspace(const BackendConfig& config) : poison_(config.poison) {
     set(Buffer::expert_up, copies * halves * rank.expert_intermediate);
     set(Buffer::expert_gated, copies * rank.expert_intermediate);
     set(Buffer::expert_out, copies * shape.hidden);
+    if (shape.moe->shared_gate) set(Buffer::shared_gate, 1);
+  }
+  if (shape.mla) {
+    const model::MlaShape& m = *shape.mla;
+    const std::int64_t latent = m.kv_lora_rank + m.qk_rope_head_dim;
+    set(Buffer::queries, rank.heads * (m.qk_nope_head_dim + m.qk_rope_head_dim));
+    set(Buffer::query_latent, m.q_lora_rank);
+    set(Buffer::latent, latent);
+    set(Buffer::qkv, rank.heads * latent);
+    set(Buffer::attended, rank.heads * m.v_head_dim);
   }
   reserve(config.step_rows);
 }

@@ -26,7 +26,7 @@ KvGeometry geometry_of(const BackendConfig& config) {
   return kv;
 }
 
-// A graph may hold only what the stream runs alone. Ranks that meet on the host cannot be captured.
+// A graph can contain only work of the stream itself. Ranks that synchronise on the host cannot be captured.
 bool may_capture(const Communicator* communicator, const CudaCommunicator* group) {
   return communicator == nullptr || (group != nullptr && group->capturable());
 }
@@ -158,7 +158,7 @@ std::unique_ptr<Vector> CudaBackend::make_vector(std::span<const float> values) 
   return std::make_unique<CudaVector>(values, element_);
 }
 
-// Throws after abort(): kernels that waited for a failed rank have then ended without a valid result.
+// Throws after abort(). Kernels that waited for a failed rank have then ended without a valid result.
 void CudaBackend::check_alive() const {
   if (group_ != nullptr) group_->check_alive();
 }
@@ -181,13 +181,16 @@ bool CudaBackend::begin(const RowTable& table) {
     plan_.decode = plan_decodes(table, decode_extra_parts(heads, kv_.kv_heads, properties_.multiProcessorCount),
                                 decode_smallest_part(kv_.head_dim));
   }
+  filters_ = std::any_of(table.sampling.begin(), table.sampling.end(), [](const Sampling& s) { return s.filters(); });
+  if (filters_ && communicator_ != nullptr && communicator_->size() > 1)
+    throw DeviceError("top_k, top_p and min_p need the logits of all ranks, which ranks on GPUs do not exchange");
   rope_table_filled_ = false;
   make_room(table);
   upload(table);
   // Only pure decode forwards of exactly a bucket's rows have a graph: their arrays are always at the same addresses.
   const bool decodes_only = table.prefill.empty() && !table.all_logits && table.rows > 0;
   if (!graphs_enabled_ || !decodes_only || decode_bucket(table.rows) != table.rows) return true;
-  Graph& graph = graphs_[table.rows];
+  Graph& graph = graphs_[{table.rows, filters_}];
   if (graph.executable) {
     check(cudaGraphLaunch(graph.executable.get(), stream_.get()), "replaying a graph");
     finish_forward();
@@ -211,7 +214,7 @@ void CudaBackend::end() {
     const GraphOwner graph(captured);
     cudaGraphExec_t executable = nullptr;
     check(cudaGraphInstantiate(&executable, graph.get(), 0), "making a graph");
-    graphs_[table_->rows].executable.reset(executable);
+    graphs_[{table_->rows, filters_}].executable.reset(executable);
     if (communicator_ != nullptr) communicator_->barrier();  // instantiating a graph allocates: see make_room()
     check(cudaGraphLaunch(executable, stream_.get()), "replaying a graph");
   }

@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <map>
+#include <utility>
 
 #include "exec/backend.h"
 #include "exec/cuda/communicators.h"
@@ -39,12 +40,12 @@ class CudaBackend final : public Backend {
   void final_norm(const NormSpec& spec, bool add_delta) override;
   void linear(const Linear& weight, Buffer x, Buffer y, std::int64_t rows, const LinearOptions& options) override;
   void rope_append(const RopeSpec& spec, std::int32_t layer) override;
-  void prefill_attention(std::int32_t layer, std::size_t index, std::int64_t window) override;
-  void decode_attention(std::int32_t layer, std::int64_t window) override;
+  void prefill_attention(const AttentionSpec& spec, std::size_t index) override;
+  void decode_attention(const AttentionSpec& spec) override;
   void activation(model::Activation kind, bool gated, Buffer x, Buffer y, std::int64_t rows,
                   std::int64_t width) override;
-  void route(std::int32_t experts, std::int32_t per_token) override;
-  void expert_linear(const Linear& weights, Buffer x, Buffer y) override;
+  void route(std::int32_t experts, std::int32_t per_token, const Vector* choice_bias) override;
+  void expert_linear(const Linear& weights, Buffer x, Buffer y, const Vector* bias) override;
   void combine(std::int32_t per_token) override;
   void all_reduce(Buffer buffer, std::int64_t rows) override;
   void sample(std::int64_t vocab_begin, std::int64_t valid) override;
@@ -107,8 +108,9 @@ class CudaBackend final : public Backend {
   const RowTable* table_ = nullptr;  // set between begin() and end()
   StepPlan plan_;
   StepView step_;
+  bool filters_ = false;  // a row of the table has Sampling::filters()
   bool capturing_ = false;
-  std::map<std::int64_t, Graph> graphs_;  // by number of decode rows
+  std::map<std::pair<std::int64_t, bool>, Graph> graphs_;  // by number of decode rows and filters_
   std::array<Exchange, kInFlight + 1> exchanges_;
   PinnedBuffer swapped_;  // one block on its way to or from the host; empty if blocks are too large
   std::size_t next_exchange_ = 0;

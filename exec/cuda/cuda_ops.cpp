@@ -152,28 +152,29 @@ bool CudaBackend::tensor_core_attention() const {
 }
 
 // The launch for the first span computes all spans.
-void CudaBackend::prefill_attention(std::int32_t layer, std::size_t index, std::int64_t window) {
+void CudaBackend::prefill_attention(const AttentionSpec& spec, std::size_t index) {
   // The op list has one op per span, but a launch for each would leave the GPU idle in between.
   if (index > 0) return;
   if (tensor_core_attention()) {
-    prefill_attention_bf16(attention(layer, window), kv_, step_, static_cast<std::int64_t>(plan_.tiles.size()),
-                           stream_.get());
+    prefill_attention_bf16(attention(spec.layer, spec.window), kv_, step_,
+                           static_cast<std::int64_t>(plan_.tiles.size()), stream_.get());
     return;
   }
   std::int64_t longest = 0;
   for (const SequenceRows& sequence : table_->prefill) longest = std::max(longest, sequence.rows);
-  plain_attention(element_, kv_element_, attention(layer, window), kv_, step_, step_.prefill,
+  plain_attention(element_, kv_element_, attention(spec.layer, spec.window), kv_, step_, step_.prefill,
                   static_cast<std::int64_t>(table_->prefill.size()), longest, stream_.get());
 }
 
-void CudaBackend::decode_attention(std::int32_t layer, std::int64_t window) {
+void CudaBackend::decode_attention(const AttentionSpec& spec) {
   const auto sequences = static_cast<std::int64_t>(table_->decode.size());
   if (sequences == 0) return;
   if (tensor_core_attention()) {
-    decode_attention_bf16(attention(layer, window), kv_, step_, static_cast<std::int64_t>(plan_.decode.parts.size()),
-                          workspace_.decode_scratch(), stream_.get());
+    decode_attention_bf16(attention(spec.layer, spec.window), kv_, step_,
+                          static_cast<std::int64_t>(plan_.decode.parts.size()), workspace_.decode_scratch(),
+                          stream_.get());
   } else {
-    plain_attention(element_, kv_element_, attention(layer, window), kv_, step_, step_.decode, sequences, 1,
+    plain_attention(element_, kv_element_, attention(spec.layer, spec.window), kv_, step_, step_.decode, sequences, 1,
                     stream_.get());
   }
 }
@@ -183,14 +184,14 @@ void CudaBackend::activation(model::Activation kind, bool gated, Buffer x, Buffe
   if (rows > 0) cuda::activation(element_, kind, gated, workspace_[x], workspace_[y], rows, width, stream_.get());
 }
 
-void CudaBackend::route(std::int32_t experts, std::int32_t per_token) {
+void CudaBackend::route(std::int32_t experts, std::int32_t per_token, const Vector* /*choice_bias*/) {
   if (table_->rows == 0) return;
   cuda::route(element_, static_cast<const float*>(workspace_[Buffer::router]), table_->rows, experts, per_token,
               workspace_[Buffer::normed], shape_.hidden, workspace_[Buffer::expert_in], workspace_.routing(),
               stream_.get());
 }
 
-void CudaBackend::expert_linear(const Linear& weights, Buffer x, Buffer y) {
+void CudaBackend::expert_linear(const Linear& weights, Buffer x, Buffer y, const Vector* /*bias*/) {
   if (table_->rows == 0) return;
   const CudaLinear& experts = on_gpu(weights);
   cuda::expert_linear(element_, experts.get(), workspace_[x], workspace_[y],
@@ -213,8 +214,14 @@ void CudaBackend::all_reduce(Buffer buffer, std::int64_t rows) {
 void CudaBackend::sample(std::int64_t vocab_begin, std::int64_t valid) {
   const auto rows = static_cast<std::int64_t>(table_->sampled.size());
   if (rows == 0) return;
-  cuda::sample(static_cast<const float*>(workspace_[Buffer::logits]), rows, config_.rank.vocab_rows, vocab_begin, valid,
-               step_, workspace_.best(), stream_.get());
+  const auto* const logits = static_cast<const float*>(workspace_[Buffer::logits]);
+  const std::int64_t stride = config_.rank.vocab_rows;
+  float* least = nullptr;
+  if (filters_) {
+    least = workspace_.least();
+    least_logits(logits, rows, stride, valid, step_, least, stream_.get());
+  }
+  cuda::sample(logits, rows, stride, vocab_begin, valid, step_, least, workspace_.best(), stream_.get());
 }
 
 void CudaBackend::exchange_samples() {

@@ -19,16 +19,18 @@ constexpr int kOldestMajor = 8;  // compute capability 8: bf16 products and asyn
 
 std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
-// Throws a DeviceError that explains an error of cudaGetDeviceCount to the user.
-[[noreturn]] void explain(cudaError_t error) {
+// Throws a DeviceError that explains an error of cudaGetDeviceCount to the user; `instead` is the option that needs no
+// GPU.
+[[noreturn]] void explain(cudaError_t error, std::string_view instead) {
   int driver = 0, runtime = 0;
   static_cast<void>(cudaDriverGetVersion(&driver));
   static_cast<void>(cudaRuntimeGetVersion(&runtime));
   // Clear the error, which later calls would otherwise report as their own.
   static_cast<void>(cudaGetLastError());
   if (driver == 0)
-    throw DeviceError("no CUDA driver: this machine has none loaded (libcuda.so.1); run with --device cpu");
-  if (error == cudaErrorNoDevice) throw DeviceError("no GPU found: the CUDA driver sees none; run with --device cpu");
+    throw DeviceError(fmt::format("no CUDA driver: this machine has none loaded (libcuda.so.1); run with {}", instead));
+  if (error == cudaErrorNoDevice)
+    throw DeviceError(fmt::format("no GPU found: the CUDA driver sees none; run with {}", instead));
   if (error == cudaErrorInsufficientDriver) {
     throw DeviceError(fmt::format("CUDA driver too old: it supports CUDA {}, this program needs {}",
                                   version_text(driver), version_text(runtime)));
@@ -46,12 +48,12 @@ void load_kernels_early_for_shared_gpus() {
   static_cast<void>(set);
 }
 
-void require(int device) {
+void require(int device, std::string_view instead = kCpuOption) {
   load_kernels_early_for_shared_gpus();
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error != cudaSuccess) explain(error);
-  if (count == 0) explain(cudaErrorNoDevice);
+  if (error != cudaSuccess) explain(error, instead);
+  if (count == 0) explain(cudaErrorNoDevice, instead);
   if (device < 0 || device >= count)
     throw DeviceError(fmt::format("GPU {} not found: there {} {}", device, count == 1 ? "is only" : "are only", count));
   cudaDeviceProp properties{};
@@ -83,7 +85,7 @@ int gpu_count() {
   return 0;
 }
 
-void require_gpu() { cuda::require(0); }
+void require_gpu(std::string_view instead) { cuda::require(0, instead); }
 
 std::vector<std::unique_ptr<Communicator>> make_cuda_group(CommunicatorKind kind, std::span<const int> devices) {
   for (const int device : devices) cuda::require(device);

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# Finds CUDA's compiler where there is one: in $CUDACXX, the PATH, /usr/local/cuda, or where ./plimsoll setup --cuda has put
-# it. Sets PLIMSOLL_WITH_CUDA to ON or OFF, and PLIMSOLL_CUDA_CODE to the flags that say what GPUs to compile for.
+# Looks for CUDA's compiler in $CUDACXX, the PATH, /usr/local/cuda, and where ./plimsoll setup --cuda installs it. Sets
+# PLIMSOLL_WITH_CUDA to ON or OFF, and PLIMSOLL_CUDA_CODE to the flags that name the GPUs to compile for.
 set(PLIMSOLL_CUDA AUTO CACHE STRING "the CUDA executor: AUTO (where there is a compiler), ON or OFF")
-# sm_80: A100, and A10G and L40S, which run its code; 90: H100 and H200; later GPUs compile the intermediate code.
+# sm_80 is for A100, and its code also runs on A10G and L40S; 90 is for H100 and H200. Later GPUs compile the
+# intermediate code.
 set(PLIMSOLL_CUDA_ARCHITECTURES "80;90" CACHE STRING "GPUs to compile for, ascending")
 
-# One intermediate code for all sm_8x halves the time of compilation; the last one also stays for GPUs to come.
+# A single intermediate code for all sm_8x halves the compile time. That of the last architecture is kept for later
+# GPUs.
 function(plimsoll_cuda_code result)
   set(ampere "")
   set(later "")
@@ -31,7 +33,7 @@ function(plimsoll_cuda_code result)
   set(${result} "${later}" PARENT_SCOPE)
 endfunction()
 
-# Why this nvcc will not do, or nothing: C++20 began with 12.0, and cuBLASLt's header comes with a package of its own.
+# Sets why this nvcc cannot be used, or nothing. C++20 needs 12.0, and cuBLASLt's header is in a separate package.
 function(plimsoll_nvcc_problem result nvcc)
   set(${result} "" PARENT_SCOPE)
   execute_process(COMMAND ${nvcc} --version OUTPUT_VARIABLE words ERROR_QUIET RESULT_VARIABLE status)
@@ -46,7 +48,7 @@ function(plimsoll_nvcc_problem result nvcc)
   foreach(program ${nvcc} ${real})
     cmake_path(GET program PARENT_PATH folder)
     cmake_path(GET folder PARENT_PATH toolkit)
-    # The toolkit's own folder; a distribution's package has its headers in the system's.
+    # The toolkit's own folder. A distribution's package installs the headers in the system's folder.
     file(GLOB headers ${toolkit}/include/cublasLt.h ${toolkit}/targets/*/include/cublasLt.h /usr/include/cublasLt.h)
     if(headers)
       return()
@@ -55,7 +57,7 @@ function(plimsoll_nvcc_problem result nvcc)
   set(${result} "cublasLt.h is not beside ${nvcc}" PARENT_SCOPE)
 endfunction()
 
-# Whatever is wrong with a compiler that was only looked for leaves it out; where it was asked for, the build stops.
+# If an unusable compiler was merely found, it is left out; if the user asked for it, the build stops.
 macro(plimsoll_no_cuda why)
   if(PLIMSOLL_CUDA STREQUAL ON)
     message(FATAL_ERROR "PLIMSOLL_CUDA is ON: ${why}")
@@ -67,7 +69,7 @@ set(PLIMSOLL_WITH_CUDA OFF)
 if(PLIMSOLL_CUDA STREQUAL AUTO AND PLIMSOLL_SANITIZE)
   message(STATUS "CUDA: left out of a build with sanitizers; its kernels run in the emulation of tests/exec/cuda")
 elseif(NOT PLIMSOLL_CUDA STREQUAL OFF)
-  # check_language() tries the compiler that CUDACXX names; one in CMAKE_CUDA_COMPILER it would believe.
+  # check_language() tests the compiler that CUDACXX names, but would accept one in CMAKE_CUDA_COMPILER untested.
   set(plimsoll_nvcc "$ENV{CUDACXX}")
   if(CMAKE_CUDA_COMPILER)
     set(plimsoll_nvcc ${CMAKE_CUDA_COMPILER})
@@ -104,7 +106,7 @@ elseif(NOT PLIMSOLL_CUDA STREQUAL OFF)
     if(CMAKE_CUDA_COMPILER)
       enable_language(CUDA)
       find_package(CUDAToolkit REQUIRED)
-      # CMake 3.25 does not know that this nvcc takes C++20.
+      # CMake 3.25 does not know that this nvcc supports C++20.
       set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
       set(CMAKE_CUDA_STANDARD 20)
       if(CCACHE)

@@ -66,8 +66,8 @@ void Gemm::run(MatmulShape shape, const GemmOperands& operands, bool may_measure
   run_way(shape, known != exact_.end() ? known->second : find(shape, operands, may_measure, stream), operands, stream);
 }
 
-// A choice measured with other rows of the bucket, or read from a file, may not support these rows. The answer of
-// cuBLASLt costs as much host time as a product, so ask once.
+// A choice that was measured with another row count of the bucket, or read from a file, may not support this one.
+// Asking cuBLASLt costs as much host time as a product, so the answer is kept.
 GemmChoice Gemm::find(const MatmulShape& shape, const GemmOperands& operands, bool may_measure, cudaStream_t stream) {
   MatmulShape bucket = shape;
   bucket.m = gemm_bucket(shape.m);

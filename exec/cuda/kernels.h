@@ -177,10 +177,14 @@ void combine(Element element, const void* expert_out, void* delta, std::int64_t 
              std::int64_t width, const Routing& routing, cudaStream_t stream);
 
 // ---- sample.cu ---------------------------------------------------------------------------------------------------
+/// least[row] = the least logit of logits [rows, stride], of the first `valid`, that the row's sampling leaves
+/// (exec/cpu/least_logit.h); -infinity if it leaves all.
+void least_logits(const float* logits, std::int64_t rows, std::int64_t stride, std::int64_t valid, const StepView& step,
+                  float* least, cudaStream_t stream);
 /// best[row] = the largest (value, lowest token) of logits [rows, stride] over the first `valid`, as one ordered
-/// number.
+/// number. Logits below least[row] do not count; `least` may be null.
 void sample(const float* logits, std::int64_t rows, std::int64_t stride, std::int64_t vocab_begin, std::int64_t valid,
-            const StepView& step, std::uint64_t* best, cudaStream_t stream);
+            const StepView& step, const float* least, std::uint64_t* best, cudaStream_t stream);
 /// Chooses the best over `ranks` lists of best [ranks, rows]: sets ids[row], and slots[step.sample_slot[row]] unless
 /// that slot is -1.
 void choose(const std::uint64_t* best, std::int32_t ranks, std::int64_t rows, const StepView& step, std::int32_t* ids,

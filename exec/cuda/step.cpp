@@ -30,7 +30,7 @@ class Offsets {
 StepView lay_out(const StepLayout& layout, Offsets& offsets) {
   StepView view;
   // A captured graph relies on this order: block tables, whose size varies, come last.
-  view.sampling = offsets.take<DeviceSampling>(1);
+  view.sampling = offsets.take<DeviceSampling>(layout.sampled);
   view.cache_slot = offsets.take<std::int64_t>(layout.rows);
   view.sample_request = offsets.take<std::uint64_t>(layout.sampled);
   view.prefill = offsets.take<DeviceSequence>(layout.prefill);
@@ -146,7 +146,10 @@ StepLayout layout_of(const RowTable& table, const StepPlan& plan) {
 
 void pack(const RowTable& table, const StepPlan& plan, const StepLayout& layout, void* base) {
   const StepView to = layout.view(base);
-  *const_cast<DeviceSampling*>(to.sampling) = {table.sampling.seed, table.sampling.temperature, 0};
+  for (std::size_t i = 0; i < table.sampling.size(); ++i) {
+    const Sampling& s = table.sampling[i];
+    const_cast<DeviceSampling*>(to.sampling)[i] = {s.seed, s.temperature, s.top_k, s.top_p, s.min_p};
+  }
   copy(table.cache_slot, to.cache_slot);
   copy(table.sample_request, to.sample_request);
   copy_sequences(table.prefill, table.block_tokens, to.prefill);

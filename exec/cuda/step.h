@@ -29,15 +29,17 @@ struct PrefillTile {
 struct DecodePart {
   std::int32_t sequence, part;
 };
+/// exec::Sampling of a sampled row.
 struct DeviceSampling {
   std::uint64_t seed;
   float temperature;
-  std::int32_t unused;
+  std::int32_t top_k;
+  float top_p, min_p;
 };
 
 /// Device pointers to the parts of an uploaded step.
 struct StepView {
-  const DeviceSampling* sampling = nullptr;
+  const DeviceSampling* sampling = nullptr;       // [sampled]
   const std::int64_t* cache_slot = nullptr;       // [rows]
   const std::uint64_t* sample_request = nullptr;  // [sampled]
   const DeviceSequence* prefill = nullptr;

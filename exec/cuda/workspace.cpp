@@ -32,6 +32,11 @@ std::int64_t width(const BackendConfig& config, Buffer buffer) {
     case Buffer::expert_out: return per_token(config) * shape.hidden;
     case Buffer::expert_up: return per_token(config) * halves * rank.expert_intermediate;
     case Buffer::expert_gated: return per_token(config) * rank.expert_intermediate;
+    // Shared experts and latent attention are not computed here: model::cpu_only_part().
+    case Buffer::shared_gate:
+    case Buffer::queries:
+    case Buffer::latent:
+    case Buffer::query_latent: return 0;
   }
   return 0;
 }
@@ -113,6 +118,7 @@ void Workspace::reserve_sampled(std::int64_t sampled) {
   logits = make(buffer_bytes(config_, Buffer::logits, sampled));
   const auto count = static_cast<std::size_t>(sampled);
   best_ = make(count * sizeof(std::uint64_t));
+  least_ = make(count * sizeof(float));
   gathered_ = make(ranks_ > 1 ? count * static_cast<std::size_t>(ranks_) * sizeof(std::uint64_t) : 0);
   ids_ = make(count * sizeof(std::int32_t));
   sampled_ = sampled;

@@ -33,6 +33,7 @@ class Workspace {
   [[nodiscard]] float2* rope() const { return rope_.as<float2>(); }
   [[nodiscard]] const Routing& routing() const { return routing_; }
   [[nodiscard]] DecodeScratch decode_scratch() const;
+  [[nodiscard]] float* least() const { return least_.as<float>(); }                        // [sampled]
   [[nodiscard]] std::uint64_t* best() const { return best_.as<std::uint64_t>(); }          // [sampled]
   [[nodiscard]] std::uint64_t* gathered() const { return gathered_.as<std::uint64_t>(); }  // [ranks][sampled]
   [[nodiscard]] std::int32_t* ids() const { return ids_.as<std::int32_t>(); }              // [sampled]
@@ -51,7 +52,7 @@ class Workspace {
   int ranks_;
   std::int64_t rows_ = 0, sampled_ = 0;
   std::array<DeviceBuffer, kBuffers> buffers_;
-  DeviceBuffer rope_, chosen_, weight_, place_, offsets_, partial_, arrived_, best_, gathered_, ids_;
+  DeviceBuffer rope_, chosen_, weight_, place_, offsets_, partial_, arrived_, best_, least_, gathered_, ids_;
   Routing routing_;
 };
 

@@ -143,7 +143,7 @@ class Steps {
     std::vector<OpTrace>& traces = engine_.traces();
     Writer out(Kind::times);
     out.number(share_.first);
-    // Only the times: the leader ran the same ops in the same order.
+    // Sends only the times: the leader ran the same ops in the same order.
     out.number(share_.count);
     for (const OpTrace& trace : traces) out.f64(trace.measured_s);
     traces.clear();
@@ -188,18 +188,18 @@ class Steps {
 };
 
 // Ends this process's part of a group: reports the reason to the leader and closes all connections. Until then, sends
-// signs of life.
+// heartbeats.
 class FailureNotice {
  public:
   explicit FailureNotice(Member& member)
       : member_(member), beating_([this](const std::stop_token& stop) {
           std::unique_lock lock(mutex_);
-          // Signs of life come from a thread of their own, because the work may block on a GPU or load for minutes.
+          // A separate thread sends heartbeats, because the work may block on a GPU or load for minutes.
           while (!wake_.wait_for(lock, stop, kBeat, [&stop] { return stop.stop_requested(); }))
             static_cast<void>(control().send(plain(Kind::alive)));
         }) {}
 
-  /// Sends on the connection that is also used for the signs of life.
+  /// Sends on the connection that also carries the heartbeats.
   bool tell(const net::Bytes& message) {
     const std::lock_guard lock(mutex_);
     return control().send(message);

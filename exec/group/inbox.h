@@ -22,14 +22,14 @@ struct PeerFailure {
   bool ended = false;                  // the connection has ended
   bool peer_failed = false;            // the peer reported that it ends because another process failed
   bool bad_input = false;              // the peer reported an InputError
-  bool silent = false;                 // the peer sent no heartbeat for too long and was given up
+  bool silent = false;                 // the peer sent no heartbeat for too long and counts as failed
   std::optional<std::string> failure;  // the reason that the peer reported
 };
 
 /// Reads one connection. The link must outlive the inbox.
 class Inbox {
  public:
-  /// Starts the reading thread. If `silence` is given, a peer that sends nothing for that long, signs of life included,
+  /// Starts the reading thread. If `silence` is given, a peer that sends nothing for that long, not even heartbeats,
   /// counts as failed. Throws system_error if the system has no threads left.
   explicit Inbox(const net::Link& link, std::optional<std::chrono::milliseconds> silence = {});
   /// Ends the connection and joins the thread.

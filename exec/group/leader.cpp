@@ -24,12 +24,12 @@ class LeaderRanks final : public MemberRanks {
   }
   [[nodiscard]] PeerFailure fate(std::size_t process) const { return inboxes_[process - 1]->fate(); }
 
-  // To every follower; the leader's own ranks run the same forward meanwhile.
+  // Sends to every follower. The leader's own ranks run the same forward meanwhile.
   void tell(const net::Bytes& message) {
     for (std::size_t p = 1; p < links_.steps.size(); ++p)
       if (!links_.steps[p].send(message)) throw PeerFailed();
   }
-  /// The followers make a new decoder for every order, so forget what the tables of the last order were.
+  /// The followers make a new decoder for every order, so the encoder must start afresh too.
   void begin() { encoder_ = {}; }
 
   void watch(std::function<void()> abort) override {
@@ -186,7 +186,7 @@ bool Leader::look() const {
     }
     ending = ending || std::ranges::any_of(all, [](const PeerFailure& fate) { return fate.ended; });
     const bool gone = std::ranges::all_of(all, [](const PeerFailure& fate) { return fate.ended; });
-    // A process that ended because of another one is not the cause; keep looking for the cause.
+    // A process that ended because another one failed is not the cause, so the search continues.
     const bool of_another = std::ranges::any_of(all, [](const PeerFailure& fate) { return fate.peer_failed; });
     if (gone && !of_another) throw RankFailed(fmt::format("{}: the process has died", place(p)));
   }

@@ -45,7 +45,7 @@ Reader::Reader(std::span<const std::byte> message) : rest_(message) {
     throw DeviceError(fmt::format("a message from another process is of version {}, this program uses version {}",
                                   version, kWireVersion));
   const std::uint8_t kind = byte();
-  if (kind > static_cast<std::uint8_t>(Kind::peer_failed)) refuse("is of an unknown kind");
+  if (kind > static_cast<std::uint8_t>(Kind::blocks)) refuse("is of an unknown kind");
   kind_ = static_cast<Kind>(kind);
 }
 

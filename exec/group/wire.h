@@ -15,7 +15,7 @@
 
 namespace plimsoll::exec::group {
 
-inline constexpr std::uint8_t kWireVersion = 2;
+inline constexpr std::uint8_t kWireVersion = 3;
 
 enum class Kind : std::uint8_t {
   load,
@@ -32,7 +32,10 @@ enum class Kind : std::uint8_t {
   alive,        // a follower's heartbeat, sent at intervals whatever it does
   done,         // from the leader: the run has ended without error
   failed,
-  peer_failed  // the process ends: its own reason, or that another process failed
+  peer_failed,  // the process ends: its own reason, or that another process failed
+  tokens,       // what a forward of a whole engine sampled (engine_process.h)
+  send_blocks,
+  blocks  // read several KV blocks; the answer
 };
 
 class Writer {

@@ -15,7 +15,8 @@ namespace {
 
 // Returns the threads for one of the `locals` processes of a group on this host. If mpirun has bound each process to
 // its own cores, the process sees only those.
-int default_threads(int locals) {
+int default_threads(const EngineConfig& config, int locals) {
+  if (locals == 1 && config.tuning && config.tuning->threads > 0) return config.tuning->threads;
   const int seen = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   const int host = std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
   return std::clamp(host / locals, 1, seen);
@@ -40,7 +41,7 @@ double memory_share(const EngineConfig& config, std::int32_t replicas, GroupPart
 LiveEngines::LiveEngines(const EngineConfig& config, std::int32_t replicas, const WeightSource& weights,
                          GroupPart* part) {
   const int locals = part == nullptr ? 1 : part->locals();
-  const int threads = config.threads > 0 ? config.threads : default_threads(locals);
+  const int threads = config.threads > 0 ? config.threads : default_threads(config, locals);
   const int ranks = part == nullptr ? config.tp : part->ranks(0).share(config.tp).count;
   int first = config.first_device;
   if (part != nullptr && config.device == DeviceKind::cuda)

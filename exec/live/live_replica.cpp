@@ -2,6 +2,7 @@
 #include "exec/live/live_replica.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "model/error.h"
 
@@ -27,7 +28,8 @@ std::optional<ReqId> LiveReplica::arrive(const sched::NewRequest& request, Nanos
                                   .serial = request.serial,
                                   .input = request.input,
                                   .prefix_hashes = {request.prefix_hashes.begin(), request.prefix_hashes.end()},
-                                  .hash_block_tokens = request.hash_block_tokens}});
+                                  .hash_block_tokens = request.hash_block_tokens,
+                                  .seeded = request.seeded}});
   return id;
 }
 
@@ -41,14 +43,32 @@ void LiveReplica::abandon(ReqId id, std::uint64_t serial) {
   if (replica_.is_live(id, serial)) replica_.abandon(id);
 }
 
+// The worker keeps the blocks of a request until the scheduler frees them.
 void LiveReplica::ended(const sched::FinishedAttempt& ended) {
-  const auto found = ids_.find(ended.serial);
+  if (!replica_.is_held(ended.id, ended.serial)) close(ended.serial);
+}
+
+void LiveReplica::close(std::uint64_t serial) {
+  const auto found = ids_.find(serial);
   if (found == ids_.end()) return;  // refused at the front door
   changes_.push_back(
       {.opens = false,
-       .request = {
-           .id = found->second, .serial = ended.serial, .input = 0, .prefix_hashes = {}, .hash_block_tokens = 0}});
+       .request = {.id = found->second, .serial = serial, .input = 0, .prefix_hashes = {}, .hash_block_tokens = 0}});
   ids_.erase(found);
+}
+
+void LiveReplica::land(const sched::Landing& landing, std::optional<LandedKv> kv, Nanos now) {
+  if (!replica_.is_live(landing.id, landing.serial)) return;
+  events_.land(index_, landing.serial, landing.arrived, now);
+  if (kv) changes_.push_back({.opens = false, .request = {}, .kv = {}, .landed = std::move(kv)});
+  replica_.land(landing, now);
+}
+
+void LiveReplica::release(ReqId id, std::uint64_t serial, Nanos now) {
+  if (!replica_.is_held(id, serial)) return;
+  events_.release(index_, serial, now);
+  replica_.release_held(id);
+  close(serial);
 }
 
 bool LiveReplica::decide(Nanos now) {
@@ -61,8 +81,8 @@ bool LiveReplica::decide(Nanos now) {
   return step;
 }
 
-// A decision may consist of a preemption alone; the worker learns of it with the next order. Requests that the decision
-// refused returned their blocks before.
+// A decision may consist of preemptions only; the worker receives them with the next order. Requests that the decision
+// refused have already returned their blocks.
 void LiveReplica::note_moves() {
   for (const sched::FinishedAttempt& refused : replica_.ended()) ended(refused);
   changes_.push_back({.opens = false, .request = {}, .kv = replica_.decision().kv});

@@ -22,7 +22,7 @@ struct StepSpan {
   Nanos start = 0, end = 0;
 };
 
-/// The scheduler of a replica that runs on a device. The control thread alone calls it.
+/// The scheduler of a replica that runs on a device. Only the control thread calls it.
 class LiveReplica {
  public:
   LiveReplica(const load::Scenario& scenario, std::size_t index, const sched::RunOptions& options,
@@ -36,6 +36,11 @@ class LiveReplica {
   /// Call only while no step is in flight.
   void cancel(ReqId id, std::uint64_t serial, Nanos now);
   void abandon(ReqId id, std::uint64_t serial);
+  /// Hands over KV that has arrived, or reports that it is lost (null). Call only while no step is in flight.
+  void land(const sched::Landing& landing, std::optional<LandedKv> kv, Nanos now);
+  /// Frees the blocks of a request that has ended and keeps them, if it still does. Call only while no step is in
+  /// flight.
+  void release(ReqId id, std::uint64_t serial, Nanos now);
   /// Records a request that has left (Replica::ended). Call it once for each before the list is cleared; repeated calls
   /// do nothing.
   void ended(const sched::FinishedAttempt& ended);
@@ -52,6 +57,7 @@ class LiveReplica {
 
  private:
   void note_moves();
+  void close(std::uint64_t serial);
   void note_step(Nanos start, Nanos end);
   [[nodiscard]] OrderForward expand(const sched::Forward& forward) const;
 

@@ -14,8 +14,10 @@ constexpr Nanos kLookEvery = 50'000'000;  // ns; short enough for a progress bar
 
 LiveRun::LiveRun(const load::Scenario& scenario, const sched::RunOptions& options, StepExecutor& executor)
     : executor_(executor), events_(options.keep_log) {
-  for (std::int32_t i = 0; i < scenario.replicas; ++i)
-    replicas_.push_back(&lanes_.emplace_back(scenario, static_cast<std::size_t>(i), options, events_).live.replica());
+  const auto decodes = static_cast<std::size_t>(scenario.replicas);
+  for (std::size_t i = 0; i < scenario.slots(); ++i)
+    replicas_.push_back(
+        &lanes_.emplace_back(i < decodes ? scenario : *scenario.pools->prefill, i, options, events_).live.replica());
   events_.begin(scenario, options.point);
 }
 
@@ -27,7 +29,8 @@ Nanos LiveRun::next_event() const {
 }
 
 bool LiveRun::in_flight() const {
-  return std::any_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.busy; });
+  return (transport_ != nullptr && transport_->is_busy()) ||
+         std::any_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.busy; });
 }
 
 Nanos LiveRun::wait(Nanos until) { return last_ = executor_.wait(std::min(until, look_at_), reports_); }
@@ -46,7 +49,9 @@ bool LiveRun::complete(Nanos now, load::RunLoop& loop) {
   for (const StepReport& report : reports_) {
     loop.reached(report.span.end);
     Lane& lane = lanes_[report.replica];
+    step_ran(report);
     lane.live.complete(report.span);
+    step_done(report);
     loop.collect(report.replica);
     if (!report.last) continue;
     lane.busy = lane.ending = false;
@@ -55,12 +60,17 @@ bool LiveRun::complete(Nanos now, load::RunLoop& loop) {
   reports_.clear();
   for (Lane& lane : lanes_) {
     if (lane.busy) continue;
-    const std::vector<Cancel> cancels = std::exchange(lane.cancels, {});
-    for (const Cancel& cancel : cancels) lane.live.cancel(cancel.id, cancel.serial, now);
+    catch_up(lane, now);
     loop.collect(lane.live.index());
     if (lane.live.replica().wake_at() <= now) loop.must_decide(lane.live.index());
   }
   return any;
+}
+
+void LiveRun::catch_up(Lane& lane, Nanos now) {
+  for (const Cancel& cancel : std::exchange(lane.cancels, {})) lane.live.cancel(cancel.id, cancel.serial, now);
+  for (const Cancel& held : std::exchange(lane.releases, {})) lane.live.release(held.id, held.serial, now);
+  for (auto& [landing, kv] : std::exchange(lane.landings, {})) lane.live.land(landing, std::move(kv), now);
 }
 
 void LiveRun::end_plans() {
@@ -86,6 +96,29 @@ void LiveRun::cancel(std::size_t slot, ReqId id, std::uint64_t serial, Nanos now
     lane.cancels.push_back({id, serial});
     end_order(lane);
   }
+}
+
+void LiveRun::land(std::size_t slot, const sched::Landing& landing, Nanos now) {
+  Lane& lane = lanes_[slot];
+  std::optional<LandedKv> kv;
+  if (landing.arrived) kv = transport_->landed(landing.serial);
+  if (!lane.busy) return lane.live.land(landing, std::move(kv), now);
+  lane.landings.emplace_back(landing, std::move(kv));
+  end_order(lane);
+}
+
+void LiveRun::release(std::size_t slot, ReqId id, std::uint64_t serial, Nanos now) {
+  Lane& lane = lanes_[slot];
+  if (!lane.busy) return lane.live.release(id, serial, now);
+  lane.releases.push_back({id, serial});
+  end_order(lane);
+}
+
+std::unique_ptr<load::KvTransport> LiveRun::transport(const load::KvTransport::Rates& rates, std::size_t sources,
+                                                      std::size_t targets) {
+  std::unique_ptr<LiveTransport> transport = executor_.transport(rates, sources, targets);
+  transport_ = transport.get();
+  return transport;
 }
 
 void LiveRun::end_order(Lane& lane) {

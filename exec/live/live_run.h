@@ -5,6 +5,9 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "exec/live/live_replica.h"
@@ -14,7 +17,7 @@
 
 namespace plimsoll::exec {
 
-class LiveRun final : public load::ReplicaRunner {
+class LiveRun : public load::ReplicaRunner {
  public:
   /// Logs events if options.keep_log. All arguments must outlive the run.
   LiveRun(const load::Scenario& scenario, const sched::RunOptions& options, StepExecutor& executor);
@@ -36,8 +39,21 @@ class LiveRun final : public load::ReplicaRunner {
   void left(std::size_t slot, const std::vector<sched::FinishedAttempt>& ended) override;
   void replace(std::size_t slot, bool restarts, Nanos now) override;
 
+  [[nodiscard]] const sched::Replica& scheduler(std::size_t slot) const override { return lanes_[slot].live.replica(); }
+  [[nodiscard]] std::vector<sched::Load>& loads(std::size_t slot) override { return replica(slot).loads(); }
+  void land(std::size_t slot, const sched::Landing& landing, Nanos now) override;
+  void release(std::size_t slot, ReqId id, std::uint64_t serial, Nanos now) override;
+  [[nodiscard]] std::unique_ptr<load::KvTransport> transport(const load::KvTransport::Rates& rates, std::size_t sources,
+                                                             std::size_t targets) override;
+
   [[nodiscard]] std::span<sched::Replica* const> replicas() const override { return replicas_; }
   void take(sched::RunResult& result, bool logs) override;
+
+ protected:
+  /// Called when a step has run, before the scheduler knows.
+  virtual void step_ran(const StepReport& /*report*/) {}
+  /// Called when the scheduler knows that the step has ended, before the requests that ended with it are collected.
+  virtual void step_done(const StepReport& /*report*/) {}
 
  private:
   struct Cancel {
@@ -49,12 +65,16 @@ class LiveRun final : public load::ReplicaRunner {
         : live(scenario, index, options, events) {}
     LiveReplica live;
     bool busy = false, ending = false;
-    std::vector<Cancel> cancels;  // wait until the order in flight has ended
+    // These wait until the order in flight has ended.
+    std::vector<Cancel> cancels, releases;
+    std::vector<std::pair<sched::Landing, std::optional<LandedKv>>> landings;
   };
 
   void end_order(Lane& lane);
+  void catch_up(Lane& lane, Nanos now);
 
   StepExecutor& executor_;
+  LiveTransport* transport_ = nullptr;  // of a scenario with two pools; the loop owns it
   load::EventLog events_;
   std::deque<Lane> lanes_;  // a deque, so that lanes never move
   std::vector<sched::Replica*> replicas_;

@@ -3,9 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "exec/live/live_run.h"
 #include "exec/live/step_workers.h"
@@ -73,13 +76,13 @@ sched::RunResult run_script(const load::Scenario& scenario, const MakeWorkers& m
   return result;
 }
 
-// Whether requests of the workload begin alike.
+// Returns whether prompts of the workload share beginnings.
 bool shares_prefixes(const load::WorkloadSpec& workload) {
   const auto* replay = std::get_if<load::TraceReplay>(&workload.load);
   return workload.prefix.groups > 0 || (replay != nullptr && !replay->trace->hashes.empty());
 }
 
-// The executor's pool has no slots in which a prompt could stay.
+// Throws InputError for policies whose prompts stay in slots: the executor's pool has no slots.
 void refuse_kept_prompts(const load::Scenario& scenario) {
   if (scenario.kv.prefix_caching && scenario.kv.in_slots && shares_prefixes(scenario.workload))
     throw InputError(
@@ -88,16 +91,39 @@ void refuse_kept_prompts(const load::Scenario& scenario) {
                     sched::name(scenario.policy.policy)));
 }
 
+// KV is copied block by block, so both sides must have the same blocks; and a run in real time has its own transfers.
+void refuse_pools_that_differ(const load::Scenario& scenario, const LiveReplicas& replicas) {
+  if (!scenario.pools) return;
+  const auto refuse = [](const std::string& text) { throw InputError("pools that are measured: " + text); };
+  if (scenario.pools->transfer.overlap == load::TransferOverlap::layer)
+    refuse("transfer.overlap: layer is simulated but not executed, allowed: none, chunk");
+  if (std::holds_alternative<load::Script>(scenario.workload.load)) refuse("a script is simulated but not executed");
+  const std::int64_t bytes = replicas.devices.front()->bytes_per_block();
+  const bool equal = std::all_of(replicas.devices.begin(), replicas.devices.end(),
+                                 [bytes](const ForwardDevice* device) { return device->bytes_per_block() == bytes; });
+  if (!equal || scenario.tp != scenario.pools->prefill->tp)
+    refuse("state the same tp, kv_dtype and scheduler.block_size for both");
+}
+
 }  // namespace
 
 sched::RunResult measure_point(const load::Scenario& scenario, const LiveReplicas& replicas,
-                               const PromptSource& prompts, const sched::RunOptions& options) {
-  PLIMSOLL_CHECK(replicas.devices.size() == static_cast<std::size_t>(scenario.replicas), "one device a replica");
+                               const PromptSource& prompts, const sched::RunOptions& options, const OnToken& on_token) {
+  PLIMSOLL_CHECK(replicas.devices.size() == scenario.slots(), "one device a replica");
   refuse_kept_prompts(scenario);
+  refuse_pools_that_differ(scenario, replicas);
   const bool whole_batches = sched::traits_of(scenario.policy).returns_at_batch_end;
   sched::MetricsCollector measurements(scenario.slo, scenario.warmup, whole_batches);
   const MakeWorkers make_workers = [&](std::optional<StepWorkers>& workers) {
-    workers.emplace(replicas.devices, builder_config(scenario, replicas.sequences, replicas.sampling), prompts);
+    std::vector<StepBuilderConfig> configs(static_cast<std::size_t>(scenario.replicas),
+                                           builder_config(scenario, replicas.sequences, replicas.sampling));
+    if (scenario.pools)
+      configs.resize(scenario.slots(), builder_config(*scenario.pools->prefill, replicas.sequences, replicas.sampling));
+    workers.emplace(replicas.devices, configs, prompts);
+    for (std::size_t slot = 0; on_token && slot < configs.size(); ++slot)
+      workers->builder(slot).on_token = [&on_token, slot](std::uint64_t serial, std::int32_t token) {
+        on_token(slot, serial, token);
+      };
   };
   const bool scripted = std::holds_alternative<load::Script>(scenario.workload.load);
   sched::RunResult result = scripted ? run_script(scenario, make_workers, options, measurements)

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "exec/forward_device.h"
@@ -13,18 +14,22 @@
 
 namespace plimsoll::exec {
 
-/// One device per replica, each with memory for scenario.kv. The devices must outlive the run.
+/// One device per replica, each with memory for scenario.kv; with pools, those of the decode pool first. The devices
+/// must outlive the run.
 struct LiveReplicas {
   std::vector<ForwardDevice*> devices;
   std::int32_t sequences = 256;  // EngineConfig::sequences
   Sampling sampling;
 };
 
+using OnToken = std::function<void(std::size_t slot, std::uint64_t serial, std::int32_t token)>;
+
 /// Runs a point in real time, until its last request has ended or options.stop is requested. Script loads run on the
 /// script's own clock. A DeviceError ends the run (RunResult::failure). Throws InputError for a scenario that cannot be
-/// measured.
+/// measured. With `on_token`, every worker reports its tokens; the slots after scenario.replicas are prefill replicas.
 [[nodiscard]] sched::RunResult measure_point(const load::Scenario& scenario, const LiveReplicas& replicas,
-                                             const PromptSource& prompts, const sched::RunOptions& options);
+                                             const PromptSource& prompts, const sched::RunOptions& options,
+                                             const OnToken& on_token = {});
 
 /// Runs forwards like the scenario's before the clock starts, so that pages are mapped, kernels chosen and graphs
 /// recorded (warm_up.cpp). Takes up to 1 s per device, or 30 s if the device records graphs. Throws DeviceError.

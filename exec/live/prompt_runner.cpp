@@ -132,6 +132,7 @@ class Group {
     const auto vocabulary = static_cast<std::size_t>(engine_.config().architecture.shape.vocab);
     std::span<const float> logits = output_.logits;
     std::size_t answer = 0;
+    if (run_.on_experts) take_experts();
     for (std::size_t s = 0; s < chosen_.size(); ++s) {
       const PrefillRows& span = input_.prefill[s];
       const std::size_t i = chosen_[s];
@@ -146,6 +147,21 @@ class Group {
     PLIMSOLL_CHECK(answer == output_.tokens.size() && logits.empty(),
                    "a forward returns exactly the requested tokens "
                    "and logits");
+  }
+
+  // The forward's rows are those of its spans, one after the other.
+  void take_experts() {
+    for (RowExperts& chosen : output_.experts) {
+      for (std::size_t s = 0; s < chosen_.size(); ++s) {
+        const std::int64_t rows = std::ssize(input_.prefill[s].tokens);
+        if (chosen.row < rows) {
+          chosen.row += input_.prefill[s].context;
+          run_.on_experts(first_ + chosen_[s], chosen);
+          break;
+        }
+        chosen.row -= rows;
+      }
+    }
   }
 
   Engine& engine_;

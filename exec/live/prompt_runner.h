@@ -19,6 +19,8 @@ struct PromptRun {
   std::int32_t block_tokens = 16;  // 0 for blocks that hold the longest sequence
   /// Receives rows [row, row + values.size() / vocabulary) of a prompt's logits. If empty, logits are not computed.
   std::function<void(std::size_t prompt, std::int64_t row, std::span<const float> values)> on_logits;
+  /// Receives the experts of the same rows, `row` being that of the prompt. May be empty.
+  std::function<void(std::size_t prompt, const RowExperts& experts)> on_experts;
   /// Called after each forward with the fraction of the work that is done. Returns false to stop the run.
   std::function<bool(double done)> on_progress;
 };

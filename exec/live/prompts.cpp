@@ -112,8 +112,9 @@ void check_length(const Prompt& prompt, const PromptLimits& limits, const Where&
   const std::int64_t positions = length + std::max<std::int64_t>(0, limits.generated - 1);
   if (limits.positions == 0 || positions <= limits.positions) return;
   throw InputError(
-      where, fmt::format("a prompt of {} tokens with {} more to generate goes through {} positions, the model has {}",
-                         length, limits.generated, positions, limits.positions));
+      where,
+      fmt::format("a prompt of {} tokens with {} more to generate goes through {} positions, but the model has {}",
+                  length, limits.generated, positions, limits.positions));
 }
 
 }  // namespace

@@ -33,7 +33,9 @@ StepBuilder::StepBuilder(const StepBuilderConfig& config, const PromptSource& pr
 void StepBuilder::begin(const StepOrder& order) {
   // In the order in which the scheduler made them: an identifier may be closed and opened again between two steps.
   for (const Change& change : order.changes) {
-    if (!change.kv.empty())
+    if (change.landed)
+      land(*change.landed);
+    else if (!change.kv.empty())
       apply(change.kv);
     else if (change.opens)
       open(change.request);
@@ -43,7 +45,8 @@ void StepBuilder::begin(const StepOrder& order) {
   apply(order.kv);
 }
 
-// The same order as in Replica::apply(), or the pool would run out where the ledger does not.
+// Applies operations in the order of Replica::apply(); otherwise the pool could run out of blocks although the ledger
+// does not.
 void StepBuilder::apply(const std::vector<KvOp>& ops) {
   // Free first, as KvOp prescribes: the operations after it may take the freed blocks.
   for (const KvOp& op : ops) {
@@ -57,13 +60,15 @@ void StepBuilder::apply(const std::vector<KvOp>& ops) {
       sequence(op.id).computed = static_cast<Tok>(op.tokens);
     }
     if (op.kind == KvOp::Kind::swap_in) swap_in(op.id);
+    if (op.kind == KvOp::Kind::load) pool_.cover(op.id, op.tokens);
     if (op.kind != KvOp::Kind::grow && op.kind != KvOp::Kind::reserve) continue;
     pool_.cover(op.id, op.tokens);
     if (block_by_block_) pool_.publish(op.id, static_cast<Tok>(op.tokens));
   }
 }
 
-// Blocks that the decision gave it first are taken before all go back: the order of the free queue depends on it.
+// Takes the blocks that the same decision gave the request, then frees all of them: the order of the free queue depends
+// on that.
 void StepBuilder::free_all(const KvOp& op) {
   Sequence& s = sequence(op.id);
   // The same decision had made the request cover `tokens` before it was preempted.
@@ -84,13 +89,47 @@ void StepBuilder::open(const OpenRequest& request) {
                  block_tokens_));
 }
 
-// What it computed stays findable for others until its blocks are taken.
+// The request's computed content stays findable for others until its blocks are taken.
 void StepBuilder::close(ReqId id) {
   Sequence& s = sequence(id);
   pool_.release(id, s.computed, false);
   pool_.close(id);
   if (s.slot >= 0) free_slots_.push_back(s.slot);
   s = Sequence{};
+}
+
+// As Replica::take_landed(): without a first token the last token of the prompt is computed again.
+void StepBuilder::land(const LandedKv& kv) {
+  Sequence& s = sequence(kv.id);
+  const auto bytes = static_cast<std::size_t>(device_.bytes_per_block());
+  const std::span<const std::int32_t> table = pool_.table(kv.id);
+  const auto first = static_cast<std::size_t>(kv.first / block_tokens_), count = kv.blocks.size() / bytes;
+  PLIMSOLL_CHECK(first + count <= table.size(), "KV that arrives has its blocks");
+  for (std::size_t i = 0; i < count; ++i)
+    device_.write_block(table[first + i], std::span(kv.blocks).subspan(i * bytes, bytes));
+  const Tok prompt = s.origin.input;
+  s.computed = std::max(s.computed, s.origin.seeded ? prompt : prompt - 1);
+  pool_.publish(kv.id, s.computed);
+  if (!s.origin.seeded) return;
+  PLIMSOLL_CHECK(kv.token.has_value(), "a prompt that is whole has its first token");
+  materialise(s);
+  take_slot(s);
+  s.tokens.push_back(*kv.token);
+  if (on_token) on_token(s.serial, *kv.token);
+}
+
+StepBuilder::Outgoing StepBuilder::outgoing(ReqId id, Tok first, Tok last) const {
+  const Sequence& s = sequences_.at(id);
+  const std::span<const std::int32_t> table = pool_.table(id);
+  const auto begin = static_cast<std::size_t>(first / block_tokens_);
+  const auto end = static_cast<std::size_t>((last + block_tokens_ - 1) / block_tokens_);
+  PLIMSOLL_CHECK(end <= table.size() && last <= s.computed, "what leaves has been computed and is still there");
+  Outgoing out{
+      .blocks = {table.begin() + static_cast<std::ptrdiff_t>(begin), table.begin() + static_cast<std::ptrdiff_t>(end)},
+      .token = {}};
+  const auto prompt = static_cast<std::size_t>(s.origin.input);
+  if (last == s.origin.input && s.tokens.size() > prompt) out.token = s.tokens[prompt];
+  return out;
 }
 
 void StepBuilder::swap_out(ReqId id) {
@@ -120,6 +159,7 @@ void StepBuilder::swap_in(ReqId id) {
 void StepBuilder::materialise(Sequence& s) {
   if (!s.tokens.empty()) return;
   prompts_.append(s.origin, s.tokens);
+  s.sampling = prompts_.sampling(s.origin);
   s.origin.prefix_hashes = {};
 }
 
@@ -141,7 +181,7 @@ bool StepBuilder::may_run_ahead(const StepOrder& order) const {
 
 void StepBuilder::prepare(const StepOrder& order, std::int64_t step, std::size_t index) {
   const OrderForward& decided = order.forwards[index];
-  // Rows are built anew for every step; their storage is used again.
+  // Rows are built anew for every step, in reused storage.
   if (spare_.empty()) {
     in_flight_.emplace_back();
   } else {
@@ -182,9 +222,10 @@ void StepBuilder::add_prefill(const sched::Segment& segment, Tok padded, InFligh
                                    .context = segment.context,
                                    .blocks = pool_.table(segment.id),
                                    .slot = s.slot,
-                                   .request = s.serial,
+                                   .request = s.sampling_key(),
                                    .padding = std::max<Tok>(0, padded - segment.new_tokens),
-                                   .emits = segment.emits});
+                                   .emits = segment.emits,
+                                   .sampling = s.own_sampling()});
   published_.emplace_back(segment.id, s.computed);
   if (segment.emits) forward.answers.push_back(segment.id);
 }
@@ -199,9 +240,10 @@ void StepBuilder::add_decode(ReqId id, Tok charged, InFlight& forward) {
                                   .context = s.computed,
                                   .blocks = pool_.table(id),
                                   .slot = s.slot,
-                                  .request = s.serial,
+                                  .request = s.sampling_key(),
                                   .charged = charged,
-                                  .dead = false});
+                                  .dead = false,
+                                  .sampling = s.own_sampling()});
   ++s.computed;
   forward.answers.push_back(id);
 }

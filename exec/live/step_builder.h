@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns the scheduler's decisions into forwards: token ids, contexts and block tables. Each replica's worker owns one.
-// It remembers for every request the prompt, the produced tokens, how many of them are in the cache, and the blocks.
+// Turns the scheduler's decisions into forwards: token ids, contexts and block tables. Each replica's worker owns one
+// builder. It keeps each request's prompt, its produced tokens, how many of them are in the cache, and its blocks.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -26,7 +27,7 @@ struct StepBuilderConfig {
   std::int32_t sequences = 256;  // the engine's slots for sampled tokens
   Sampling sampling;
 };
-/// Returns what a builder must know of the deployment's replicas.
+/// Returns the configuration of a builder for the deployment's replicas.
 [[nodiscard]] StepBuilderConfig builder_config(const load::Scenario& scenario, std::int32_t sequences,
                                                const Sampling& sampling = {});
 
@@ -53,7 +54,15 @@ class StepBuilder {
   [[nodiscard]] bool may_run_ahead(const StepOrder& order) const;
 
   [[nodiscard]] const BlockPool& pool() const { return pool_; }
-  /// Called by finish() with each token that a request produced. May be empty; used by tests.
+  /// The part of a computed prompt that leaves for another replica.
+  struct Outgoing {
+    std::vector<std::int32_t> blocks;
+    std::optional<std::int32_t> token;  // the one sampled after the prompt, if its end is part of it
+  };
+  /// Returns what holds the tokens [first, last) of a live request. `first` begins a block.
+  [[nodiscard]] Outgoing outgoing(ReqId id, Tok first, Tok last) const;
+  [[nodiscard]] ForwardDevice& device() { return device_; }
+  /// Called by finish(), on its thread, with each token that a request produced. May be empty.
   std::function<void(std::uint64_t serial, std::int32_t token)> on_token;
 
  private:
@@ -63,8 +72,12 @@ class StepBuilder {
     std::vector<std::int32_t> tokens;  // the prompt, then the generated tokens
     Tok computed = 0;                  // tokens in the cache, those of started forwards included
     std::int32_t slot = -1;
-    std::vector<std::byte> swapped;  // its blocks while it is swapped out
+    std::optional<Sampling> sampling;  // none: sampling_
+    std::vector<std::byte> swapped;    // its blocks while it is swapped out
     std::int64_t swapped_blocks = 0;
+    [[nodiscard]] const Sampling* own_sampling() const { return sampling ? &*sampling : nullptr; }
+    /// A request with a seed of its own gets the same tokens whatever its serial is.
+    [[nodiscard]] std::uint64_t sampling_key() const { return sampling ? 0 : serial; }
   };
   struct InFlight {
     ForwardInput input;
@@ -75,6 +88,7 @@ class StepBuilder {
   void free_all(const sched::KvOp& op);
   void open(const OpenRequest& request);
   void close(ReqId id);
+  void land(const LandedKv& kv);
   void swap_out(ReqId id);
   void swap_in(ReqId id);
   void materialise(Sequence& sequence);

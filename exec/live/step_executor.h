@@ -4,9 +4,14 @@
 #pragma once
 
 #include <cstddef>
+#include <exception>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "exec/live/live_replica.h"
+#include "exec/live/live_transport.h"
+#include "exec/live/step_builder.h"
 #include "exec/live/step_order.h"
 #include "model/units.h"
 
@@ -21,6 +26,7 @@ struct StepReport {
 
 class StepExecutor {
  public:
+  using Task = std::function<void(StepBuilder&)>;
   virtual ~StepExecutor() = default;
   /// Starts the clock of the run at 0.
   virtual void start_clock() = 0;
@@ -32,6 +38,15 @@ class StepExecutor {
   /// also return when another step ends. Appends the steps that have ended, in order of their ends, and returns the
   /// time. Every appended step ended by that time, and any step not appended ends later. Rethrows a worker's exception.
   [[nodiscard]] virtual Nanos wait(Nanos until, std::vector<StepReport>& reports) = 0;
+  /// Has a replica's worker run a task, after the order in progress. Tasks run in the order of these calls.
+  virtual void run(std::size_t replica, Task task) = 0;
+  /// Makes the wait() in progress, or the next one, return. Any thread.
+  virtual void wake() = 0;
+  /// Makes wait() throw the exception, once the steps that ended before are reported. Any thread.
+  virtual void fail(std::exception_ptr failure) = 0;
+  /// Returns what carries KV from the replicas after the first `targets` ones to these (live_transport.h).
+  [[nodiscard]] virtual std::unique_ptr<LiveTransport> transport(const load::KvTransport::Rates& rates,
+                                                                 std::size_t sources, std::size_t targets) = 0;
 };
 
 }  // namespace plimsoll::exec

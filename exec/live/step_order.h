@@ -3,7 +3,9 @@
 // nothing that the control thread owns.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "sched/decision.h"
@@ -21,13 +23,23 @@ struct OpenRequest {
   Tok input = 0;
   std::vector<std::uint64_t> prefix_hashes;  // as in sched::NewRequest
   Tok hash_block_tokens = 0;
+  bool seeded = false;  // as in sched::NewRequest
+};
+
+/// KV of a prompt that a prefill replica has computed and sent (docs/pools.md).
+struct LandedKv {
+  ReqId id = sched::kNoRequest;
+  Tok first = 0;                      // the first token that was sent; begins a block
+  std::vector<std::byte> blocks;      // all blocks from there to the end of the prompt
+  std::optional<std::int32_t> token;  // the one that the prefill replica sampled; used if the request is seeded
 };
 
 /// A change of the live requests since the last order. Changes are in order of time, because ids are reused.
 struct Change {
-  bool opens = false;                // whether the request is new; otherwise it has ended
-  OpenRequest request;               // only the id is set if the request has ended
-  std::vector<sched::KvOp> kv = {};  // if not empty, the only content: operations of a decision without a step
+  bool opens = false;                   // whether the request is new; otherwise it has ended
+  OpenRequest request;                  // only the id is set if the request has ended
+  std::vector<sched::KvOp> kv = {};     // if not empty, the only content: operations of a decision without a step
+  std::optional<LandedKv> landed = {};  // if set, the only content
 };
 
 struct OrderForward {

@@ -2,14 +2,16 @@
 #include "exec/live/step_workers.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "model/error.h"
 
 namespace plimsoll::exec {
 
-StepWorkers::StepWorkers(const std::vector<ForwardDevice*>& devices, const StepBuilderConfig& config,
+StepWorkers::StepWorkers(const std::vector<ForwardDevice*>& devices, const std::vector<StepBuilderConfig>& configs,
                          const PromptSource& prompts) {
-  for (ForwardDevice* device : devices) workers_.push_back(std::make_unique<Worker>(config, prompts, *device));
+  for (std::size_t i = 0; i < devices.size(); ++i)
+    workers_.push_back(std::make_unique<Worker>(configs[i], prompts, *devices[i]));
   try {
     for (std::size_t i = 0; i < workers_.size(); ++i) workers_[i]->thread = std::thread([this, i] { serve(i); });
   } catch (...) {  // a thread could not be started: end those that run
@@ -62,7 +64,7 @@ void StepWorkers::end_order(std::size_t replica) {
 // Ends are stamped under the lock, so a step that is not reported yet ends after the returned time.
 Nanos StepWorkers::wait(Nanos until, std::vector<StepReport>& reports) {
   std::unique_lock lock(mutex_);
-  const auto has_news = [this] { return has_last_ || failure_; };
+  const auto has_news = [this] { return has_last_ || woken_ || failure_; };
   if (until == sched::kNever)
     news_.wait(lock, has_news);
   else
@@ -70,8 +72,27 @@ Nanos StepWorkers::wait(Nanos until, std::vector<StepReport>& reports) {
   if (failure_ && reports_.empty()) std::rethrow_exception(failure_);  // report the steps that ended before it first
   reports.insert(reports.end(), reports_.begin(), reports_.end());
   reports_.clear();
-  has_last_ = false;
+  has_last_ = woken_ = false;
   return now();
+}
+
+void StepWorkers::run(std::size_t replica, Task task) {
+  Worker& worker = *workers_[replica];
+  const std::lock_guard lock(mutex_);
+  worker.tasks.push_back(std::move(task));
+  worker.wake.notify_one();
+}
+
+void StepWorkers::wake() {
+  const std::lock_guard lock(mutex_);
+  woken_ = true;
+  tell();
+}
+
+void StepWorkers::fail(std::exception_ptr failure) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_) failure_ = std::move(failure);
+  tell();
 }
 
 // ---- the workers' side --------------------------------------------------------------------------------------
@@ -79,23 +100,28 @@ Nanos StepWorkers::wait(Nanos until, std::vector<StepReport>& reports) {
 void StepWorkers::serve(std::size_t replica) {
   Worker& worker = *workers_[replica];
   while (true) {
-    StepOrder order;
+    std::optional<StepOrder> order;
+    std::deque<Task> tasks;
     {
       std::unique_lock lock(mutex_);
-      worker.wake.wait(lock, [&] { return quit_ || worker.order; });
+      worker.wake.wait(lock, [&] { return quit_ || worker.order || !worker.tasks.empty(); });
       if (quit_) return;
-      order = std::move(*worker.order);
-      worker.order.reset();
+      tasks.swap(worker.tasks);
+      order = std::exchange(worker.order, std::nullopt);
     }
     try {
-      run_order(replica, order);
+      for (const Task& task : tasks) task(worker.builder);
+      if (order) run_order(replica, *order);
     } catch (...) {
-      const std::lock_guard lock(mutex_);
-      if (!failure_) failure_ = std::current_exception();
-      news_.notify_one();
+      fail(std::current_exception());
       return;
     }
   }
+}
+
+void StepWorkers::tell() {
+  news_.notify_one();
+  if (on_news) on_news();
 }
 
 namespace {
@@ -155,7 +181,7 @@ bool StepWorkers::end_step(std::size_t replica, const StepOrder& order, Progress
   const bool last = stops && done.started == done.ended;
   reports_.push_back({replica, span, last});
   has_last_ = has_last_ || last;
-  if (last) news_.notify_one();
+  if (last) tell();
   return last;
 }
 

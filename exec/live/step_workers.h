@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -22,7 +23,11 @@ namespace plimsoll::exec {
 class StepWorkers final : public StepExecutor {
  public:
   /// Starts one worker per device. Devices and prompts must outlive it.
-  StepWorkers(const std::vector<ForwardDevice*>& devices, const StepBuilderConfig& config, const PromptSource& prompts);
+  StepWorkers(const std::vector<ForwardDevice*>& devices, const StepBuilderConfig& config, const PromptSource& prompts)
+      : StepWorkers(devices, std::vector<StepBuilderConfig>(devices.size(), config), prompts) {}
+  /// The same, with a configuration for each device.
+  StepWorkers(const std::vector<ForwardDevice*>& devices, const std::vector<StepBuilderConfig>& configs,
+              const PromptSource& prompts);
   /// Ends the orders in progress after their steps in flight.
   ~StepWorkers() override;
   StepWorkers(const StepWorkers&) = delete;
@@ -32,7 +37,17 @@ class StepWorkers final : public StepExecutor {
   void submit(std::size_t replica, StepOrder order) override;
   void end_order(std::size_t replica) override;
   [[nodiscard]] Nanos wait(Nanos until, std::vector<StepReport>& reports) override;
+  void run(std::size_t replica, Task task) override;
+  void wake() override;
+  void fail(std::exception_ptr failure) override;
+  [[nodiscard]] std::unique_ptr<LiveTransport> transport(const load::KvTransport::Rates& rates, std::size_t sources,
+                                                         std::size_t targets) override {
+    return std::make_unique<KvCarrier>(rates, *this, sources, targets);
+  }
 
+  /// Called on a worker's thread when wait() would return: an order has ended, or a device has failed. Set it before
+  /// the first order; may be empty. It must not call this object.
+  std::function<void()> on_news;
   /// Call only while no order is in progress.
   [[nodiscard]] StepBuilder& builder(std::size_t replica) { return workers_[replica]->builder; }
 
@@ -43,6 +58,7 @@ class StepWorkers final : public StepExecutor {
         : builder(config, prompts, device) {}
     StepBuilder builder;
     std::optional<StepOrder> order;  // submitted, not yet taken by the worker
+    std::deque<Task> tasks;          // run between orders
     bool end_order = false;          // end the order after the step in flight
     std::condition_variable wake;
     std::thread thread;
@@ -60,11 +76,13 @@ class StepWorkers final : public StepExecutor {
   [[nodiscard]] bool goes_on(const Worker& worker, const StepOrder& order, const Progress& done);
   [[nodiscard]] bool end_step(std::size_t replica, const StepOrder& order, Progress& done);
   [[nodiscard]] Nanos now() const;
+  void tell();
 
   std::mutex mutex_;  // guards everything below, and the order of time stamps
   std::condition_variable news_;
   std::vector<StepReport> reports_;
   bool has_last_ = false;  // some report is that of an order's last step
+  bool woken_ = false;
   std::exception_ptr failure_;
   bool quit_ = false;
   Clock::time_point origin_ = Clock::now();

@@ -83,13 +83,13 @@ class WarmUp {
     order.forwards[0].prefill.push_back({.id = id, .new_tokens = tokens, .context = 0, .emits = true});
   }
 
-  // One forward for every number of rows at which products are timed. The largest fills a step.
+  // Runs one forward for every number of rows at which products are timed. The largest fills a step.
   void prefills() {
     const std::int64_t most = std::min(scenario_.policy.step_token_budget.value_or(kUnstatedPrefill),
                                        scenario_.kv.blocks * scenario_.kv.block_tokens);
     std::vector<std::int64_t> sizes = device_.tuned_rows(most);
     if (sizes.empty()) sizes.push_back(most);
-    // The largest first: it allocates what the others use.
+    // The largest goes first: it allocates the memory that the others use.
     for (auto size = sizes.rbegin(); size != sizes.rend() && Clock::now() <= end_; ++size)
       prefill(std::min(*size, most));
   }
@@ -153,9 +153,11 @@ class WarmUp {
 }  // namespace
 
 void warm_up(const load::Scenario& scenario, const LiveReplicas& replicas, const PromptSource& prompts) {
-  for (ForwardDevice* device : replicas.devices) {
-    const StepBuilderConfig config = builder_config(scenario, replicas.sequences, replicas.sampling);
-    WarmUp(scenario, config, prompts, *device).run();
+  for (std::size_t i = 0; i < replicas.devices.size(); ++i) {
+    const bool decodes = !scenario.pools || i < static_cast<std::size_t>(scenario.replicas);
+    const load::Scenario& pool = decodes ? scenario : *scenario.pools->prefill;
+    const StepBuilderConfig config = builder_config(pool, replicas.sequences, replicas.sampling);
+    WarmUp(pool, config, prompts, *replicas.devices[i]).run();
   }
 }
 

@@ -19,7 +19,7 @@ float nearest(float value) {
 
 struct Rounded {
   std::array<float, model::kLoadGroup> q{};
-  float scale = 0, gain = 0;  // gain: how much less the squared error is than without weights
+  float scale = 0, gain = 0;  // gain: by how much the squared error is below that of all-zero weights
 };
 
 // Rounds with a step, then takes the scale that fits these integers best.
@@ -69,7 +69,8 @@ float quantise_group(const float* weights, std::int64_t count, int bits, float u
     if (!std::isfinite(weights[i])) return std::numeric_limits<float>::quiet_NaN();
     if (std::fabs(weights[i]) > std::fabs(extreme)) extreme = weights[i];
   }
-  if (std::fabs(extreme) <= unit * 0x1p-20F) return 0;
+  // Zero in f16, or so small that the reciprocal of the step would be infinite, and infinity times zero is NaN.
+  if (std::fabs(extreme) <= std::max(unit * 0x1p-20F, 0x1p-120F)) return 0;
   // With 4 bits, the extreme weight becomes the lowest integer, of which there is one more, or lies a little beyond it.
   const std::array<float, 4> places = {most + 1, most + 0.6F, most + 1.5F, most + 2.2F};
   Rounded best = rounded(weights, count, -extreme / (bits == 4 ? places[0] : most), most);

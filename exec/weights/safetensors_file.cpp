@@ -79,7 +79,7 @@ std::span<const std::byte> map_file(const std::string& path) {
   if (size < kLengthBytes)
     fail_file(path,
               fmt::format("has {} bytes, a .safetensors file begins with 8 bytes that hold the header's length", size));
-  // Mapped, not read: a rank touches only the pages of its part, and processes on one host share them.
+  // The file is mapped, not read: a rank touches only the pages of its part, and processes on one host share them.
   void* const map = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (map == MAP_FAILED) fail_file(path, fmt::format("cannot be mapped: {}", std::strerror(errno)));
   return {static_cast<const std::byte*>(map), size};

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "configs/hf_checkpoint.h"
+#include "exec/weights/mxfp4_tensor.h"
 #include "exec/weights/packed_tensor.h"
 #include "exec/weights/tensor_files.h"
 #include "exec/weights/tensor_names.h"
@@ -25,6 +26,7 @@ namespace {
 struct Resolved {
   const FileTensor* tensor = nullptr;
   std::shared_ptr<const PackedTensor> packed;
+  std::shared_ptr<const Mxfp4Tensor> mxfp4;
   TensorPlace place;
 };
 
@@ -57,12 +59,19 @@ class SafetensorsWeights final : public WeightSource {
     if (found == tensors_.end())
       fail(problem_.empty() ? fmt::format("the model has no {}", describe(tensor)) : problem_);
     const Resolved& at = found->second;
+    if (at.place.transposed) {
+      read_transposed(at, slice, out);
+      return;
+    }
     while (rows > 0) {
       // Read adjacent whole rows in one call.
       const bool whole = columns == shape.columns || at.packed != nullptr;
       const std::int64_t run = whole ? std::min(rows, at.place.group - row % at.place.group) : 1;
       if (at.packed != nullptr)
         at.packed->read(at.place.file_row(row), run, column, columns, out);
+      else if (at.mxfp4 != nullptr)
+        for (std::int64_t i = 0; i < run; ++i)
+          at.mxfp4->read(at.place.file_row(row + i), column, columns, out + i * columns);
       else
         read_elements(*at.tensor, at.place.file_row(row) * shape.columns + column, run * columns, out);
       out += run * columns;
@@ -73,17 +82,22 @@ class SafetensorsWeights final : public WeightSource {
 
   [[nodiscard]] std::optional<IntegerFormat> integers(const TensorRef& tensor) const override {
     const auto found = tensors_.find(tensor);
+    if (found != tensors_.end() && found->second.mxfp4 != nullptr) return Mxfp4Tensor::format();
     if (found == tensors_.end() || found->second.packed == nullptr) return {};
     return found->second.packed->format();
   }
 
   void read_integers(const TensorRef& tensor, const TensorSlice& slice, const IntegerRows& out) const override {
     const Resolved& at = tensors_.at(tensor);
-    const std::int64_t groups = at.packed->format().groups(slice.columns), end = slice.row + slice.rows;
+    const IntegerFormat& format = at.mxfp4 != nullptr ? Mxfp4Tensor::format() : at.packed->format();
+    const std::int64_t groups = format.groups(slice.columns), end = slice.row + slice.rows;
     IntegerRows to = out;
     for (std::int64_t row = slice.row, run = 0; row < end; row += run) {
-      run = std::min(end - row, at.place.group - row % at.place.group);
-      at.packed->read_integers(at.place.file_row(row), run, slice.column, slice.columns, to);
+      run = at.mxfp4 != nullptr ? 1 : std::min(end - row, at.place.group - row % at.place.group);
+      if (at.mxfp4 != nullptr)
+        at.mxfp4->read_integers(at.place.file_row(row), slice.column, slice.columns, to);
+      else
+        at.packed->read_integers(at.place.file_row(row), run, slice.column, slice.columns, to);
       to.q += run * slice.columns;
       to.scale += run * groups;
       to.zero += run * groups;
@@ -114,6 +128,7 @@ class SafetensorsWeights final : public WeightSource {
     // Checkpoints may name the same tensor differently: the first of its names that the files contain is taken.
     const auto found = std::find_if(places.begin(), places.end(),
                                     [&](const TensorPlace& p) { return files_.find(p.name) != nullptr; });
+    if (found == places.end() && places.front().transposed && resolve_mxfp4(tensor, places.front())) return;
     if ((found == places.end() || files_.find(found->name)->type == ElementType::i8) && resolve_packed(tensor, places))
       return;
     if (found == places.end()) {
@@ -131,7 +146,7 @@ class SafetensorsWeights final : public WeightSource {
              differs_from_another(there, std::span(found + 1, places.end())))
       return;
     else
-      tensors_.emplace(tensor, Resolved{&there, nullptr, std::move(*found)});
+      tensors_.emplace(tensor, Resolved{&there, nullptr, nullptr, std::move(*found)});
   }
 
   // Looks for the tensor as integers. Returns whether it is there, even if it is malformed.
@@ -149,10 +164,45 @@ class SafetensorsWeights final : public WeightSource {
         return true;
       }
       if (packed == nullptr) continue;
-      tensors_.emplace(tensor, Resolved{nullptr, packed, std::move(place)});
+      tensors_.emplace(tensor, Resolved{nullptr, packed, nullptr, std::move(place)});
       return true;
     }
     return false;
+  }
+
+  // MXFP4 is stored by rows, although floats of the same name are transposed. Returns whether it is there, even if it
+  // is malformed.
+  bool resolve_mxfp4(const TensorRef& tensor, const TensorPlace& place) {
+    const std::int64_t experts = place.shape[0], columns = place.shape[1], rows = place.shape[2];
+    std::shared_ptr<const Mxfp4Tensor>& stored = mxfp4_[place.name];
+    try {
+      if (stored == nullptr) stored = Mxfp4Tensor::find(files_, place.name, {experts, rows, columns});
+    } catch (const InputError& error) {
+      problem_ = error.text();
+      return true;
+    }
+    if (stored == nullptr) return false;
+    const TensorPlace by_rows{.name = place.name,
+                              .shape = {experts, rows, columns},
+                              .base = place.base / columns * rows + place.column_base,
+                              .group = 1,
+                              .stride = place.column_step};
+    tensors_.emplace(tensor, Resolved{nullptr, nullptr, stored, by_rows});
+    return true;
+  }
+
+  static void read_transposed(const Resolved& at, const TensorSlice& slice, float* out) {
+    const TensorPlace& place = at.place;
+    std::vector<float> line(static_cast<std::size_t>(slice.rows * place.column_step));
+    for (std::int64_t c = 0; c < slice.columns; ++c) {
+      const std::int64_t first = place.column_base + slice.row * place.column_step;
+      // The last element that is wanted may be the last one of the file's row.
+      const std::int64_t count = (slice.rows - 1) * place.column_step + 1;
+      if (slice.rows > 0)
+        read_elements(*at.tensor, (place.base + slice.column + c) * place.shape.back() + first, count, line.data());
+      for (std::int64_t r = 0; r < slice.rows; ++r)
+        out[r * slice.columns + c] = line[static_cast<std::size_t>(r * place.column_step)];
+    }
   }
 
   // Read when the first packed tensor is looked for: config.json may be missing beside files of floats.
@@ -192,6 +242,7 @@ class SafetensorsWeights final : public WeightSource {
   std::string beginning_;
   std::map<TensorRef, Resolved, InOrder> tensors_;
   std::map<std::string, std::shared_ptr<const PackedTensor>> packed_;  // by name; null: not there
+  std::map<std::string, std::shared_ptr<const Mxfp4Tensor>> mxfp4_;    // the same
   std::optional<configs::PackedCheckpoint> packing_;
   std::string problem_;  // the first problem found; empty if none
 };

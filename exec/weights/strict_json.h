@@ -31,7 +31,7 @@ class StrictReader : public nlohmann::json_sax<nlohmann::json> {
  protected:
   /// Throws InputError with the place in the document.
   [[noreturn]] virtual bool unexpected(const std::string& found) = 0;
-  /// The name of the document in messages: "header".
+  /// Returns the name of the document for messages: "header".
   [[nodiscard]] virtual std::string part() const = 0;
   [[nodiscard]] const Where& where() const { return where_; }
 

@@ -151,7 +151,26 @@ class Finder {
       case TensorKind::gate_bias: gate_up(names_.gate, TensorPart::first, ".bias"); break;
       case TensorKind::up_bias: gate_up(names_.up, TensorPart::second, ".bias"); break;
       case TensorKind::down_bias: whole(names_.down, ".bias"); break;
-      case TensorKind::router: whole("block_sparse_moe.gate|mlp.gate", ".weight"); break;
+      case TensorKind::router: whole("block_sparse_moe.gate|mlp.gate|mlp.router", ".weight"); break;
+      case TensorKind::router_bias: whole("mlp.router", ".bias"); break;
+      case TensorKind::router_choice_bias:
+        whole("mlp.gate.e_score_correction_bias|block_sparse_moe.e_score_correction_bias|mlp.e_score_correction_bias",
+              "");
+        break;
+      case TensorKind::shared_expert_gate: whole("mlp.shared_expert_gate", ".weight"); break;
+      case TensorKind::shared_gate: shared("gate_proj"); break;
+      case TensorKind::shared_up: shared("up_proj"); break;
+      case TensorKind::shared_down: shared("down_proj"); break;
+      case TensorKind::sinks: whole("self_attn.sinks", ""); break;
+      case TensorKind::q_down: whole("self_attn.q_a_proj", ".weight"); break;
+      case TensorKind::q_latent_norm: whole("self_attn.q_a_layernorm", ".weight"); break;
+      case TensorKind::q_up: whole("self_attn.q_b_proj", ".weight"); break;
+      case TensorKind::kv_down: whole("self_attn.kv_a_proj_with_mqa", ".weight"); break;
+      case TensorKind::kv_latent_norm: whole("self_attn.kv_a_layernorm", ".weight"); break;
+      case TensorKind::kv_up: whole("self_attn.kv_b_proj", ".weight"); break;
+      case TensorKind::expert_gate_bias: expert_bias({"gate_up_proj_bias", 0, 2}); break;
+      case TensorKind::expert_up_bias: expert_bias({"gate_up_proj_bias", 1, 2}); break;
+      case TensorKind::expert_down_bias: expert_bias({"down_proj_bias", 0, 1}); break;
       case TensorKind::expert_gate: expert("w1", "gate_proj", {"gate_up_proj", 0, 2}); break;
       case TensorKind::expert_up: expert("w3", "up_proj", {"gate_up_proj", 1, 2}); break;
       case TensorKind::expert_down: expert("w2", "down_proj", {"down_proj", 0, 1}); break;
@@ -180,7 +199,7 @@ class Finder {
 
   void embedding() {
     whole(names_.embedding, ".weight");
-    if (s_.tie_embeddings) head(".weight");  // some files keep the other one of the two tied tensors
+    if (s_.tie_embeddings) head(".weight");  // some files store only the other one of the two tied tensors
   }
 
   // OPT's table begins with rows that belong to no position.
@@ -225,6 +244,10 @@ class Finder {
   // Mixtral's w1, w2, w3, the usual names, or all experts in one tensor.
   void expert(std::string_view mixtral, std::string_view usual, const Stacked& stacked) {
     const std::int64_t e = tensor_.expert;
+    if (s_.family == "gpt_oss") {
+      transposed_expert(stacked);
+      return;
+    }
     slice(fmt::format("block_sparse_moe.experts.{}.{}", e, mixtral), ".weight", own_.rows, 0);
     slice(fmt::format("mlp.experts.{}.{}", e, usual), ".weight", own_.rows, 0);
     places_.push_back({fmt::format("{}mlp.experts.{}", before_, stacked.name),
@@ -232,6 +255,32 @@ class Finder {
                        (e * stacked.parts + stacked.part) * own_.rows,
                        own_.rows,
                        own_.rows});
+  }
+
+  // gpt-oss keeps [experts, inputs, outputs]; the outputs of gate and up alternate.
+  void transposed_expert(const Stacked& stacked) {
+    places_.push_back({.name = fmt::format("{}mlp.experts.{}", before_, stacked.name),
+                       .shape = {s_.moe->experts, own_.columns, stacked.parts * own_.rows},
+                       .base = tensor_.expert * own_.columns,
+                       .group = own_.rows,
+                       .stride = own_.rows,
+                       .transposed = true,
+                       .column_base = stacked.part,
+                       .column_step = stacked.parts});
+  }
+
+  void expert_bias(const Stacked& stacked) {
+    places_.push_back({.name = fmt::format("{}mlp.experts.{}", before_, stacked.name),
+                       .shape = {s_.moe->experts, stacked.parts * own_.rows},
+                       .base = tensor_.expert * stacked.parts * own_.rows + stacked.part,
+                       .group = 1,
+                       .stride = stacked.parts});
+  }
+
+  // Qwen2-MoE has one shared expert, DeepSeek writes several as one.
+  void shared(std::string_view name) {
+    for (const std::string_view holder : {"mlp.shared_expert.", "mlp.shared_experts."})
+      slice(fmt::format("{}{}", holder, name), ".weight", own_.rows, 0);
   }
 
   const Architecture& a_;
@@ -273,11 +322,19 @@ class Walk {
     const std::int32_t norms = model::norms_per_layer(s_);
     const bool before = !a_.norms_only_after, after = norms == 4 || a_.norms_only_after;
     const bool two_norms = before && norms >= 2;
-    return add(true, {q, k, v, attention_out}) && (!before || add(true, {input_norm})) &&
+    return (s_.mla ? latents() : add(true, {q, k, v})) && add(true, {attention_out}) &&
+           (!a_.sinks || add(true, {sinks})) && (!before || add(true, {input_norm})) &&
            (!two_norms || add(true, {mlp_norm})) && (!after || add(true, {post_attention_norm, post_mlp_norm})) &&
            add(a_.norm_bias, {input_norm_bias}) && (!two_norms || add(a_.norm_bias, {mlp_norm_bias})) &&
-           add(s_.qkv_bias, {q_bias, k_bias, v_bias}) && add(s_.qk_norm, {q_norm, k_norm}) &&
+           (s_.mla || (add(s_.qkv_bias, {q_bias, k_bias, v_bias}) && add(s_.qk_norm, {q_norm, k_norm}))) &&
            add(a_.attention_out_bias, {attention_out_bias});
+  }
+
+  bool latents() {
+    using enum TensorKind;
+    const bool of_queries = s_.mla->q_lora_rank > 0;
+    return (of_queries ? add(true, {q_down, q_latent_norm, q_up}) : add(true, {q})) &&
+           add(true, {kv_down, kv_latent_norm, kv_up});
   }
 
   bool mlp() {
@@ -288,9 +345,14 @@ class Walk {
 
   bool experts() {
     using enum TensorKind;
-    bool going = add(true, {router});
+    bool going = add(true, {router}) && (!a_.routing.logit_bias || add(true, {router_bias})) &&
+                 (!a_.routing.choice_bias || add(true, {router_choice_bias})) &&
+                 (!s_.moe->shared_gate || add(true, {shared_expert_gate}));
+    if (going && model::rank_shape(s_, 1).shared_intermediate > 0)
+      going = add(true, {shared_gate, shared_up, shared_down});
     for (std::int32_t e = 0; going && e < s_.moe->experts; ++e)
-      going = add(true, {expert_gate, expert_up, expert_down}, e);
+      going = add(true, {expert_gate, expert_up, expert_down}, e) &&
+              (!a_.expert_bias || add(true, {expert_gate_bias, expert_up_bias, expert_down_bias}, e));
     return going;
   }
 

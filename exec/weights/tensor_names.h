@@ -18,6 +18,10 @@ struct TensorPlace {
   std::string name;
   std::vector<std::int64_t> shape;  // the shape that the file's tensor must have
   std::int64_t base = 0, group = 0, stride = 0;
+  /// The file's matrix is transposed: element (row, column) is in its row base + column, and its column
+  /// column_base + row * column_step.
+  bool transposed = false;
+  std::int64_t column_base = 0, column_step = 1;
   [[nodiscard]] std::int64_t file_row(std::int64_t row) const { return base + row / group * stride + row % group; }
 };
 

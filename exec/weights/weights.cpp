@@ -43,6 +43,22 @@ const char* name(TensorKind kind) {
     case TensorKind::expert_down: return "expert_down";
     case TensorKind::post_attention_norm: return "post_attention_norm";
     case TensorKind::post_mlp_norm: return "post_mlp_norm";
+    case TensorKind::q_down: return "q_down";
+    case TensorKind::q_latent_norm: return "q_latent_norm";
+    case TensorKind::q_up: return "q_up";
+    case TensorKind::kv_down: return "kv_down";
+    case TensorKind::kv_latent_norm: return "kv_latent_norm";
+    case TensorKind::kv_up: return "kv_up";
+    case TensorKind::sinks: return "sinks";
+    case TensorKind::router_bias: return "router_bias";
+    case TensorKind::router_choice_bias: return "router_choice_bias";
+    case TensorKind::shared_expert_gate: return "shared_expert_gate";
+    case TensorKind::shared_gate: return "shared_gate";
+    case TensorKind::shared_up: return "shared_up";
+    case TensorKind::shared_down: return "shared_down";
+    case TensorKind::expert_gate_bias: return "expert_gate_bias";
+    case TensorKind::expert_up_bias: return "expert_up_bias";
+    case TensorKind::expert_down_bias: return "expert_down_bias";
   }
   PLIMSOLL_CHECK(false, "a tensor kind has a name");
 }
@@ -55,7 +71,9 @@ bool is_norm(TensorKind kind) {
     case TensorKind::q_norm:
     case TensorKind::k_norm:
     case TensorKind::post_attention_norm:
-    case TensorKind::post_mlp_norm: return true;
+    case TensorKind::post_mlp_norm:
+    case TensorKind::q_latent_norm:
+    case TensorKind::kv_latent_norm: return true;
     default: return false;
   }
 }
@@ -71,11 +89,34 @@ void WeightSource::read_integers(const TensorRef&, const TensorSlice&, const Int
   PLIMSOLL_CHECK(false, "a source that states integers can read them");
 }
 
+namespace {
+
+TensorShape shape_in_latent_attention(const model::LlmShape& s, TensorKind kind) {
+  if (!s.mla) return {};
+  const model::MlaShape& m = *s.mla;
+  const std::int64_t heads = s.heads, query = m.qk_nope_head_dim + m.qk_rope_head_dim;
+  switch (kind) {
+    case TensorKind::q: return {heads * query, s.hidden};
+    case TensorKind::q_down: return {m.q_lora_rank, s.hidden};
+    case TensorKind::q_latent_norm: return {m.q_lora_rank, 1};
+    case TensorKind::q_up: return {heads * query, m.q_lora_rank};
+    case TensorKind::kv_down: return {m.kv_lora_rank + m.qk_rope_head_dim, s.hidden};
+    case TensorKind::kv_latent_norm: return {m.kv_lora_rank, 1};
+    case TensorKind::kv_up: return {heads * (m.qk_nope_head_dim + m.v_head_dim), m.kv_lora_rank};
+    case TensorKind::attention_out: return {s.hidden, heads * m.v_head_dim};
+    default: return {};
+  }
+}
+
+}  // namespace
+
 TensorShape shape_of(const model::Architecture& architecture, const TensorRef& tensor) {
   const model::LlmShape& s = architecture.shape;
+  if (const TensorShape latent = shape_in_latent_attention(s, tensor.kind); latent.rows > 0) return latent;
   const std::int64_t queries = std::int64_t{s.heads} * s.head_dim, keys = std::int64_t{s.kv_heads} * s.head_dim;
   // The shapes of the whole model, before ranks take their parts of it.
-  const std::int64_t expert = s.moe ? s.moe->intermediate : 0;
+  const std::int64_t expert = s.moe ? s.moe->intermediate : 0, experts = s.moe ? s.moe->experts : 0;
+  const std::int64_t shared = model::rank_shape(s, 1).shared_intermediate;
   switch (tensor.kind) {
     case TensorKind::token_embedding:
     case TensorKind::lm_head: return {s.vocab, s.hidden};
@@ -106,10 +147,26 @@ TensorShape shape_of(const model::Architecture& architecture, const TensorRef& t
     case TensorKind::down: return {s.hidden, s.intermediate};
     case TensorKind::gate_bias:
     case TensorKind::up_bias: return {s.intermediate, 1};
-    case TensorKind::router: return {s.moe ? s.moe->experts : 0, s.hidden};
+    case TensorKind::router: return {experts, s.hidden};
+    case TensorKind::router_bias:
+    case TensorKind::router_choice_bias: return {experts, 1};
+    case TensorKind::shared_expert_gate: return {1, s.hidden};
+    case TensorKind::shared_gate:
+    case TensorKind::shared_up: return {shared, s.hidden};
+    case TensorKind::shared_down: return {s.hidden, shared};
     case TensorKind::expert_gate:
     case TensorKind::expert_up: return {expert, s.hidden};
     case TensorKind::expert_down: return {s.hidden, expert};
+    case TensorKind::expert_gate_bias:
+    case TensorKind::expert_up_bias: return {expert, 1};
+    case TensorKind::expert_down_bias: return {s.hidden, 1};
+    case TensorKind::sinks: return {s.heads, 1};
+    case TensorKind::q_down:
+    case TensorKind::q_latent_norm:
+    case TensorKind::q_up:
+    case TensorKind::kv_down:
+    case TensorKind::kv_latent_norm:
+    case TensorKind::kv_up: break;  // only in latent attention
   }
   PLIMSOLL_CHECK(false, "every tensor kind has a shape");
 }

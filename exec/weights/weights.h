@@ -46,11 +46,29 @@ enum class TensorKind : std::uint8_t {
   expert_up,
   expert_down,  // as gate, up, down, of one expert
   post_attention_norm,
-  post_mlp_norm  // [hidden], of what a sublayer returns
+  post_mlp_norm,  // [hidden], applied to a sublayer's output
+  // Multi-head latent attention: q is [heads * (nope + rope), hidden] or comes from a latent. The rows of kv_up are
+  // those of keys (nope), then of values, head by head. attention_out is [hidden, heads * v_head_dim].
+  q_down,
+  q_latent_norm,
+  q_up,  // [q_lora_rank, hidden], [q_lora_rank], [heads * (nope + rope), q_lora_rank]
+  kv_down,
+  kv_latent_norm,
+  kv_up,  // [kv_lora_rank + rope, hidden], [kv_lora_rank], [heads * (nope + v), kv_lora_rank]
+  sinks,  // [heads]
+  router_bias,
+  router_choice_bias,  // [experts]
+  shared_expert_gate,  // [1, hidden]
+  shared_gate,
+  shared_up,
+  shared_down,  // as gate, up, down, of the shared experts together
+  expert_gate_bias,
+  expert_up_bias,
+  expert_down_bias  // [intermediate] twice, [hidden], of one expert
 };
 /// Returns whether a model has one such tensor per expert.
 [[nodiscard]] inline bool is_of_expert(TensorKind kind) {
-  return kind >= TensorKind::expert_gate && kind <= TensorKind::expert_down;
+  return (kind >= TensorKind::expert_gate && kind <= TensorKind::expert_down) || kind >= TensorKind::expert_gate_bias;
 }
 /// Returns whether it is the weight of a norm.
 [[nodiscard]] bool is_norm(TensorKind kind);

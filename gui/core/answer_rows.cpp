@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/core/answer_rows.h"
 
-#include <QCoreApplication>
 #include <algorithm>
 #include <utility>
 
@@ -9,8 +8,6 @@
 
 namespace plimsoll::gui {
 namespace {
-
-QString tr(const char* text) { return QCoreApplication::translate("plimsoll::gui::AnswerRows", text); }
 
 bool is_certain(const SloAnswer& answer) { return answer.steady == sched::Steadiness::stable; }
 
@@ -29,11 +26,11 @@ QString band_words(const Curve& curve, const SloAnswer& answer, const DrawnLimit
   // The bands are computed after the curve.
   if (!safe) return {};
   if (!safe->carried) return tr("at no load is the whole 90 % band within");
-  if (safe->every) return tr("the whole 90 % band is within at every load");
+  if (safe->every) return tr("the whole 90 % band is within the limits at every load");
   return tr("the whole 90 % band is within up to %1").arg(load_text(safe->labels, digits(*safe)));
 }
 
-// Says for an answer at the safe side of the band what the prediction itself carries.
+// For an answer that keeps the limits with the whole band, says what the prediction itself carries.
 QString safe_words(const Curve& curve, const SloAnswer& answer, DrawnLimit drawn) {
   drawn.safe = false;
   const auto middle = slo_answer(curve, drawn);
@@ -67,7 +64,18 @@ QString limited_by(const AnswerRow& row, const DrawnLimit& judged) {
   return answer.binding->name;
 }
 
-// Counts the study's own points only: refined points are there to draw the curve.
+// Returns how many requests a run needs to tell whether the answer holds: at its point and at the one beyond it.
+std::int64_t requests_needed(const Curve& curve, const SloAnswer& answer) {
+  std::int64_t most = 0;
+  for (std::size_t i = answer.point; i < std::min(answer.point + 2, curve.points.size()); ++i) {
+    const auto& metrics = curve.points[i].row.result.metrics;
+    if (metrics && metrics->steady.verdict == sched::Steadiness::too_short)
+      most = std::max(most, metrics->steady.requests_needed);
+  }
+  return most;
+}
+
+// Counts only the study's own points, because refined points merely help to draw the curve.
 void add_warnings(AnswerRow& row) {
   int unstable = 0, impossible = 0, failing = 0;
   bool estimated = false;
@@ -118,6 +126,8 @@ AnswerRow row_of(const DrawnCurve& drawn, const DrawnLimit& limit, bool bands) {
   add_footprint(row);
   if (row.answer) {
     const QString load = load_text(row.answer->labels, digits(*row.answer));
+    if (row.answer->carried && !is_certain(*row.answer))
+      row.requests_needed = requests_needed(*drawn.curve, *row.answer);
     if (row.answer->carried) row.load = row.answer->between ? tr("about %1").arg(load) : load;
     row.limited_by = limited_by(row, judged);
     if (row.answer->carried) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What each drawn curve carries within every limit: the rows of the answer card, of the copied text and of the views
-// that answer the same question. All of them therefore agree.
+// What each drawn curve carries within every limit. The answer card, the copied text and the views that answer the same
+// question all show these rows, so they agree.
 #pragma once
 
 #include <QStringList>
@@ -20,11 +20,12 @@ struct AnswerRow {
   QString margin;                   // what the 90 % band says; empty without an SLO
   std::optional<Footprint> footprint;
   std::optional<double> tokens_per_s_per_gpu;
-  QStringList warnings;  // "estimated", "2 points unstable", "7 GPUs idle"
+  QStringList warnings;              // "estimated", "2 points unstable", "7 GPUs idle"
+  std::int64_t requests_needed = 0;  // for a verdict, if the run is too short to tell; 0: it is not
 };
 
-/// Returns a row for each drawn curve. Without a limit, a row tells the load with the highest throughput. `bands`: also
-/// tell what the 90 % band says.
+/// Returns a row for each drawn curve. Without a limit, a row has the load with the highest throughput. With `bands`,
+/// rows also say what the 90 % band confirms.
 [[nodiscard]] std::vector<AnswerRow> answer_rows(const Workbench& bench, const DrawnLimit& drawn, bool bands = true);
 /// Returns the row that carries the load at the least cost; if prices are not known, that with the most tokens/s.
 /// nullptr if no curve carries any load.

@@ -17,9 +17,13 @@ bool is_load(const std::string& key) {
   return key == "workload.concurrency" || key == "workload.rate" || key.starts_with("workload.load.");
 }
 
+// The last word of a path; of a pool's key, the pool too.
 QString short_key(const std::string& key) {
   const std::size_t dot = key.rfind('.');
-  return qs(dot == std::string::npos ? key : key.substr(dot + 1)).replace(QChar(u'_'), QChar(u' '));
+  QString word = qs(dot == std::string::npos ? key : key.substr(dot + 1)).replace(QChar(u'_'), QChar(u' '));
+  for (const char* const pool : {"prefill", "decode"})
+    if (key.starts_with(std::string("deployment.pools.") + pool + ".")) word.prepend(qs(pool) + QChar(u' '));
+  return word;
 }
 
 // The part of a simulated point that refinement needs.

@@ -8,7 +8,6 @@
 #include "gui/core/coarse_order.h"
 #include "gui/core/text.h"
 #include "model/error.h"
-#include "study/file/read_point.h"
 #include "study/run/bands.h"
 #include "study/run/estimate.h"
 #include "study/run/load_variation.h"
@@ -28,7 +27,7 @@ std::vector<Footprint> footprints_of(const study::Study& study, const CurveGrid&
   constexpr std::size_t kMost = 32;
   std::vector<Footprint> out;
   for (std::size_t i = 0; i < grid.curve_of.size() && out.size() < std::min(kMost, grid.names.size()); ++i) {
-    if (grid.curve_of[i] == out.size()) out.push_back(footprint_of(study::resolve_point(study, i).result));
+    if (grid.curve_of[i] == out.size()) out.push_back(footprint_of(study::resolve_point(study, i)));
   }
   return out;
 }
@@ -104,8 +103,8 @@ CurveLane::~CurveLane() {
 
 CurveLane::Generation CurveLane::submit(LaneRequest request) {
   const std::lock_guard lock(mutex_);
-  // While a slider is dragged, requests come faster than curves are done. A curve that is nearly complete is finished
-  // first, so that something is drawn during the drag.
+  // While a slider is dragged, requests arrive faster than curves are finished. A curve that is nearly complete is
+  // finished first, so that something is drawn during the drag.
   const bool may_finish =
       job_ && job_->phase == Phase::points && job_->shown >= kShownEnough && Clock::now() - job_->start < kMayFinish;
   pending_ = std::move(request);
@@ -132,7 +131,7 @@ void CurveLane::cancel() {
   if (job_) job_->stop.request_stop();
   job_.reset();
   pending_.reset();
-  // What is still on its way from older jobs is dropped when it arrives.
+  // Results of older jobs that are still under way are dropped when they arrive.
   oldest_wanted_ = ++generation_;
 }
 
@@ -190,7 +189,7 @@ void CurveLane::task_done(const std::shared_ptr<Job>& job) {
           .points = {},
           .seconds = seconds,
           .failure = {}});
-    // The study's points are complete, so a waiting request goes before refinement and bands.
+    // The study's points are complete, so a waiting request takes precedence over refinement and bands.
     if (pending_) {
       start_pending();
       return;
@@ -226,7 +225,6 @@ void CurveLane::open(Job& job) {
     // Read without holding the mutex, so that submit() never waits for a file.
     const auto known = catalogue();
     auto study = std::make_unique<const study::Study>(make_study(job.request.scenario, known));
-    study::refuse_pools(*study, "the window");
     CurveGrid grid = curve_grid(*study);
     CurveOutline outline;
     outline.title = qs(study->title());
@@ -258,7 +256,7 @@ void CurveLane::open(Job& job) {
   for (const std::size_t index : job.grid.order) job.tasks.push_back({index, job.grid.curve_of[index], {}});
 }
 
-// Estimates only the first points of a study with thousands: they fill the window.
+// Estimates only the first points of a study with thousands of points; they already fill the window.
 void CurveLane::estimate(Job& job) {
   constexpr std::size_t kMaxCount = 200;
   Delivery delivery;
@@ -267,7 +265,8 @@ void CurveLane::estimate(Job& job) {
     for (std::size_t i = 0; i < std::min(kMaxCount, job.grid.order.size()) && !job.stop.stop_requested(); ++i) {
       const std::size_t index = job.grid.order[i];
       study::ResolvedPoint point = study::resolve_point(*job.study, index);
-      if (!point.scenario) continue;
+      // The closed form applies to a single pool only.
+      if (!point.scenario || point.scenario->pools) continue;
       point.result.metrics = study::estimate_point(*point.scenario);
       if (!point.result.metrics) continue;
       delivery.points.push_back(

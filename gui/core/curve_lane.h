@@ -89,14 +89,14 @@ class CurveLane final : public QObject {
   CurveLane(const CurveLane&) = delete;
   CurveLane& operator=(const CurveLane&) = delete;
 
-  /// Starts a job and returns immediately. The new job replaces the current one. Exception: a job that has shown three
-  /// points and is younger than 100 ms may finish first, because otherwise a drag would show nothing.
+  /// Starts a job and returns immediately. The new job replaces the current one, except that a job which has shown
+  /// three points and is younger than 100 ms may finish first. Otherwise a drag would show nothing.
   Generation submit(LaneRequest request);
   /// Ends the current and the pending job without further signals.
   void cancel();
   /// Returns true while a job is running or pending.
   [[nodiscard]] bool busy() const;
-  /// Used for jobs submitted from now on.
+  /// Sets the catalogue for jobs that are submitted from now on.
   void set_catalogue(std::shared_ptr<const configs::Catalogue> catalogue);
 
  Q_SIGNALS:

@@ -6,6 +6,7 @@
 
 #include "gui/core/coarse_order.h"
 #include "gui/core/curve_model.h"
+#include "gui/core/pool_form.h"
 #include "gui/core/text.h"
 #include "sched/statistics.h"
 #include "study/run/load_variation.h"
@@ -47,7 +48,15 @@ std::int64_t swept_number(const study::Study& study, const study::PointResult& p
   return at < keys.size() ? std::get<std::int64_t>(point.swept[at]) : -1;
 }
 
-// The scenario with every TP degree and batch limit of the map.
+// The map's TP degree is that of the one pool.
+void require_one_pool(const Scenario& scenario) {
+  if (states_pools(scenario))
+    throw InputError(
+        "the map varies one pool; with separate pools, type lists such as 1, 2, 4 into their fields to "
+        "compare splits in Curves");
+}
+
+// Returns the scenario with a sweep over every TP degree and batch limit of the map.
 Scenario swept_over_map(Scenario scenario) {
   set_field(scenario, "deployment.tp", QStringLiteral("1, 2, 4, 8"));
   set_field(scenario, "scheduler.max_running", QStringLiteral("4, 8, 16, 32, 64, 128, 256"));
@@ -104,6 +113,7 @@ PointDetails simulate_details(const study::Study& study, std::size_t index, std:
   PointDetails details;
   details.load = point.result.labels.load_value;
   details.kv_blocks = point.scenario->kv.blocks;
+  if (point.scenario->pools) details.decode_replicas = point.scenario->replicas;
   sim::RunResult run = study::simulate_point(std::move(point), {.options = std::move(options)}).run;
   details.requests = std::move(run.requests);
   details.steps = std::move(run.steps);
@@ -116,7 +126,7 @@ std::vector<RequestDifference> request_differences(const PointDetails& details) 
   const auto completed = [](const sim::RequestRow& row) {
     return row.outcome == sched::Outcome::completed && row.end >= row.arrival;
   };
-  const auto latency = [](const sim::RequestRow& row) { return static_cast<double>(row.end - row.arrival) * 1e-9; };
+  const auto latency = [](const sim::RequestRow& row) { return seconds(row.end - row.arrival); };
   // A request that completed in only one of the runs has no latency to compare.
   std::map<std::uint64_t, const sim::RequestRow*> measured;
   for (const sim::RequestRow& row : details.measured->requests) {
@@ -125,7 +135,7 @@ std::vector<RequestDifference> request_differences(const PointDetails& details) 
   for (const sim::RequestRow& row : details.requests) {
     const auto twin = measured.find(row.id);
     if (!completed(row) || twin == measured.end()) continue;
-    out.push_back({static_cast<double>(row.arrival) * 1e-9, latency(*twin->second) - latency(row), latency(row)});
+    out.push_back({seconds(row.arrival), latency(*twin->second) - latency(row), latency(row)});
   }
   std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.arrival_s < b.arrival_s; });
   return out;
@@ -133,7 +143,6 @@ std::vector<RequestDifference> request_differences(const PointDetails& details) 
 
 std::vector<TimedValue> step_values(const std::vector<sim::StepRow>& steps, std::int32_t replica,
                                     const std::function<double(const sim::StepRow&)>& value) {
-  const auto seconds = [](Nanos nanos) { return static_cast<double>(nanos) * 1e-9; };
   std::vector<TimedValue> out;
   Nanos end = 0;
   for (const sim::StepRow& step : steps) {
@@ -163,6 +172,7 @@ std::vector<TimedValue> step_difference(const std::vector<TimedValue>& a, const 
 
 HeatMap simulate_heat_map(const Scenario& scenario, const std::shared_ptr<const configs::Catalogue>& catalogue,
                           double load, study::RunControl& control) {
+  require_one_pool(scenario);
   Scenario varied = swept_over_map(scenario);
   const LoadField field = load_field(scenario);
   if (!field.kind.isEmpty() && load > 0) set_load(varied, field.kind, qs(study::number_text(load)));
@@ -184,6 +194,7 @@ HeatMap simulate_heat_map(const Scenario& scenario, const std::shared_ptr<const 
 
 HeatMap simulate_heat_map_within(const Scenario& scenario, const std::shared_ptr<const configs::Catalogue>& catalogue,
                                  const DrawnLimit& limit, study::RunControl& control) {
+  require_one_pool(scenario);
   HeatMap map = empty_map();
   const study::Study study = make_study(swept_over_map(scenario), catalogue);
   for (const Curve& curve : simulate_curves(study, refinement_limit(limit), control)) {

@@ -21,7 +21,8 @@ namespace plimsoll::gui {
 struct PointDetails {
   QString name;
   double load = 0;
-  std::int64_t kv_blocks = 0;  // KV blocks per replica
+  std::int64_t kv_blocks = 0;        // KV blocks per replica
+  std::int32_t decode_replicas = 0;  // with pools: these come first, those of the prefill pool follow; 0: one pool
   std::vector<sim::RequestRow> requests;
   std::vector<sim::StepRow> steps;
   std::optional<RunFiles> measured;  // of the same point, if the run that measured it left its files
@@ -31,7 +32,7 @@ struct PointDetails {
 [[nodiscard]] PointDetails simulate_details(const study::Study& study, std::size_t index, std::optional<double> load,
                                             study::RunControl& control);
 
-/// A request's latency, measured against simulated.
+/// The difference between a request's measured and simulated latency.
 struct RequestDifference {
   double arrival_s = 0;    // in the simulation
   double latency_s = 0;    // measured - simulated
@@ -40,7 +41,7 @@ struct RequestDifference {
 /// Returns the requests that completed in both runs, matched by id, in order of arrival.
 [[nodiscard]] std::vector<RequestDifference> request_differences(const PointDetails& details);
 
-/// A piecewise constant value over time. The difference of two changes whenever either does.
+/// A value over time: it applies from `at_s` until the next one begins.
 struct TimedValue {
   double at_s = 0, value = 0;
 };
@@ -66,8 +67,8 @@ struct HeatMap {
 [[nodiscard]] HeatMap simulate_heat_map(const Scenario& scenario,
                                         const std::shared_ptr<const configs::Catalogue>& catalogue, double load,
                                         study::RunControl& control);
-/// Answers for each cell what the curves answer for a scenario with its values (slo_answer): the load that it carries
-/// within the limit and those of the study's SLO, from the scenario's own loads and points refined in between.
+/// Computes for each cell what the curves show for a scenario with its values (slo_answer): the load that it carries
+/// within the limit and the study's SLO. Uses the scenario's own loads and refined points in between.
 [[nodiscard]] HeatMap simulate_heat_map_within(const Scenario& scenario,
                                                const std::shared_ptr<const configs::Catalogue>& catalogue,
                                                const DrawnLimit& limit, study::RunControl& control);

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/core/field_defaults.h"
 
-#include <QCoreApplication>
-
+#include "gui/core/pool_form.h"
 #include "gui/core/text.h"
 #include "study/file/cell.h"
 #include "study/run/resolve.h"
 
 namespace plimsoll::gui {
 namespace {
-
-QString tr(const char* text) { return QCoreApplication::translate("plimsoll::gui::FieldDefaults", text); }
 
 void add_scheduler(const study::PointSpec& point, FieldDefaults& out) {
   const sched::PolicyConfig& policy = point.policy;
@@ -21,6 +18,8 @@ void add_scheduler(const study::PointSpec& point, FieldDefaults& out) {
   out["scheduler.max_running"] = {batch == sched::kForever ? tr("none") : QString::number(batch),
                                   policy.max_running ? engine : qs(sched::name(policy.policy)),
                                   {}};
+  if (policy.prefix_caching)
+    out["scheduler.prefix_caching"] = {*policy.prefix_caching ? tr("true") : tr("false"), engine, {}};
   if (policy.step_token_budget)
     out["scheduler.step_token_budget"] = {QString::number(*policy.step_token_budget), engine, {}};
   if (policy.mem_fraction)
@@ -29,7 +28,7 @@ void add_scheduler(const study::PointSpec& point, FieldDefaults& out) {
     out["scheduler.mem_fraction"] = {qs(study::number_text(point.engine->memory_fraction)), engine, {}};
 }
 
-// Compares with the values that the same scenario has without the settings that the form does not show.
+// Marks values that change when the settings that the form does not show are removed.
 void mark_derived(const Scenario& scenario, const std::shared_ptr<const configs::Catalogue>& catalogue,
                   FieldDefaults& out) {
   if (catalogue == nullptr || hidden_settings(scenario).empty()) return;
@@ -40,7 +39,7 @@ void mark_derived(const Scenario& scenario, const std::shared_ptr<const configs:
       keep_settings(bare, [&](const std::string& key) { return key != hidden.key; });
     add_scheduler(make_study(bare, catalogue).point(0), without);
   } catch (const std::exception&) {
-    return;  // the study needs these settings, so nothing can be said without them
+    return;  // the study is invalid without these settings
   }
   for (auto& [path, value] : out) {
     const auto found = without.find(path);
@@ -65,8 +64,12 @@ FieldDefaults field_defaults(const Scenario& scenario, const study::PointSpec& p
   out["deployment.tp"] = {QString::number(point.deployment.tp), {}, {}};
   out["deployment.replicas"] = {QString::number(point.deployment.replicas), {}, {}};
   out["deployment.router"] = {qs(sched::name(point.deployment.router)), {}, {}};
+  if (point.prefill) add_pool_defaults(point, out);
   out["replications"] = {QString::number(point.replications), {}, {}};
   out["seed"] = {QString::number(point.workload.seed), {}, {}};
+  out["deployment.pp"] = {QString::number(point.deployment.pp), {}, {}};
+  out["limits.timeout"] = {tr("none"), {}, {}};
+  out["kv_dtype"] = {qs(model::name(point.kv_dtype)), {}, {}};
   out["dtype"] = {qs(model::name(point.weight_dtype)), {}, {}};
   if (std::holds_alternative<load::JumpStart>(point.workload.load))
     out["workload.requests"] = {tr("3 a client"), {}, {}};

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "study/file/study.h"
-#include "study/run/point_result.h"
+#include "study/run/resolve.h"
 
 namespace plimsoll::gui {
 
@@ -22,13 +22,18 @@ struct Footprint {
   std::optional<double> usd_per_hour;  // of all instances
   std::int64_t replicas = 1;
   std::int64_t fitting_replicas = 1;  // as many as the instances hold
+  bool impossible = false;            // no instance holds it, so it has neither GPUs nor a price
+  QString pools = {};                 // "prefill 2 × TP 2 + decode 2 × TP 4"; empty: one pool
   [[nodiscard]] std::int64_t idle() const { return paid - gpus; }
   [[nodiscard]] std::int64_t gpus_per_replica() const { return gpus / std::max<std::int64_t>(1, replicas); }
 };
 [[nodiscard]] Footprint footprint_of(const study::PointResult& point);
+/// The same, with the TP degrees of pools. `point` may be impossible.
+[[nodiscard]] Footprint footprint_of(const study::ResolvedPoint& point);
 /// Returns "24 GPUs, 3 × p4d.24xlarge, 113 USD/h, 0 idle".
 [[nodiscard]] QString footprint_text(const Footprint& footprint);
-/// Returns the footprints of several curves as one text: equal ones as such, others as their range.
+/// Returns the footprints of several curves as one text: equal ones as such, others as their range. Impossible ones are
+/// left out.
 [[nodiscard]] QString footprint_range(const std::vector<Footprint>& footprints);
 
 /// The parts of a study that identify what is simulated.

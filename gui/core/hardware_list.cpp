@@ -34,7 +34,7 @@ QString link_of(const configs::Catalogue& catalogue, const configs::Instance& in
   return words.isEmpty() ? qs(link->id) : words;
 }
 
-// Makers count either 10^9 or 2^30 bytes as a gigabyte; a whole number of the latter is meant as such.
+// For some makers a gigabyte is 10^9 bytes, for others 2^30. A whole number of 2^30 bytes is shown as such.
 double maker_gb(double bytes) {
   constexpr double kBinary = 1024.0 * 1024 * 1024, kDecimal = 1e9;
   const double binary = bytes / kBinary;
@@ -51,7 +51,7 @@ QString gpu_name(const std::string& accelerator) {
   constexpr qsizetype kAcronym = 5;  // longer words are names: "gaudi2"
   QStringList words;
   for (const QString& word : qs(accelerator).split(QChar(u'-'), Qt::SkipEmptyParts)) {
-    if (word.endsWith(QStringLiteral("gb"))) continue;  // its memory, which rows show besides
+    if (word.endsWith(QStringLiteral("gb"))) continue;  // its memory, which rows show in a column of its own
     const bool name = word.size() > kAcronym || word.startsWith(QStringLiteral("pcie"));
     if (word == QStringLiteral("pcie"))
       words << QStringLiteral("PCIe");

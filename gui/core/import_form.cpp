@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/core/import_form.h"
 
-#include <QCoreApplication>
 #include <QRegularExpression>
 #include <algorithm>
 #include <array>
@@ -15,46 +14,44 @@ namespace plimsoll::gui {
 namespace {
 
 constexpr auto kFigures = std::to_array<ImportFigure>({
-    {"concurrency", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "load: clients at once")},
-    {"rate", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "load: requests/s")},
-    {"output_tokens_per_s", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "output tokens/s")},
-    {"requests_per_s", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "completed requests/s")},
-    {"total_tokens_per_s", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "tokens/s with prompts")},
-    {"ttft_mean_s", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "mean TTFT"), true},
-    {"ttft_p50_s", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "p50 TTFT"), true},
-    {"ttft_p90_s", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "p90 TTFT"), true},
-    {"ttft_p95_s", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "p95 TTFT"), true},
-    {"ttft_p99_s", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "p99 TTFT"), true},
-    {"tpot_mean_s", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "mean TPOT"), true},
-    {"tpot_p50_s", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "p50 TPOT"), true},
-    {"tpot_p90_s", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "p90 TPOT"), true},
-    {"tpot_p99_s", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "p99 TPOT"), true},
-    {"itl_mean_s", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "mean ITL"), true},
-    {"itl_p50_s", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "p50 ITL"), true},
-    {"itl_p95_s", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "p95 ITL"), true},
-    {"itl_p99_s", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "p99 ITL"), true},
-    {"latency_mean_s", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "mean latency"), true},
-    {"latency_p50_s", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "p50 latency"), true},
-    {"latency_p90_s", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "p90 latency"), true},
-    {"latency_p95_s", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "p95 latency"), true},
-    {"latency_p99_s", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "p99 latency"), true},
-    {"latency_per_token_mean_s", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "mean latency per token"), true},
-    {"latency_per_token_p90_s", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "p90 latency per token"), true},
-    {"input_tokens_mean", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "input tokens")},
-    {"output_tokens_mean", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "output tokens")},
-    {"requests_completed", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "completed requests")},
-    {"duration_s", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "duration"), true},
-    {"model", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "model")},
-    {"hardware", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "hardware")},
-    {"engine", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "engine")},
-    {"dtype", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "number format of the weights")},
-    {"tp", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "TP degree")},
-    {"replicas", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "replicas")},
-    {"load_kind", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "kind of load")},
-    {"load_value", QT_TRANSLATE_NOOP("plimsoll::gui::ImportForm", "load")},
+    {"concurrency", QT_TRANSLATE_NOOP("plimsoll::gui", "load: clients at once")},
+    {"rate", QT_TRANSLATE_NOOP("plimsoll::gui", "load: requests/s")},
+    {"output_tokens_per_s", QT_TRANSLATE_NOOP("plimsoll::gui", "output tokens/s")},
+    {"requests_per_s", QT_TRANSLATE_NOOP("plimsoll::gui", "completed requests/s")},
+    {"total_tokens_per_s", QT_TRANSLATE_NOOP("plimsoll::gui", "tokens/s with prompts")},
+    {"ttft_mean_s", QT_TRANSLATE_NOOP("plimsoll::gui", "mean TTFT"), true},
+    {"ttft_p50_s", QT_TRANSLATE_NOOP("plimsoll::gui", "p50 TTFT"), true},
+    {"ttft_p90_s", QT_TRANSLATE_NOOP("plimsoll::gui", "p90 TTFT"), true},
+    {"ttft_p95_s", QT_TRANSLATE_NOOP("plimsoll::gui", "p95 TTFT"), true},
+    {"ttft_p99_s", QT_TRANSLATE_NOOP("plimsoll::gui", "p99 TTFT"), true},
+    {"tpot_mean_s", QT_TRANSLATE_NOOP("plimsoll::gui", "mean TPOT"), true},
+    {"tpot_p50_s", QT_TRANSLATE_NOOP("plimsoll::gui", "p50 TPOT"), true},
+    {"tpot_p90_s", QT_TRANSLATE_NOOP("plimsoll::gui", "p90 TPOT"), true},
+    {"tpot_p99_s", QT_TRANSLATE_NOOP("plimsoll::gui", "p99 TPOT"), true},
+    {"itl_mean_s", QT_TRANSLATE_NOOP("plimsoll::gui", "mean ITL"), true},
+    {"itl_p50_s", QT_TRANSLATE_NOOP("plimsoll::gui", "p50 ITL"), true},
+    {"itl_p95_s", QT_TRANSLATE_NOOP("plimsoll::gui", "p95 ITL"), true},
+    {"itl_p99_s", QT_TRANSLATE_NOOP("plimsoll::gui", "p99 ITL"), true},
+    {"latency_mean_s", QT_TRANSLATE_NOOP("plimsoll::gui", "mean latency"), true},
+    {"latency_p50_s", QT_TRANSLATE_NOOP("plimsoll::gui", "p50 latency"), true},
+    {"latency_p90_s", QT_TRANSLATE_NOOP("plimsoll::gui", "p90 latency"), true},
+    {"latency_p95_s", QT_TRANSLATE_NOOP("plimsoll::gui", "p95 latency"), true},
+    {"latency_p99_s", QT_TRANSLATE_NOOP("plimsoll::gui", "p99 latency"), true},
+    {"latency_per_token_mean_s", QT_TRANSLATE_NOOP("plimsoll::gui", "mean latency per token"), true},
+    {"latency_per_token_p90_s", QT_TRANSLATE_NOOP("plimsoll::gui", "p90 latency per token"), true},
+    {"input_tokens_mean", QT_TRANSLATE_NOOP("plimsoll::gui", "input tokens")},
+    {"output_tokens_mean", QT_TRANSLATE_NOOP("plimsoll::gui", "output tokens")},
+    {"requests_completed", QT_TRANSLATE_NOOP("plimsoll::gui", "completed requests")},
+    {"duration_s", QT_TRANSLATE_NOOP("plimsoll::gui", "duration"), true},
+    {"model", QT_TRANSLATE_NOOP("plimsoll::gui", "model")},
+    {"hardware", QT_TRANSLATE_NOOP("plimsoll::gui", "hardware")},
+    {"engine", QT_TRANSLATE_NOOP("plimsoll::gui", "engine")},
+    {"dtype", QT_TRANSLATE_NOOP("plimsoll::gui", "number format of the weights")},
+    {"tp", QT_TRANSLATE_NOOP("plimsoll::gui", "TP degree")},
+    {"replicas", QT_TRANSLATE_NOOP("plimsoll::gui", "replicas")},
+    {"load_kind", QT_TRANSLATE_NOOP("plimsoll::gui", "kind of load")},
+    {"load_value", QT_TRANSLATE_NOOP("plimsoll::gui", "load")},
 });
-
-QString tr(const char* text) { return QCoreApplication::translate("plimsoll::gui::ImportForm", text); }
 
 const ImportFigure* figure_of(const std::string& column) {
   for (const ImportFigure& figure : kFigures) {

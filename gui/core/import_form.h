@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Import of the user's own runs: what each column of a table means, which labels the file lacks, and which metrics it
-// has. The reading itself is study/exchange's.
+// has. study/exchange reads the file.
 #pragma once
 
 #include <QString>
@@ -49,7 +49,8 @@ void choose_figure(ImportColumn& column, const std::string& figure);
 
 /// Returns the metrics that at least one of the rows has, in the order of the menus.
 [[nodiscard]] std::vector<const Metric*> metrics_of(const std::vector<PointRow>& rows);
-/// Shows metrics that the rows have, if they have none of those shown: a table must not be added without being seen.
+/// If the rows have none of the metrics that are shown, shows metrics that they have, so that an added table is
+/// visible.
 void show_rows(SessionState& state, const std::vector<PointRow>& rows);
 
 }  // namespace plimsoll::gui

@@ -15,7 +15,7 @@ constexpr int kMostDoublings = 20;
 constexpr int kBisections = 5;          // the end is known to 3 %
 constexpr double kGain = 1.03;          // less throughput than this at twice the load is saturation
 constexpr double kKept = 0.7;           // a short run that completes less of its rate than this does not keep up
-constexpr std::size_t kMostCurves = 8;  // more sweep something else; their ends hardly differ
+constexpr std::size_t kMostCurves = 8;  // further curves sweep something else; their ends hardly differ
 
 /// What a load does to a deployment.
 enum class Outcome : unsigned char { carried, limited, saturated, impossible };
@@ -92,10 +92,10 @@ class Search {
   study::RunControl& control_;
 };
 
-// Rounds to two digits, which read well and differ by less than the search knows.
+// Rounds to two digits. That reads well, and the error is smaller than that of the search.
 double rounded(double value) {
   const double unit = std::pow(10, std::floor(std::log10(value)) - 1);
-  // The power is not exact below 1; its text is.
+  // The power of ten is not exact below 1, but its text is.
   return reader_text(std::round(value / unit) * unit, 2).remove(QChar(0x202f)).toDouble();
 }
 
@@ -123,7 +123,7 @@ std::vector<double> find_loads(const Scenario& scenario, const std::shared_ptr<c
     return loads;
   }
   for (const double part : {0.1, 0.25, 0.4, 0.55, 0.7, 0.8, 0.9, 1.0}) loads.push_back(rounded(part * end));
-  // The curve must cross the limit to show where.
+  // One load beyond the limit, so that the curve shows where it crosses the limit.
   if (limited) loads.push_back(rounded(1.15 * end));
   loads.erase(std::unique(loads.begin(), loads.end()), loads.end());
   return loads;

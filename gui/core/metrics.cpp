@@ -21,6 +21,8 @@ constexpr const char* kItl =
     "Inter-token latency: the time between two tokens of a request, over all gaps of all requests.";
 constexpr const char* kPerToken = "Latency / output tokens, of each request.";
 
+constexpr const char* kTransfer = "The part of a KV transfer between the pools that the prefill does not hide.";
+
 constexpr auto kMetrics = std::to_array<Metric>({
     {"output_tokens_per_s", "Throughput", "output tokens/s", 1, "throughput",
      "Output tokens of completed requests / measured window.", false},
@@ -83,6 +85,12 @@ constexpr auto kMetrics = std::to_array<Metric>({
      "Requests preempted from the running batch, summed over all "
      "replicas.",
      true},
+    {"transfer_s_mean", "Mean KV transfer", "ms", kMs, "pools", kTransfer, true},
+    {"transfer_s_p99", "p99 KV transfer", "ms", kMs, "pools", kTransfer, true},
+    {"prefill_busy_mean", "Busy prefill replicas", "replicas", 1, "pools",
+     "Replicas of the prefill pool that run a step, mean over time.", false},
+    {"decode_busy_mean", "Busy decode replicas", "replicas", 1, "pools",
+     "Replicas of the decode pool that run a step, mean over time.", false},
     {"usd_per_million_output_tokens", "Cost", "USD per million output tokens", 1, "cost",
      "USD an hour / 3600 / output tokens/s x 10^6; counts whole instances.", true},
     {"usd_per_hour", "Price", "USD/h", 1, "cost", "Price of the whole instances that the deployment uses.", true},
@@ -161,7 +169,7 @@ QString axis_title(const Metric& metric) {
 }
 
 const std::vector<std::string>& row_columns() {
-  static const std::vector<std::string> columns = study::point_columns({});
+  static const std::vector<std::string> columns = study::point_columns({}, study::PoolColumns::yes);
   return columns;
 }
 
@@ -177,8 +185,10 @@ std::optional<std::size_t> column_index(std::string_view name) {
 
 PointRow make_row(study::PointResult result, std::int32_t pp) {
   PointRow row;
-  row.gpus = std::max(1, result.labels.tp * pp * result.labels.replicas);
-  std::vector<study::Cell> cells = study::point_row(result);
+  // The pools may differ in their degrees.
+  row.gpus = std::max(1, result.pools.empty() ? result.labels.tp * pp * result.labels.replicas
+                                              : static_cast<std::int32_t>(result.gpus));
+  std::vector<study::Cell> cells = study::point_row(result, study::PoolColumns::yes);
   // Drops the swept columns, which differ between studies, so that all rows have the same columns.
   row.cells.assign(cells.begin() + static_cast<std::ptrdiff_t>(result.swept.size()), cells.end());
   row.result = std::move(result);

@@ -18,7 +18,7 @@ struct Metric {
   const char* label;       // "p90 latency per output token"
   const char* unit;        // as displayed; empty if none
   double scale;            // displayed value = value in the column * scale
-  const char* group;       // throughput, latency, load, memory, cost, time
+  const char* group;       // throughput, latency, load, memory, pools, cost
   const char* definition;  // a summary of docs/metrics.md
   bool better_low;
 };
@@ -39,7 +39,7 @@ enum class Basis : unsigned char { total, per_gpu, per_price };
 /// A point and its cells, which are formatted only once.
 struct PointRow {
   study::PointResult result;
-  std::vector<study::Cell> cells;  // of point_columns({})
+  std::vector<study::Cell> cells;  // of point_columns({}, PoolColumns::yes)
   std::int32_t gpus = 1;           // accelerators of its instances that its replicas use
 };
 /// Formats the cells of a point; `pp` is its pipeline degree.

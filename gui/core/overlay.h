@@ -58,7 +58,7 @@ struct Residual {
 /// Returns the residuals of every measured point whose load has been simulated.
 [[nodiscard]] std::vector<Residual> residuals(const CurveModel& model, const std::vector<OverlayPoint>& points,
                                               const Metric& x, const Metric& y);
-/// Returns the mean error and the bias of the relative errors.
+/// Returns the mean absolute relative error and the bias.
 [[nodiscard]] validation::ErrorSummary summary_of(const std::vector<Residual>& residuals);
 
 }  // namespace plimsoll::gui

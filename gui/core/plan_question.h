@@ -17,10 +17,12 @@ struct PlanQuestion {
 /// position and does not restrict the search. Throws InputError if no SLO can be derived.
 [[nodiscard]] PlanQuestion plan_question(const Scenario& scenario, const ViewState& view);
 
-/// Returns the search that is derived from the scenario if it states none, in the study's syntax.
-[[nodiscard]] std::string derived_search(const Scenario& scenario);
+/// Returns the search that is derived from the scenario if it states none, in the study's syntax. Without an objective,
+/// it is the usual one: the largest load if the load is swept, else the least cost.
+[[nodiscard]] std::string derived_search(const Scenario& scenario, const std::string& objective = {});
 
-/// Returns the study to plan: the scenario with the SLO and the search of the question, without its sweep.
+/// Returns the study to plan: the scenario with the SLO and the search of the question, without its sweep. If the
+/// search does not look for the load, a swept one becomes its largest value, which a deployment must carry.
 [[nodiscard]] Scenario plan_scenario(const Scenario& scenario, const ViewState& view);
 
 /// Returns a key that is equal for scenarios that ask the same question, whichever of the searched deployments they

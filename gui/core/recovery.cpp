@@ -16,13 +16,14 @@ Recovery::Recovery(Session& session, const QString& folder, int delay_ms, QObjec
       copy_(folder + QStringLiteral("/unsaved.plimsoll-session.yaml")),
       lock_(folder + QStringLiteral("/unsaved.lock")) {
   lock_.setStaleLockTime(0);  // the lock is stale only once its process has ended
+  // What an earlier start found and the user neither recovered nor dismissed.
   const QString left = folder + QStringLiteral("/recovered.plimsoll-session.yaml");
   if (!QDir().mkpath(folder) || !lock_.tryLock(0)) return;
   if (QFile::exists(copy_)) {  // move it aside, because this program writes its own copy there
     QFile::remove(left);
     QFile::rename(copy_, left);
-    found_ = left;
   }
+  if (QFile::exists(left)) found_ = left;
   soon_.setSingleShot(true);
   soon_.setInterval(delay_ms);
   connect(&soon_, &QTimer::timeout, this, &Recovery::keep);
@@ -47,6 +48,14 @@ void Recovery::restore() {
     throw InputError(Where{utf8(found_), 0, 0}, "cannot be read: " + utf8(in.errorString()));
   SessionState state = parse_session(in.readAll().toStdString(), utf8(found_));
   session_.edit(tr("Recover the unsaved session"), {}, [&](SessionState& s) { s = std::move(state); });
+  keep();
+  // The file that held it so far goes only when the copy is there.
+  if (QFile::exists(copy_)) dismiss();
+}
+
+void Recovery::dismiss() {
+  QFile::remove(found_);
+  found_.clear();
 }
 
 void Recovery::done() {

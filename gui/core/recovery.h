@@ -20,6 +20,8 @@ class Recovery final : public QObject {
   [[nodiscard]] const QString& found() const { return found_; }
   /// Replaces the current session by the recovered one, as a step that can be undone. Throws InputError.
   void restore();
+  /// Removes what an earlier program left, which is otherwise found again.
+  void dismiss();
   /// Call at the normal end of the program. Removes the copy.
   void done();
 

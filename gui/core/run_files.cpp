@@ -53,11 +53,12 @@ class RequestFields {
                                                     std::to_string(names_.size()));
     }
   }
+  [[nodiscard]] bool has(const char* name) const { return names_.contains(name); }
   [[nodiscard]] QByteArray text(const char* name) const {
     const auto at = names_.indexOf(name);
     return at < 0 ? QByteArray() : fields_[at];
   }
-  // A blank field is a value that the request does not have; the caller chooses what it counts as.
+  // Returns a field as a number; `blank` if the request does not have this value.
   [[nodiscard]] double value(const char* name, double blank) const {
     const QByteArray field = text(name);
     if (field.isEmpty()) return blank;
@@ -81,6 +82,18 @@ sched::Outcome outcome_of(const QByteArray& text) {
   if (text == "timed_out") return sched::Outcome::timed_out;
   if (text == "cancelled") return sched::Outcome::cancelled;
   return sched::Outcome::completed;
+}
+
+sched::Stages stages_of(const RequestFields& fields) {
+  sched::Stages stages;
+  stages.prefill_replica = static_cast<std::int32_t>(within(fields.value("prefill_replica", -1), 1e6));
+  stages.prefill_start = fields.time("prefill_start_s");
+  stages.prefill_end = fields.time("prefill_end_s");
+  stages.transfer_start = fields.time("transfer_start_s");
+  stages.transfer_end = fields.time("transfer_end_s");
+  stages.transferred = static_cast<sched::Tok>(within(fields.value("transferred_tokens", 0), 2e9));
+  stages.decode_start = fields.time("decode_start_s");
+  return stages;
 }
 
 sim::StepRow step_of(const QJsonObject& event) {
@@ -144,6 +157,7 @@ std::vector<sim::RequestRow> parse_requests(const QByteArray& text, const std::s
     row.output = static_cast<sched::Tok>(within(fields.value("output_tokens", 0), 2e9));
     row.generated = static_cast<sched::Tok>(within(fields.value("generated_tokens", 0), 2e9));
     row.outcome = outcome_of(fields.text("outcome"));
+    if (fields.has("decode_start_s")) row.stages = stages_of(fields);
     rows.push_back(std::move(row));
   }
   if (rows.empty()) throw InputError(Where{file, 0, 0}, "holds no request");

@@ -34,7 +34,7 @@ sweep:
   workload.concurrency: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
 )";
 
-// States no setting that the form does not show.
+// States only settings that the form shows.
 constexpr const char* kNewStudy = R"(study: New study
 model: llama-3.1-8b
 hardware: p5.48xlarge
@@ -48,10 +48,14 @@ sweep:
   workload.concurrency: [1, 2, 4, 8, 16, 32, 64, 128, 256]
 )";
 
-// The scheduler's settings that have a field in the form. Engines share their meaning, except for the policy.
-constexpr std::array<std::string_view, 4> kSchedulerFields = {"max_running", "step_token_budget", "mem_fraction",
-                                                              "policy"};
+// The scheduler's settings that have a field in the form. All but the policy mean the same for every engine.
+constexpr std::array<std::string_view, 5> kSchedulerFields = {"max_running", "step_token_budget", "mem_fraction",
+                                                              "prefix_caching", "policy"};
 constexpr std::string_view kScheduler = "scheduler.";
+
+// Parts of a study that edits replace as a whole.
+constexpr std::array<std::string_view, 7> kWholeParts = {"workload.load", "workload.lengths", "scheduler", "sweep",
+                                                         "deployment",    "workload",         "limits"};
 
 bool is_shown(std::string_view key) {
   return std::find(kSchedulerFields.begin(), kSchedulerFields.end(), key) != kSchedulerFields.end();
@@ -81,11 +85,11 @@ std::string list_text(const Node& list) {
   return text;
 }
 
-// Returns the file with those edits that replace whole parts. The form reads its fields from it.
+// Returns the file's document after the edits that replace whole parts. The form reads its fields from it.
 Document edited_document(const Scenario& scenario) {
   Document document = scenario.document;
   for (const auto& [path, yaml] : scenario.edits) {
-    if (path != "workload.load" && path != "workload.lengths" && path != "scheduler" && path != "sweep") continue;
+    if (std::find(kWholeParts.begin(), kWholeParts.end(), path) == kWholeParts.end()) continue;
     // Replace instead of merge: a load of another kind must not keep keys of the old one.
     document.remove(path);
     document.set(path, yaml, Where{"edit", 0, 0});
@@ -107,6 +111,19 @@ std::string other_sweeps(const Scenario& scenario) {
     }
   }
   return sweep;
+}
+
+// Returns what the load states besides `key`, such as the variation of its gaps, as the end of a YAML map. Another kind
+// of load keeps nothing.
+std::string kept_of_load(const Scenario& scenario, const std::string& kind, const std::string& key) {
+  std::string kept;
+  const Document document = edited_study(scenario);
+  const auto load = node_at(document.root(), "workload.load." + kind);
+  if (!load || !load->is_map()) return kept;
+  for (const configs::Item& item : load->items()) {
+    if (item.key != key) kept += ", " + item.key + ": " + item.value.to_text();
+  }
+  return kept;
 }
 
 // The sweep goes first, so that values pinned by other edits leave the sweep. It is emptied before the load changes,
@@ -173,21 +190,24 @@ void set_field(Scenario& scenario, const std::string& path, const QString& text)
     set_edit(scenario, path, utf8(value));
 }
 
-FieldValue field_value(const Scenario& scenario, const std::string& path) {
+FieldValue field_value(const Scenario& scenario, const std::string& path) { return FieldReader(scenario).value(path); }
+
+FieldReader::FieldReader(const Scenario& scenario) : scenario_(scenario), document_(edited_document(scenario)) {}
+
+FieldValue FieldReader::value(const std::string& path) const {
   FieldValue value;
   // Sources in order of precedence: an edit that sweeps, an edit that sets, the file's sweep, the file's value.
-  if (const std::string* list = edit_of(scenario, "sweep." + path)) {
+  if (const std::string* list = edit_of(scenario_, "sweep." + path)) {
     value.text = qs(list->substr(1, list->size() - 2));
     value.swept = value.edited = true;
     return value;
   }
-  if (const std::string* edit = edit_of(scenario, path)) {
+  if (const std::string* edit = edit_of(scenario_, path)) {
     value.text = qs(*edit);
     value.edited = true;
     return value;
   }
-  const Document document = edited_document(scenario);
-  const Node root = document.root();
+  const Node root = document_.root();
   if (const auto swept = node_at(root, "sweep." + path)) {
     value.text = qs(list_text(*swept));
     value.swept = true;
@@ -227,7 +247,7 @@ void keep_settings(Scenario& scenario, const std::function<bool(const std::strin
     return edit.first.starts_with(kScheduler) && !kept(edit.first.substr(kScheduler.size()));
   });
   if (!drops) return;
-  // The whole map goes before the edits of its keys, which it would replace.
+  // An edit of the whole map comes before edits of its keys, which it would otherwise replace.
   clear_edit(scenario, "scheduler");
   scenario.edits.insert(scenario.edits.begin(), {"scheduler", "{" + map + "}"});
 }
@@ -236,7 +256,7 @@ void set_engine(Scenario& scenario, const QString& text) {
   const QString before = field_value(scenario, "engine").text;
   set_field(scenario, "engine", text);
   if (field_value(scenario, "engine").text == before) return;
-  // Back at the file's engine, the file's settings apply again.
+  // The file's engine is restored, and with it the file's settings.
   if (text.trimmed().isEmpty()) {
     clear_edit(scenario, "scheduler");
     return;
@@ -307,7 +327,10 @@ void set_load(Scenario& scenario, const QString& kind, const QString& values) {
     sweep += (sweep.empty() ? "" : ", ") + (key == "count" ? "workload.load.burst.count" : "workload." + key) + ": [" +
              list + "]";
   }
-  replace_load(scenario, "{" + name + ": {" + key + ": " + with_unit(numbers.front(), rate) + "}}", sweep);
+  replace_load(
+      scenario,
+      "{" + name + ": {" + key + ": " + with_unit(numbers.front(), rate) + kept_of_load(scenario, name, key) + "}}",
+      sweep);
 }
 
 void set_trace(Scenario& scenario, const std::string& file) {
@@ -327,7 +350,7 @@ void set_trace(Scenario& scenario, const std::string& file) {
   set_edit(scenario, "workload.lengths", "{trace: " + quoted + "}");
 }
 
-std::string edited_yaml(const Scenario& scenario) {
+Document edited_study(const Scenario& scenario) {
   Document document = edited_document(scenario);
   for (const auto& [path, yaml] : scenario.edits) {
     try {
@@ -336,8 +359,10 @@ std::string edited_yaml(const Scenario& scenario) {
       continue;  // the form shows this edit with its error
     }
   }
-  return document.dump();
+  return document;
 }
+
+std::string edited_yaml(const Scenario& scenario) { return edited_study(scenario).dump(); }
 
 study::Study make_study(const Scenario& scenario, const std::shared_ptr<const configs::Catalogue>& catalogue) {
   return {scenario.document, scenario.file, scenario.edits, catalogue};

@@ -63,7 +63,7 @@ ViewState read_view(const Node& node) {
   return view;
 }
 
-// Writes the whole study besides the file's name and the edits, so that the session opens without the file.
+// Writes the whole study in addition to the file's name and the edits, so that the session opens without the file.
 std::string scenario_text(const Scenario& scenario) {
   std::string text =
       "  - name: " + quoted(utf8(scenario.name)) + "\n    file: " + quoted(scenario.file) + "\n    edits:";

@@ -43,7 +43,7 @@ SideCurves::Entry* SideCurves::running() {
   return found == wanted_.end() ? nullptr : &*found;
 }
 
-// What the lane still delivers of the interrupted scenario has an old generation, which the model ignores.
+// Points of the interrupted scenario that the lane still delivers have an old generation, so the model ignores them.
 void SideCurves::interrupt() {
   Entry* entry = running();
   if (entry == nullptr) return;
@@ -67,7 +67,7 @@ void SideCurves::end_running() {
   if (!busy()) Q_EMIT settled();
 }
 
-// A failed scenario is asked again: it has no curves to keep.
+// A failed scenario has no curves to keep; it is computed again when it is wanted.
 void SideCurves::keep(Entry entry) {
   if (entry.state != State::done || entry.failure) return;
   std::erase_if(kept_, [&](const Entry& e) { return e.question == entry.question; });

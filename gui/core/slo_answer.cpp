@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/core/slo_answer.h"
 
-#include <QCoreApplication>
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -17,8 +16,6 @@ namespace plimsoll::gui {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-
-QString tr(const char* text) { return QCoreApplication::translate("plimsoll::gui::SloAnswer", text); }
 
 std::string column_name(sched::Slo::Metric metric, const std::string& which) {
   constexpr std::array<const char*, 5> kWhat = {"latency", "ttft", "tpot", "itl", "latency_per_token"};

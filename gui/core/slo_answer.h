@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Whether a point keeps all its limits, and which load a curve carries within them. The limits are those of the study's
-// SLO, judged as by `simulate`, and the line that is drawn in the curves.
+// SLO, judged as `simulate` judges them, and the line that is drawn in the curves.
 #pragma once
 
 #include <QString>
@@ -74,7 +74,7 @@ struct SloAnswer {
   std::size_t point = 0;                // index in the curve of the best point within the limits, else of the nearest
   double tokens_per_s = 0, failed = 0;  // failed: fraction of requests that the best point rejects or that time out
   std::optional<double> usd_per_million;
-  std::optional<PointLimit> binding;  // the limit that ends the range; of every: the one that is used most
+  std::optional<PointLimit> binding;  // the limit that ends the range; if `every`: the limit closest to being reached
 };
 /// Returns the answer for a curve; nullopt if nothing has been simulated, or the side is `unfavourable` and no point
 /// has a band for one of its limits. If throughput falls before a limit is reached, answers with the highest

@@ -84,7 +84,7 @@ void state_rows(Scenario& scenario, const std::vector<SloRow>& rows) {
   set_edit(scenario, "slo", slo_yaml(rows));
 }
 
-// The column or the name under which limits_of() lists the limit of a row.
+// Returns whether limits_of() lists the limit of this row as `limit`: under its column or its name.
 bool is_limit_of(const PointLimit& limit, const SloRow& row) {
   const SloQuantity* quantity = slo_quantity(row.key);
   if (quantity == nullptr) return false;
@@ -194,7 +194,7 @@ void set_slo_rows(SessionState& state, std::vector<SloRow> rows) {
     try {
       static_cast<void>(read_row(row));
     } catch (const InputError& error) {
-      throw InputError(error.text());  // its place would be one in the text that was made here
+      throw InputError(error.text());  // without the place, which would refer to the text made here
     }
     if (!keys.insert(row.key).second)
       throw InputError(

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/core/workbench.h"
 
+#include <QCryptographicHash>
+#include <QDir>
 #include <QFileInfo>
+#include <QRegularExpression>
 #include <QSaveFile>
 #include <algorithm>
 #include <thread>
@@ -134,7 +137,7 @@ void Workbench::session_changed() {
     submit();
     coalesce_.start();
   }
-  // What is shown of the curves may change without a new simulation, also by undo.
+  // The view of the curves may change without a new simulation, also by undo.
   if (seen_view_ != session_.state().view) {
     seen_view_ = session_.state().view;
     Q_EMIT curves_changed();
@@ -176,7 +179,7 @@ void Workbench::want_sides() {
       wanted.push_back({scenario.name, question_of(scenario), request_for(scenario)});
   }
   sides_.want(std::move(wanted));
-  // A copy asks what the current scenario has just answered.
+  // A copied scenario asks the question that has just been answered.
   if (finished_) sides_.put(*submitted_, curves_);
 }
 
@@ -321,23 +324,32 @@ void Workbench::open_trace(const QString& file) {
                 [&](SessionState& s) { set_trace(s.scenarios[s.current], utf8(file)); });
 }
 
-void Workbench::open(const QString& file) {
+void Workbench::begin(SessionState state, const QString& file) {
+  // Set first: the session's signal refreshes what shows the file's name.
+  session_file_ = file;
+  const bool selected = std::exchange(selection_, std::nullopt).has_value();
+  session_.replace(std::move(state));
+  if (selected) Q_EMIT selection_changed();
+}
+
+void Workbench::open(const QString& file) { read(file)(); }
+
+std::function<void()> Workbench::read(const QString& file) {
   const std::string path = utf8(file);
   const std::string text = is_packed(file) ? std::string() : read_text(file);
   switch (kind_of(file, text)) {
-    case FileKind::trace: return open_trace(file);
-    case FileKind::table: return add_measured(file);
-    case FileKind::study: return open_study(file);
-    case FileKind::session:
-      session_.replace(parse_session(text, path));
-      session_file_ = file;
-      return;
-    case FileKind::model: static_cast<void>(catalogue_->model(path)); return set_value(QStringLiteral("model"), file);
-    case FileKind::unknown_json:
-      throw InputError(Where{path, 0, 0},
-                       "is neither a model's config.json nor a result that can be imported: of vllm bench serve, "
-                       "guidellm, AIPerf, GenAI-Perf, InferenceX");
+    case FileKind::trace: return [this, file] { open_trace(file); };
+    case FileKind::table: return [this, file] { add_measured(file); };
+    case FileKind::study: return read_study(file);
+    case FileKind::session: return [this, file, state = parse_session(text, path)] { begin(state, file); };
+    case FileKind::model:
+      static_cast<void>(catalogue_->model(path));
+      return [this, file] { set_value(QStringLiteral("model"), file); };
+    case FileKind::unknown_json: break;
   }
+  throw InputError(Where{path, 0, 0},
+                   "is neither a model's config.json nor a result that can be imported: of vllm bench serve, "
+                   "guidellm, AIPerf, GenAI-Perf, InferenceX");
 }
 
 bool Workbench::replaces_session(const QString& file) {
@@ -364,26 +376,46 @@ void Workbench::add(const QString& file) {
   }
 }
 
-void Workbench::open_study(const QString& file) {
+std::function<void()> Workbench::read_study(const QString& file) {
   SessionState state = default_session();
   state.scenarios = {open_scenario(utf8(file))};
-  const study::Study study = make_study(state.scenarios.front(), catalogue_);
-  // A new study keeps the user's choice of metrics.
-  state.view = session_.state().view;
-  show_slo(study.point(0).slo, state.view);
-  session_.replace(std::move(state));
-  session_file_.clear();
+  const sched::Slo slo = make_study(state.scenarios.front(), catalogue_).point(0).slo;
+  return [this, state = std::move(state), slo]() mutable {
+    // A new study keeps the user's choice of metrics.
+    state.view = session_.state().view;
+    show_slo(slo, state.view);
+    begin(state);
+  };
 }
 
 void Workbench::save(const QString& file) {
   write_file(file, session_text(session_.state()));
-  session_file_ = file;
+  session_file_ = file;  // before the session reports that it is saved
   session_.set_saved();
 }
 
 std::string Workbench::study_text() const { return make_study(session_.scenario(), catalogue_).resolved_yaml(); }
 
 void Workbench::save_study(const QString& file) { write_file(file, study_text()); }
+
+QString Workbench::command(const QString& verb, const QString& folder) const {
+  const Scenario& scenario = session_.scenario();
+  try {
+    if (configs::Document::from_file(scenario.file).dump() == scenario.document.dump())
+      return command_line(scenario, verb);
+  } catch (const std::exception&) {  // a new study has no file, and that of an old one may be gone or damaged
+  }
+  const std::string text = study_text();
+  // The name differs with the text, so that an earlier command keeps its study.
+  const QByteArray digest = QCryptographicHash::hash(QByteArray::fromStdString(text), QCryptographicHash::Sha256);
+  static const QRegularExpression odd(QStringLiteral("[^\\w.-]+"));
+  const QString file = QStringLiteral("%1/%2-%3.yaml")
+                           .arg(folder, QString(scenario.name).replace(odd, QStringLiteral("-")),
+                                QString::fromLatin1(digest.toHex().left(8)));
+  if (!QDir().mkpath(folder)) throw DeviceError(utf8(folder) + " cannot be made");
+  write_file(file, text);
+  return QStringLiteral("plimsoll %1 %2").arg(verb, shell_quoted(file));
+}
 
 void Workbench::reload_catalogue() {
   catalogue_ = load_catalogue();

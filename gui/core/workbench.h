@@ -5,6 +5,7 @@
 #include <QObject>
 #include <QStringList>
 #include <QTimer>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -74,9 +75,16 @@ class Workbench final : public QObject {
   /// Returns the selected point, or nullptr if none is selected or the curves no longer have it.
   [[nodiscard]] const LanePoint* selected_point() const;
 
+  /// Replaces the session; `file` is the one that holds it, if one does.
+  void begin(SessionState state, const QString& file = {});
+  /// Makes the session one that no file holds yet, so that saving asks for a name.
+  void forget_file() { session_file_.clear(); }
   /// Opens a study, a session, a table of measured points, another tool's result, a Hugging Face config.json or a
   /// trace, depending on the content. Throws InputError; then nothing has changed.
   void open(const QString& file);
+  /// Reads and checks the file that open() opens, and returns the change that it makes, so that the user can be asked
+  /// first. Throws InputError.
+  [[nodiscard]] std::function<void()> read(const QString& file);
   /// As open(), but the scenarios of a study or a session are added to those of this session.
   void add(const QString& file);
   /// Returns true if opening the file would replace the whole session rather than add to it.
@@ -87,6 +95,9 @@ class Workbench final : public QObject {
   [[nodiscard]] std::string study_text() const;
   /// Writes study_text() to a file. Throws InputError and DeviceError.
   void save_study(const QString& file);
+  /// Returns the scenario as a command that anyone with this machine can run. If no file holds its study as it is, the
+  /// study is written to one in `folder`. Throws InputError and DeviceError.
+  [[nodiscard]] QString command(const QString& verb, const QString& folder) const;
   /// Reloads the catalogue after this machine's calibration has changed, and simulates everything again.
   void reload_catalogue();
   /// Returns the file that save() writes by default; empty: none yet.
@@ -100,12 +111,14 @@ class Workbench final : public QObject {
   [[nodiscard]] std::optional<std::int64_t> filling_replicas() const;
   /// Sets that number of replicas.
   void fill_instances();
-  /// Gives every shown scenario so many replicas that all use as many GPUs as the largest one. Returns the names of
-  /// scenarios whose number of GPUs cannot be reached exactly, which get the next lower one, or not be changed at all.
+  /// Changes the replicas of every shown scenario so that all use as many GPUs as the largest one. Returns the names of
+  /// scenarios that cannot reach this number exactly: they get the next lower number, or are not changed at all.
   QStringList equalise_gpus();
+  /// Sets the number of requests of a scenario's runs.
+  void lengthen_runs(std::size_t scenario, qint64 requests);
   /// Sets the load and its sweep, as set_load does.
   void change_load(const QString& kind, const QString& values);
-  /// Finds the loads of the current scenario by itself from now on, whenever it changes, or no longer does.
+  /// With `on`, finds the loads of the current scenario automatically whenever it changes; otherwise stops doing so.
   void follow_load(bool on);
   /// Finds the loads of every shown scenario once, in one step that can be undone.
   void find_all_loads();
@@ -147,7 +160,7 @@ class Workbench final : public QObject {
   void settled();  // no work is in progress any more
 
  private:
-  void open_study(const QString& file);
+  [[nodiscard]] std::function<void()> read_study(const QString& file);
   void add_measured(const QString& file);
   void open_trace(const QString& file);
   [[nodiscard]] std::pair<std::string, std::size_t> run_of(const LanePoint& point) const;
@@ -157,7 +170,7 @@ class Workbench final : public QObject {
   void find_load();
   void load_tables();
   void read_files();
-  /// Everything that the loads of a scenario depend on: its question without the loads, and the limit.
+  /// Everything that determines the loads of a scenario: its question without the loads, and the limit.
   struct LoadQuestion {
     CurveQuestion scenario;
     std::string metric;

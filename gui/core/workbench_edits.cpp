@@ -51,7 +51,8 @@ std::optional<Footprint> single_footprint(const CurveModel& model) {
   const auto differs = [&](const Footprint& f) {
     return f.gpus != all.front().gpus || f.replicas != all.front().replicas || f.paid != all.front().paid;
   };
-  if (all.empty() || std::any_of(all.begin(), all.end(), differs)) return {};
+  // It is not known which of two pools should get more replicas.
+  if (all.empty() || !all.front().pools.isEmpty() || std::any_of(all.begin(), all.end(), differs)) return {};
   return all.front();
 }
 
@@ -105,12 +106,19 @@ QStringList Workbench::equalise_gpus() {
   return inexact;
 }
 
+void Workbench::lengthen_runs(std::size_t scenario, qint64 requests) {
+  if (scenario >= session_.state().scenarios.size()) return;
+  session_.edit(tr("Simulate more requests"), {}, [&](SessionState& s) {
+    set_field(s.scenarios[scenario], "workload.requests", QString::number(requests));
+  });
+}
+
 void Workbench::change_load(const QString& kind, const QString& values) {
   const bool kind_only = values == load_field(session_.scenario()).values;
   session_.edit(tr("Change the load"), {}, [&](SessionState& s) {
     Scenario& scenario = s.scenarios[s.current];
     set_load(scenario, kind, values);
-    // Loads that the user states are not replaced.
+    // Loads that the user states are never replaced by found ones.
     if (!kind_only) scenario.finds_load = false;
   });
 }

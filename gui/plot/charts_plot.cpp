@@ -118,7 +118,7 @@ void ChartsPlot::set_content(PlotContent content) {
     return true;
   };
   const bool keep = same_lines() && !lines_.empty();
-  // A zoom has no meaning on other axes.
+  // The zoom of the old axes has no meaning on new ones.
   if (content.x.log != content_.x.log || content.y.log != content_.y.log || content.x.title != content_.x.title ||
       content.y.title != content_.y.title) {
     zoom_.reset();
@@ -157,6 +157,8 @@ void ChartsPlot::rebuild_series() {
     QPen pen(faded ? theme_->frame : theme_->colour(series.colour), faded ? 1.6 : series.width);
     if (series.line == LineLook::dashed) pen.setStyle(Qt::DashLine);
     if (series.line == LineLook::none) pen = QPen(Qt::NoPen);
+    if (series.line == LineLook::trail)
+      pen = QPen(theme_->frame, kTrailWidth, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin);
     line->setPen(pen);
     chart_->addSeries(line);
     line->attachAxis(x_axis_);
@@ -192,8 +194,23 @@ void ChartsPlot::fit() {
     xs.push_back(*px);
     ys.push_back(*py);
   };
+  // Bands and error bars belong to the picture, but what has no place on the axis is no missing point.
+  const auto note_edge = [&](double y) {
+    if (const auto place = y_.place(y)) ys.push_back(*place);
+  };
   for (const PlotSeries& series : content_.series) {
-    for (const PlotPoint& point : series.points) note(point.x, point.y);
+    for (const PlotPoint& point : series.points) {
+      note(point.x, point.y);
+      if (point.error <= 0) continue;
+      note_edge(point.y - point.error);
+      note_edge(point.y + point.error);
+    }
+  }
+  for (const PlotBand& band : content_.bands) {
+    for (const PlotBand::Span& span : band.spans) {
+      note_edge(span.low);
+      note_edge(span.high);
+    }
   }
   for (const QPointF& point : content_.cloud) {
     xs.push_back(point.x());
@@ -205,6 +222,8 @@ void ChartsPlot::fit() {
   }
   x_.fit(xs, content_.x.from_zero, content_.x.symmetric);
   y_.fit(ys, content_.y.from_zero, content_.y.symmetric);
+  if (content_.y.most > 0 && !y_.is_log() && y_.high() > content_.y.most && y_.low() < content_.y.most)
+    y_.set_range(y_.low(), content_.y.most);
   // The user's own zoom takes precedence over the range of another plot.
   if (followed_) x_.set_range(followed_->first, followed_->second);
   if (zoom_) {

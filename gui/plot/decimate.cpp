@@ -9,8 +9,8 @@
 namespace plimsoll::gui {
 namespace {
 
-// Keeps the first, lowest, highest and last point of a column, in their order: without the others, the drawn line looks
-// the same.
+// Keeps the first, lowest, highest and last point of a column, in their order. The drawn line looks the same without
+// the others.
 void add_column(const std::vector<QPointF>& points, std::size_t begin, std::size_t end, std::vector<QPointF>& out) {
   std::size_t least = begin, most = begin;
   for (std::size_t i = begin; i < end; ++i) {

@@ -178,11 +178,14 @@ void paint_mark(QPainter& painter, const PlotFrame& f, const PlotMark& mark) {
   const auto at = f.pixel(mark.x, mark.y);
   if (!at || !f.area.contains(*at)) return;
   const QFontMetricsF metrics(f.font);
-  const QColor colour = mark.limit ? f.theme->bad : f.theme->colour(mark.colour);
-  painter.setPen(QPen(colour, mark.limit ? 2.4 : 1.6));
+  const bool limit = mark.look == MarkLook::limit, knee = mark.look == MarkLook::knee;
+  const QColor colour = limit ? f.theme->bad : f.theme->colour(mark.colour);
+  painter.setPen(QPen(colour, limit || knee ? 2.4 : 1.6));
   painter.setBrush(Qt::NoBrush);
-  if (mark.limit)
+  if (limit)
     painter.drawLine(*at - QPointF(0, 9), *at + QPointF(0, 9));
+  else if (knee)
+    painter.drawLine(*at + QPointF(0, 7), *at + QPointF(0, 16));
   else
     painter.drawPolygon(polygon({{0, -1.25}, {1.25, 0}, {0, 1.25}, {-1.25, 0}}, *at, 8));
   if (mark.label.isEmpty()) return;
@@ -262,7 +265,7 @@ void draw_cross(QPainter& painter, const QPointF& at, double r) {
   painter.drawLine(at + QPointF(-r, r), at + QPointF(r, -r));
 }
 
-// Crosses at the upper edge. Their labels stand one below the other, so that they do not overlap.
+// Draws crosses at the upper edge, with their labels one below the other so that they do not overlap.
 void paint_failures(QPainter& painter, const PlotFrame& f) {
   constexpr double kRadius = 5;
   const QFontMetricsF metrics(f.font);
@@ -341,9 +344,11 @@ void draw_marker(QPainter& painter, const QPointF& at, const Marker& marker, con
 }
 
 void draw_swatch(QPainter& painter, const QRectF& box, const PlotSeries& series, const Theme& theme) {
-  const QColor colour = series.line == LineLook::faded ? theme.frame : theme.colour(series.colour);
+  const bool trail = series.line == LineLook::trail;
+  const QColor colour = trail || series.line == LineLook::faded ? theme.frame : theme.colour(series.colour);
   if (series.line != LineLook::none) {
-    painter.setPen(QPen(colour, series.width, series.line == LineLook::dashed ? Qt::DashLine : Qt::SolidLine));
+    painter.setPen(QPen(colour, trail ? kTrailWidth : series.width,
+                        series.line == LineLook::dashed ? Qt::DashLine : Qt::SolidLine));
     painter.drawLine(QPointF(box.left(), box.center().y()), QPointF(box.right(), box.center().y()));
   }
   if (!series.markers) return;

@@ -28,7 +28,10 @@ struct PlotPoint {
   bool doubtful = false;  // the line is hatched around such points
 };
 
-enum class LineLook : unsigned char { none, solid, dashed, faded, steps };
+/// trail: a wide grey line behind the curves that it follows.
+enum class LineLook : unsigned char { none, solid, dashed, faded, steps, trail };
+/// Of a trail, in pixels: it shows on both sides of a curve.
+inline constexpr double kTrailWidth = 9;
 
 /// Points with their line, in drawing order.
 struct PlotSeries {
@@ -59,14 +62,19 @@ struct PlotLine {
   bool draggable = false, shaded = false;  // shaded: values beyond it are excluded
 };
 
-struct PlotMark {  // a diamond with a label
+/// pin: a diamond around the point; knee: a tick below it, which covers nothing; limit: a bar across the line in the
+/// colour of limits.
+enum class MarkLook : unsigned char { pin, knee, limit };
+
+struct PlotMark {
   double x = 0, y = 0;
   std::size_t colour = 0;
   QString label;
-  bool limit = false;  // a bar across the line instead, in the colour of limits
+  MarkLook look = MarkLook::pin;
 };
 
-/// A point that cannot be drawn: a cross at the upper edge, at its x or at the right end, with the reason.
+/// A point that cannot be drawn. It is shown as a cross at the upper edge, at its x or at the right end, with the
+/// reason.
 struct PlotFailure {
   std::optional<double> x;
   std::size_t colour = 0;
@@ -79,6 +87,7 @@ struct PlotAxis {
   bool log = false;
   bool from_zero = true;   // linear axes only
   bool symmetric = false;  // linear axes only: extends equally above and below zero
+  double most = 0;         // linear axes only, > 0: the greatest possible value, such as 100 %
 };
 
 /// Everything that a plot shows.

@@ -95,6 +95,11 @@ QPalette Theme::palette() const {
   return p;
 }
 
+QColor mixed(const QColor& over, const QColor& under, double part) {
+  const auto mix = [part](int a, int b) { return static_cast<int>(part * a + (1 - part) * b + 0.5); };
+  return {mix(over.red(), under.red()), mix(over.green(), under.green()), mix(over.blue(), under.blue())};
+}
+
 double contrast(const QColor& a, const QColor& b) {
   const double la = luminance(a), lb = luminance(b);
   return (std::max(la, lb) + 0.05) / (std::min(la, lb) + 0.05);

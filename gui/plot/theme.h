@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Colours, light and dark. Series colours remain distinguishable for colour-blind readers (after Okabe and Ito). Each
-// has a contrast of at least 3:1 with the background, text at least 4.5:1 (WCAG 2.1); tests/gui checks it.
+// Colours, light and dark. Series colours (after Okabe and Ito) are distinguishable for colour-blind readers. They have
+// a contrast of at least 3:1 with the background, and text has at least 4.5:1 (WCAG 2.1); tests/gui checks both.
 #pragma once
 
 #include <QColor>
@@ -23,6 +23,8 @@ struct Theme {
 /// Return the two themes; valid as long as the program runs.
 [[nodiscard]] const Theme& light_theme();
 [[nodiscard]] const Theme& dark_theme();
+/// Returns `part` of one colour over the rest of another: a tint on which the theme's text stays legible.
+[[nodiscard]] QColor mixed(const QColor& over, const QColor& under, double part);
 /// WCAG 2.1 contrast ratio, 1 to 21.
 [[nodiscard]] double contrast(const QColor& a, const QColor& b);
 /// Returns white if its contrast on the fill is at least 4.5:1, else black or white, whichever has more contrast. White

@@ -109,7 +109,13 @@ AnswerCard::AnswerCard(QWidget* parent) : QWidget(parent) {
   copy->setAccessibleName(copy->toolTip());
   copy->setAutoRaise(true);
   connect(copy, &QToolButton::clicked, this, &AnswerCard::copy);
+  longer_ = new QToolButton(this);
+  longer_->setToolTip(tr("So many requests are enough to tell whether the deployment keeps up with this load"));
+  longer_->setAccessibleName(tr("Simulate enough requests"));
+  longer_->hide();
+  connect(longer_, &QToolButton::clicked, this, [this] { Q_EMIT longer_runs_wanted(offered_.first, offered_.second); });
   first->addWidget(headline_, 1);
+  first->addWidget(longer_, 0, Qt::AlignTop);
   first->addWidget(copy, 0, Qt::AlignTop);
   column->addLayout(first);
   limits_ = new QLabel(this);
@@ -120,6 +126,12 @@ AnswerCard::AnswerCard(QWidget* parent) : QWidget(parent) {
   chips_ = new QWidget(this);
   new FlowLayout(chips_);
   column->addWidget(chips_);
+  make_rows();
+  column->addWidget(rows_);
+  make_actions();
+}
+
+void AnswerCard::make_rows() {
   rows_ = new QTableWidget(this);
   rows_->setAccessibleName(tr("What each curve carries; the check boxes show and hide curves"));
   rows_->setEditTriggers(QAbstractItemView::NoEditTriggers);
@@ -137,13 +149,11 @@ AnswerCard::AnswerCard(QWidget* parent) : QWidget(parent) {
   rows_->horizontalHeader()->setDefaultAlignment(Qt::AlignLeft | Qt::AlignVCenter);
   rows_->horizontalHeader()->setSortIndicator(-1, Qt::AscendingOrder);
   rows_->installEventFilter(this);
-  column->addWidget(rows_);
   connect(rows_, &QTableWidget::itemChanged, this, [this](const QTableWidgetItem* item) {
     if (item->column() == 0) toggle(item->row());
   });
   connect(rows_, &QTableWidget::cellActivated, this,
           [this](int row) { Q_EMIT chosen(rows_->item(row, 0)->data(kScenarioRole).toULongLong()); });
-  make_actions();
 }
 
 void AnswerCard::make_actions() {
@@ -178,7 +188,7 @@ void AnswerCard::toggle(int row) {
   const bool hides = item->checkState() == Qt::Unchecked;
   if (hides == hidden_.contains(name)) return;
   hides ? void(hidden_.insert(name)) : void(hidden_.erase(name));
-  // Later, because the table is filled again while it still handles this item.
+  // Emits later, because the slot fills the table again, which must not happen while the table handles this item.
   QMetaObject::invokeMethod(this, &AnswerCard::changed, Qt::QueuedConnection);
 }
 
@@ -203,7 +213,7 @@ void AnswerCard::show_rows(const std::vector<AnswerRow>& rows, const QString& li
     text = answer_words(rows.front());
   else if (!rows.empty())
     text = tr("✗ No curve carries any load within its limits");
-  // Until a new curve is complete, its answer is only known if some load is carried.
+  // Until a new curve is complete, its answer is known only if some load is carried.
   const bool complete = std::all_of(
       rows.begin(), rows.end(), [](const AnswerRow& row) { return row.drawn.stale || row.drawn.model->is_complete(); });
   if (headline_->text() != text && (best != nullptr || complete)) headline_->setText(text);
@@ -211,6 +221,13 @@ void AnswerCard::show_rows(const std::vector<AnswerRow>& rows, const QString& li
   if (limits_->text() != kept) limits_->setText(kept);
   limits_->setVisible(limited);
   show_chips(best);
+  offered_ = best != nullptr ? std::pair(best->drawn.scenario, static_cast<qint64>(best->requests_needed))
+                             : std::pair<std::size_t, qint64>();
+  const QString offer = offered_.second > 0
+                            ? tr("Simulate %1 requests").arg(reader_text(static_cast<double>(offered_.second), 6))
+                            : QString();
+  if (longer_->text() != offer) longer_->setText(offer);
+  longer_->setVisible(offered_.second > 0);
   fill(rows);
 }
 

@@ -12,6 +12,7 @@
 
 class QLabel;
 class QTableWidget;
+class QToolButton;
 
 namespace plimsoll::gui {
 
@@ -37,11 +38,14 @@ class AnswerCard final : public QWidget {
   void changed();
   /// A row was chosen by a double click or Return.
   void chosen(std::size_t scenario);
+  /// The user wants a scenario's runs to be long enough for a verdict.
+  void longer_runs_wanted(std::size_t scenario, qint64 requests);
 
  protected:
   bool eventFilter(QObject* watched, QEvent* event) override;
 
  private:
+  void make_rows();
   void make_actions();
   void fill(const std::vector<AnswerRow>& rows);
   void show_chips(const AnswerRow* row);
@@ -50,6 +54,8 @@ class AnswerCard final : public QWidget {
   void copy() const;
   void fit_height();
   QLabel *headline_ = nullptr, *limits_ = nullptr;
+  QToolButton* longer_ = nullptr;  // offers runs that are long enough
+  std::pair<std::size_t, qint64> offered_;
   QWidget* chips_ = nullptr;
   QTableWidget* rows_ = nullptr;
   std::set<QString> hidden_;

@@ -9,8 +9,11 @@
 #include <QTableView>
 #include <QVBoxLayout>
 #include <algorithm>
+#include <utility>
 
+#include "gui/core/slo_answer.h"
 #include "gui/core/text.h"
+#include "gui/plot/axis_scale.h"
 #include "model/memory_plan.h"
 #include "study/run/resolve.h"
 
@@ -98,8 +101,8 @@ void BarChart::paintEvent(QPaintEvent* /*event*/) {
   }
   if (!(most > 0)) most = 1;
   const double left = label + 20, right = width() - std::min(note, width() * 0.4) - 20,
-               bottom = height() - metrics.height() - 12;
-  const double row = std::min((bottom - top) / static_cast<double>(bars_.size()), 46.0);
+               bottom = height() - 2 * metrics.height() - 14;  // the scale and the limit's name
+  const double row = std::min((bottom - top) / static_cast<double>(bars_.size()), 72.0);
   for (std::size_t i = 0; i < bars_.size(); ++i) {
     const double y = top + row * static_cast<double>(i);
     painter.setPen(theme_->text);
@@ -107,16 +110,33 @@ void BarChart::paintEvent(QPaintEvent* /*event*/) {
     paint_bar(painter, bars_[i], QRectF(left, y + row * 0.1, right - left, row * 0.8), most);
   }
   const double end = top + row * static_cast<double>(bars_.size());
+  paint_scale(painter, QRectF(left, top, right - left, end - top), most);
   if (limit_) {
     const double x = left + limit_->value / most * (right - left);
     painter.setPen(QPen(theme_->bad, 1.6, Qt::DashLine));
     painter.drawLine(QPointF(x, top - 4), QPointF(x, end + 4));
     painter.setPen(theme_->bad);
-    painter.drawText(QPointF(std::max(left, x - metrics.horizontalAdvance(limit_->text)), end + metrics.ascent() + 4),
+    painter.drawText(QPointF(std::max(left, x - metrics.horizontalAdvance(limit_->text)),
+                             end + metrics.height() + metrics.ascent() + 8),
                      limit_->text);
   }
+}
+
+// Round values below the bars, and the unit after the last of them.
+void BarChart::paint_scale(QPainter& painter, const QRectF& box, double most) const {
+  const QFontMetricsF metrics(font());
+  AxisScale scale;
+  scale.set_range(0, most);
+  const double widest = metrics.horizontalAdvance(QStringLiteral("00 000")) + 18;
+  double last = box.left();
   painter.setPen(theme_->soft_text);
-  painter.drawText(QPointF(left, end + metrics.ascent() + 4), unit_);
+  for (const AxisTick& tick : scale.ticks(std::max(2, static_cast<int>(box.width() / widest)))) {
+    const double x = box.left() + tick.place / most * box.width(), width = metrics.horizontalAdvance(tick.label);
+    painter.drawLine(QPointF(x, box.bottom()), QPointF(x, box.bottom() + 4));
+    painter.drawText(QPointF(x - width / 2, box.bottom() + 5 + metrics.ascent()), tick.label);
+    last = x + width / 2;
+  }
+  painter.drawText(QPointF(last + 6, box.bottom() + 5 + metrics.ascent()), unit_);
 }
 
 BarPage::BarPage(Workbench& bench, QWidget* parent) : View(bench, parent) {
@@ -132,6 +152,8 @@ BarPage::BarPage(Workbench& bench, QWidget* parent) : View(bench, parent) {
 
 void BarPage::set_theme(const Theme& theme) { chart_->set_theme(theme); }
 
+PictureParts BarPage::picture() const { return {{chart_}, {caption_->text()}}; }
+
 namespace {
 
 /// The memory of the deployments of one scenario.
@@ -140,30 +162,35 @@ struct MemoryBars {
   std::vector<double> budgets;  // usable memory, GB
 };
 
-void add_memory(const Workbench& bench, std::size_t scenario, MemoryBars& out) {
+void add_memory_bar(study::PointSpec spec, const QString& name, MemoryBars& out) {
   constexpr double kGb = 1e9;
+  if (!spec.shape || !spec.hardware.accelerator) return;
+  if (spec.deployment.tp_is_max) spec.deployment.tp = spec.hardware.count;
+  if (!model::tp_problem(*spec.shape, spec.deployment.tp).empty()) return;
+  const model::MemoryPlan plan = study::point_memory(spec);
+  out.budgets.push_back(plan.budget.value / kGb);
+  const double longest = static_cast<double>(study::longest_sequence(spec));
+  const QString note = plan.fits() ? MemoryPage::tr("%1 KV tokens: %2 sequences of %3")
+                                         .arg(reader_text(static_cast<double>(plan.kv_tokens), 4))
+                                         .arg(reader_text(std::floor(static_cast<double>(plan.kv_tokens) / longest), 4))
+                                         .arg(reader_text(longest, 6))
+                                   : MemoryPage::tr("✗ %1 GB are missing").arg(reader_text(-plan.kv.value / kGb, 3));
+  out.bars.push_back({name,
+                      {plan.weights.value / kGb, plan.activation.value / kGb, plan.overhead.value / kGb,
+                       std::max(0.0, plan.kv.value / kGb)},
+                      note});
+}
+
+void add_memory(const Workbench& bench, std::size_t scenario, MemoryBars& out) {
   const study::Study study = make_study(bench.session().state().scenarios[scenario], bench.catalogue());
   for (const DrawnCurve& drawn : bench.drawn()) {
     const Curve& curve = *drawn.curve;
     if (drawn.scenario != scenario || curve.points.empty() || curve.points.front().index >= study.point_count())
       continue;
     study::PointSpec spec = study.point(curve.points.front().index);
-    if (!spec.shape || !spec.hardware.accelerator) continue;
-    if (spec.deployment.tp_is_max) spec.deployment.tp = spec.hardware.count;
-    if (!model::tp_problem(*spec.shape, spec.deployment.tp).empty()) continue;
-    const model::MemoryPlan plan = study::point_memory(spec);
-    out.budgets.push_back(plan.budget.value / kGb);
-    const double longest = static_cast<double>(study::longest_sequence(spec));
-    const QString note = plan.fits()
-                             ? MemoryPage::tr("%1 KV tokens: %2 sequences of %3")
-                                   .arg(reader_text(static_cast<double>(plan.kv_tokens), 4))
-                                   .arg(reader_text(std::floor(static_cast<double>(plan.kv_tokens) / longest), 4))
-                                   .arg(reader_text(longest, 6))
-                             : MemoryPage::tr("✗ %1 GB are missing").arg(reader_text(-plan.kv.value / kGb, 3));
-    out.bars.push_back({drawn.name,
-                        {plan.weights.value / kGb, plan.activation.value / kGb, plan.overhead.value / kGb,
-                         std::max(0.0, plan.kv.value / kGb)},
-                        note});
+    const auto prefill = std::exchange(spec.prefill, nullptr);
+    if (prefill) add_memory_bar(*prefill, MemoryPage::tr("%1, prefill").arg(drawn.name), out);
+    add_memory_bar(std::move(spec), prefill ? MemoryPage::tr("%1, decode").arg(drawn.name) : drawn.name, out);
   }
 }
 
@@ -194,6 +221,42 @@ void MemoryPage::refresh() {
                     std::move(all.bars), tr("GB"), budget);
 }
 
+namespace {
+
+struct TimeParts {
+  std::vector<BarChart::Part> parts;
+  std::vector<double> (*values)(const sched::PointMetrics&);
+};
+
+// With pools, a request's time is divided by stage (docs/pools.md); with one pool, by cause.
+TimeParts parts_of(bool pools) {
+  if (pools)
+    return {
+        {{TimePage::tr("queue, prefill"), 3},
+         {TimePage::tr("prefill"), 1},
+         {TimePage::tr("KV transfer"), 4},
+         {TimePage::tr("queue, decode"), 7},
+         {TimePage::tr("decode"), 0}},
+        [](const sched::PointMetrics& m) {
+          const sched::PoolMetrics& p = *m.pools;
+          return std::vector{p.time_queue_prefill, p.time_prefill, p.time_transfer, p.time_queue_decode, p.time_decode};
+        }};
+  return {{{TimePage::tr("reading weights"), 0},
+           {TimePage::tr("reading KV"), 5},
+           {TimePage::tr("compute"), 2},
+           {TimePage::tr("all-reduce"), 1},
+           {TimePage::tr("host"), 4},
+           {TimePage::tr("queue"), 3},
+           {TimePage::tr("preempted"), 6},
+           {TimePage::tr("other"), 7}},
+          [](const sched::PointMetrics& m) {
+            return std::vector{m.time_weights_s, m.time_kv_s,    m.time_compute_s, m.time_allreduce_s,
+                               m.time_host_s,    m.time_queue_s, m.time_preempt_s, m.time_other_s};
+          }};
+}
+
+}  // namespace
+
 void TimePage::refresh() {
   chart_->setAccessibleName(tr("Where the latency goes, by load"));
   const CurveModel& curves = bench_.curves();
@@ -202,27 +265,24 @@ void TimePage::refresh() {
   const std::size_t shown = bench_.selection() && bench_.selection()->curve < curves.curves().size()
                                 ? bench_.selection()->curve
                                 : curves.curves().size() - 1;
+  TimeParts look = parts_of(false);
   if (!curves.curves().empty()) {
-    for (const LanePoint& point : curves.curves()[shown].points) {
+    const std::vector<LanePoint>& points = curves.curves()[shown].points;
+    const bool pools = std::any_of(points.begin(), points.end(), [](const LanePoint& p) {
+      return p.row.result.metrics && p.row.result.metrics->pools;
+    });
+    look = parts_of(pools);
+    for (const LanePoint& point : points) {
       const auto& m = point.row.result.metrics;
-      if (!m || point.stage == PointStage::estimate || !m->latency.mean) continue;
-      bars.push_back({reader_text(point.row.result.labels.load_value, 4),
-                      {m->time_weights_s, m->time_kv_s, m->time_compute_s, m->time_allreduce_s, m->time_host_s,
-                       m->time_queue_s, m->time_preempt_s, m->time_other_s},
-                      tr("%1 s").arg(reader_text(*m->latency.mean, 3))});
+      if (!m || point.stage == PointStage::estimate || !m->latency.mean || (pools && !m->pools)) continue;
+      bars.push_back(
+          {load_text(point.row.result.labels), look.values(*m), tr("%1 s").arg(reader_text(*m->latency.mean, 3))});
     }
-    caption_->setText(tr("%1: mean seconds of a request by cause, for each load.")
-                          .arg(bench_.curve_name(bench_.session().state().current, curves.curves()[shown])));
+    const QString name = bench_.curve_name(bench_.session().state().current, curves.curves()[shown]);
+    caption_->setText(pools ? tr("%1: mean seconds of a request by stage, for each load.").arg(name)
+                            : tr("%1: mean seconds of a request by cause, for each load.").arg(name));
   }
-  chart_->show_bars({{tr("reading weights"), 0},
-                     {tr("reading KV"), 5},
-                     {tr("compute"), 2},
-                     {tr("all-reduce"), 1},
-                     {tr("host"), 4},
-                     {tr("queue"), 3},
-                     {tr("preempted"), 6},
-                     {tr("other"), 7}},
-                    std::move(bars), tr("seconds"));
+  chart_->show_bars(std::move(look.parts), std::move(bars), tr("seconds"));
 }
 
 TablePage::TablePage(Workbench& bench, QWidget* parent) : View(bench, parent) {
@@ -241,7 +301,7 @@ TablePage::TablePage(Workbench& bench, QWidget* parent) : View(bench, parent) {
   view_->horizontalHeader()->setDefaultSectionSize(
       fontMetrics().horizontalAdvance(QStringLiteral("output_tokens_per_s  ")));
   view_->setTabKeyNavigation(false);
-  all_ = new QCheckBox(tr("&All columns, those that are the same for every point too"), this);
+  all_ = new QCheckBox(tr("All co&lumns, also those that are equal for every point"), this);
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(6, 6, 6, 6);
   column->addWidget(all_);
@@ -249,11 +309,30 @@ TablePage::TablePage(Workbench& bench, QWidget* parent) : View(bench, parent) {
   connect(all_, &QCheckBox::toggled, this, &TablePage::refresh);
 }
 
+namespace {
+
+// The columns of pools come last; points.csv has them only if a point has pools.
+int column_count(const CurveModel& model) {
+  const bool pools = std::any_of(model.curves().begin(), model.curves().end(), [](const Curve& curve) {
+    return std::any_of(curve.points.begin(), curve.points.end(),
+                       [](const LanePoint& point) { return !point.row.result.pools.empty(); });
+  });
+  const auto first = column_index("pool");
+  return pools || !first ? model.columnCount() : model.columnCount() - static_cast<int>(row_columns().size() - *first);
+}
+
+}  // namespace
+
 // Hides columns that are equal for all points, unless all columns are requested.
 void TablePage::refresh() {
   const CurveModel& model = bench_.curves();
   if (!isVisible() || !model.is_complete()) return;
+  const int columns = column_count(model);
   for (int c = 0; c < model.columnCount(); ++c) {
+    if (c >= columns) {
+      view_->setColumnHidden(c, true);
+      continue;
+    }
     bool differs = all_->isChecked() || model.rowCount() < 2;
     const QVariant first = model.data(model.index(0, c), Qt::UserRole);
     for (int r = 1; r < model.rowCount() && !differs; ++r)
@@ -262,13 +341,16 @@ void TablePage::refresh() {
   }
 }
 
+PictureParts TablePage::picture() const { return {{view_}, {}}; }
+
 TableData TablePage::table() const {
   const CurveModel& model = bench_.curves();
   TableData table;
-  for (int c = 0; c < model.columnCount(); ++c) table.headers << model.headerData(c, Qt::Horizontal).toString();
+  const int columns = column_count(model);
+  for (int c = 0; c < columns; ++c) table.headers << model.headerData(c, Qt::Horizontal).toString();
   for (int r = 0; r < model.rowCount(); ++r) {
     QStringList row;
-    for (int c = 0; c < model.columnCount(); ++c) row << model.data(model.index(r, c), Qt::UserRole).toString();
+    for (int c = 0; c < columns; ++c) row << model.data(model.index(r, c), Qt::UserRole).toString();
     table.rows.push_back(row);
   }
   return table;

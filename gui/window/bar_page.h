@@ -48,6 +48,7 @@ class BarChart final : public QWidget {
  private:
   void paint_legend(QPainter& painter, double& top) const;
   void paint_bar(QPainter& painter, const Bar& bar, const QRectF& box, double most) const;
+  void paint_scale(QPainter& painter, const QRectF& box, double most) const;
   std::vector<Part> parts_;
   std::vector<Bar> bars_;
   QString unit_;
@@ -61,6 +62,7 @@ class BarPage : public View {
   explicit BarPage(Workbench& bench, QWidget* parent = nullptr);
   void set_theme(const Theme& theme) override;
   [[nodiscard]] TableData table() const override { return chart_->table(); }
+  [[nodiscard]] PictureParts picture() const override;
 
  protected:
   BarChart* chart_ = nullptr;
@@ -95,6 +97,7 @@ class HeatPage final : public View {
   void prepare() override;
   void set_theme(const Theme& theme) override;
   [[nodiscard]] TableData table() const override;
+  [[nodiscard]] PictureParts picture() const override;
 
  private:
   void use(int tp, int batch);
@@ -116,6 +119,7 @@ class TablePage final : public View {
   void refresh() override;
   void set_theme(const Theme& /*theme*/) override {}
   [[nodiscard]] TableData table() const override;
+  [[nodiscard]] PictureParts picture() const override;
 
  private:
   QTableView* view_ = nullptr;

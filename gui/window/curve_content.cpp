@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/window/curve_content.h"
 
-#include <QCoreApplication>
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -16,8 +15,6 @@
 
 namespace plimsoll::gui {
 namespace {
-
-QString tr(const char* text) { return QCoreApplication::translate("plimsoll::gui::CurveContent", text); }
 
 PlotPoint plot_point(const LanePoint& point, const ContentChoice& choice, const QString& name, const QPointF& at) {
   PlotPoint out;
@@ -89,36 +86,6 @@ void add_curve(const DrawnCurve& drawn, const ContentChoice& choice, bool labell
   add(out, std::move(series), {SeriesSource::Kind::curve, drawn.scenario, drawn.index}, choice);
 }
 
-/// A measured point and the curve that it belongs to.
-struct MeasuredPoint {
-  const DrawnCurve* drawn = nullptr;
-  OverlayPoint point;
-};
-
-// Finds the measured points of all drawn curves. A point that fits several scenarios belongs to the edited one, else to
-// the first.
-std::vector<MeasuredPoint> measured_points(const Workbench& bench, const std::vector<DrawnCurve>& drawn) {
-  std::vector<const CurveModel*> models;
-  for (const DrawnCurve& curve : drawn) {
-    if (std::find(models.begin(), models.end(), curve.model) == models.end())
-      models.insert(curve.current ? models.begin() : models.end(), curve.model);
-  }
-  std::vector<MeasuredPoint> out;
-  std::set<const PointRow*> seen;
-  for (const CurveModel* model : models) {
-    std::vector<const PointRow*> rows;
-    for (const OverlayPoint& point : overlay_points(*model, bench.tables())) {
-      const auto curve = std::find_if(drawn.begin(), drawn.end(),
-                                      [&](const DrawnCurve& d) { return d.model == model && d.index == point.curve; });
-      if (curve == drawn.end() || seen.contains(point.row)) continue;
-      out.push_back({&*curve, point});
-      rows.push_back(point.row);
-    }
-    seen.insert(rows.begin(), rows.end());
-  }
-  return out;
-}
-
 void add_measured(const Workbench& bench, const ContentChoice& choice, const std::vector<DrawnCurve>& drawn,
                   CurveContent& out) {
   const auto points = measured_points(bench, drawn);
@@ -163,7 +130,7 @@ void add_knee(const DrawnCurve& drawn, const ContentChoice& choice, bool labelle
   const auto x = value_of(from[*bend]->row, *choice.x), y = value_of(from[*bend]->row, *choice.y);
   if (!x || !y) return;
   const QString label = tr("knee at %1").arg(load_text(from[*bend]->row.result.labels));
-  out.content.marks.push_back({*x, *y, drawn.colour, labelled ? label : QString()});
+  out.content.marks.push_back({*x, *y, drawn.colour, labelled ? label : QString(), MarkLook::knee});
 }
 
 /// A band relative to the curve, at one load.
@@ -251,11 +218,11 @@ void add_limit_marks(const DrawnCurve& drawn, const ContentChoice& choice, bool 
     const auto x0 = value_of(a, *choice.x), x1 = value_of(b, *choice.x);
     const auto y0 = value_of(a, *choice.y), y1 = value_of(b, *choice.y);
     if (!x0 || !x1 || !y0 || !y1) continue;
-    // On the drawn line, which is straight on the axes' scales.
+    // Interpolates along the drawn line, which is straight on the axes' scales.
     const auto between = [&](double from, double to, bool log) {
       return log && from > 0 && to > 0 ? from * std::pow(to / from, crossing.part) : std::lerp(from, to, crossing.part);
     };
-    PlotMark mark{between(*x0, *x1, choice.log_x), between(*y0, *y1, choice.log_y), drawn.colour, {}, true};
+    PlotMark mark{between(*x0, *x1, choice.log_x), between(*y0, *y1, choice.log_y), drawn.colour, {}, MarkLook::limit};
     if (labelled) mark.label = limit_words(crossing.limit);
     out.content.marks.push_back(std::move(mark));
   }
@@ -275,7 +242,7 @@ void add_failure(const DrawnCurve& drawn, const ContentChoice& choice, bool name
   }
 }
 
-// Says why a plot has no points, once all that could be drawn has arrived.
+// Returns why a plot has no points, once everything that could be drawn has arrived.
 QString empty_reason(const Workbench& bench, const ContentChoice& choice, const CurveContent& content) {
   const auto& scenarios = bench.session().state().scenarios;
   if (std::none_of(scenarios.begin(), scenarios.end(), [](const Scenario& s) { return s.shown; }))
@@ -296,7 +263,8 @@ QString empty_reason(const Workbench& bench, const ContentChoice& choice, const 
   return tr("No point has a value for both %1 and %2.").arg(axis_title(*choice.x), axis_title(*choice.y));
 }
 
-// As long as some curve is valid and has points, the reasons are shown beside the field and below the plot instead.
+// Returns why nothing is drawn. As long as some curve is valid and has points, reasons are shown beside the field and
+// below the plot instead.
 QString message_of(const Workbench& bench, const std::vector<DrawnCurve>& drawn) {
   QString reason;
   for (const DrawnCurve& curve : drawn) {
@@ -331,6 +299,28 @@ void add_curves(const Workbench& bench, const ContentChoice& choice, const std::
 }
 
 }  // namespace
+
+std::vector<MeasuredPoint> measured_points(const Workbench& bench, const std::vector<DrawnCurve>& drawn) {
+  std::vector<const CurveModel*> models;
+  for (const DrawnCurve& curve : drawn) {
+    if (std::find(models.begin(), models.end(), curve.model) == models.end())
+      models.insert(curve.current ? models.begin() : models.end(), curve.model);
+  }
+  std::vector<MeasuredPoint> out;
+  std::set<const PointRow*> seen;
+  for (const CurveModel* model : models) {
+    std::vector<const PointRow*> rows;
+    for (const OverlayPoint& point : overlay_points(*model, bench.tables())) {
+      const auto curve = std::find_if(drawn.begin(), drawn.end(),
+                                      [&](const DrawnCurve& d) { return d.model == model && d.index == point.curve; });
+      if (curve == drawn.end() || seen.contains(point.row)) continue;
+      out.push_back({&*curve, point});
+      rows.push_back(point.row);
+    }
+    seen.insert(rows.begin(), rows.end());
+  }
+  return out;
+}
 
 CurveContent curve_content(const Workbench& bench, const ContentChoice& choice) {
   const std::vector<DrawnCurve> drawn = bench.drawn();

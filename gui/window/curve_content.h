@@ -29,6 +29,14 @@ struct CurveContent {
   std::vector<SeriesSource> sources;  // one per series
 };
 [[nodiscard]] CurveContent curve_content(const Workbench& bench, const ContentChoice& choice);
+/// A measured point and the drawn curve that it belongs to.
+struct MeasuredPoint {
+  const DrawnCurve* drawn = nullptr;
+  OverlayPoint point;
+};
+/// Returns the measured points of all drawn curves. A point that fits several scenarios belongs to the edited one, else
+/// to the first. Pointers refer to `drawn` and to the tables of `bench`.
+[[nodiscard]] std::vector<MeasuredPoint> measured_points(const Workbench& bench, const std::vector<DrawnCurve>& drawn);
 /// A measured point beside the simulated one, and the drawn curve that both belong to.
 struct CurveResidual {
   const DrawnCurve* curve = nullptr;

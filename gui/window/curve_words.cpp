@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/window/curve_words.h"
 
-#include <QCoreApplication>
 #include <QRegularExpression>
 #include <algorithm>
 #include <map>
@@ -10,8 +9,6 @@
 
 namespace plimsoll::gui {
 namespace {
-
-QString tr(const char* text) { return QCoreApplication::translate("plimsoll::gui::CurveContent", text); }
 
 QString number(const PointRow& row, const char* metric) {
   const Metric* m = find_metric(metric);
@@ -36,7 +33,7 @@ QString margin_words(const DrawnLimit& drawn) {
 }
 
 void add_notes_of(const DrawnCurve& drawn, std::vector<QString>& notes) {
-  // One note for all points of a curve that fail in the same way: shares differ from load to load.
+  // All points of a curve that fail in the same way get one note, because the fractions differ from load to load.
   std::map<QString, std::pair<QString, QStringList>> by_kind;
   for (const LanePoint& point : drawn.curve->points) {
     if (point.stage != PointStage::study) continue;
@@ -132,7 +129,7 @@ QString limit_answer(const Workbench& bench, const DrawnLimit& drawn, bool bands
   if (!has_limit(bench, drawn)) return {};
   QStringList answers;
   for (const AnswerRow& row : answer_rows(bench, drawn, bands)) {
-    // Curves of an earlier state of the scenario answer nothing about the present one.
+    // Curves of an earlier state of the scenario do not answer for the present one.
     if (!row.drawn.stale) answers << row.drawn.name + QStringLiteral(": ") + answer_words(row);
   }
   return answers.join(QStringLiteral(" · "));

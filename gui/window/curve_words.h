@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Sentences about the drawn curves: tooltips, what the figures rest on, what fails, what is carried within the SLO.
+// Texts about the drawn curves: tooltips, the basis of the figures, failures, and the load carried within the SLO.
 #pragma once
 
 #include <QString>
@@ -15,9 +15,9 @@ namespace plimsoll::gui {
 [[nodiscard]] QString point_tip(const PointRow& row, const QString& name, const QString& kind);
 /// Returns a line for each invalid scenario, and for each curve and kind of failure.
 [[nodiscard]] std::vector<QString> failure_notes(const Workbench& bench);
-/// Returns the highest load that each drawn curve carries within every limit of its study and the drawn one, the cost,
-/// and the limit that ends it. If that is between the last point within the limits and the first beyond them, it is
-/// where the drawn line crosses the limit, and the text says "about". Empty without a limit.
+/// Returns, for each drawn curve, the highest load within every limit of its study and the drawn one, the cost, and the
+/// limit that is reached there. A load between two points is where the drawn line crosses the limit; the text then says
+/// "about". Empty without a limit.
 [[nodiscard]] QString limit_answer(const Workbench& bench, const DrawnLimit& drawn, bool bands = true);
 /// Returns all limits that limit_answer() judges by: "p99 ITL ≤ 50 ms, p90 TTFT ≤ 20 ms". Scenarios with other limits
 /// are named. With a margin, the limits are less that margin, and the text says so.

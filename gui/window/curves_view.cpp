@@ -12,6 +12,7 @@
 
 #include "gui/core/slo_form.h"
 #include "gui/core/text.h"
+#include "gui/window/curve_table.h"
 #include "gui/window/curve_words.h"
 #include "gui/window/flow_layout.h"
 
@@ -46,6 +47,7 @@ CurvesView::CurvesView(Workbench& bench, QWidget* parent) : View(bench, parent) 
           [this](int, double value, bool finished) { move_limit(value, finished); });
   connect(plot_, &PlotView::range_changed, this, [this] { residuals_->follow_x(plot_->x_range()); });
   connect(card_, &AnswerCard::changed, this, &CurvesView::refresh);
+  connect(card_, &AnswerCard::longer_runs_wanted, &bench_, &Workbench::lengthen_runs);
   connect(card_, &AnswerCard::chosen, &bench_, &Workbench::choose_scenario);
 }
 
@@ -137,7 +139,7 @@ QWidget* CurvesView::make_bar() {
   pair(label(tr("&Y"), y_), y_);
   basis_ = basis_box();
   layout->addWidget(basis_);
-  pair(label(tr("S&LO"), limit_), limit_);
+  pair(label(tr("SL&O"), limit_), limit_);
   layout->addWidget(flag_box(tr("log x"), tr("Logarithmic horizontal axis"), &ViewState::log_x));
   layout->addWidget(flag_box(tr("log y"), tr("Logarithmic vertical axis"), &ViewState::log_y));
   layout->addWidget(flag_box(tr("measured"), tr("Show measured and published points"), &ViewState::measured));
@@ -219,7 +221,18 @@ void CurvesView::set_theme(const Theme& theme) {
 
 QString CurvesView::notes() const { return notes_->text(); }
 
-TableData CurvesView::table() const { return table_of(plot_->content()); }
+TableData CurvesView::table() const { return curve_table(bench_, choice()); }
+
+PictureParts CurvesView::picture() const {
+  PictureParts parts{{plot_}, {card_->headline(), card_->limits()}};
+  if (!residuals_->isHidden()) {
+    parts.charts.push_back(residuals_);
+    parts.text << summary_->text();
+  }
+  parts.text << validity_text(bench_).split(QChar(u'\n'));
+  return parts;
+}
+
 void CurvesView::reset_zoom() { plot_->reset_zoom(); }
 void CurvesView::zoom_back() { plot_->zoom_back(); }
 

@@ -24,11 +24,12 @@ class CurvesView final : public View {
   void refresh() override;
   void set_theme(const Theme& theme) override;
   [[nodiscard]] TableData table() const override;
+  [[nodiscard]] PictureParts picture() const override;
   void reset_zoom() override;
   void zoom_back() override;
   [[nodiscard]] PlotView& plot() { return *plot_; }
   [[nodiscard]] AnswerCard& card() { return *card_; }
-  /// Returns what the controls choose; curve_content() makes the picture of it.
+  /// Returns what the controls choose; curve_content() draws it.
   [[nodiscard]] ContentChoice choice() const;
   /// Returns the lines of text below the plot: why figures are estimates, and what fails.
   [[nodiscard]] QString notes() const;

@@ -26,12 +26,12 @@
 namespace plimsoll::gui {
 namespace {
 
-struct Column {
+struct RankingColumn {
   const char *key, *title;
 };
 // The columns of the ranking. All other figures are in the explanation and in the copied table.
-const std::vector<Column>& columns() {
-  static const std::vector<Column> all = {
+const std::vector<RankingColumn>& columns() {
+  static const std::vector<RankingColumn> all = {
       {"rank", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "#")},
       {"hardware", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "instance")},
       {"meets_slo", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "SLO")},
@@ -73,6 +73,13 @@ QString shown(const QJsonValue& value, const char* key) {
   return value.toString();
 }
 
+// The planner's words are those of a study: "p90 ttft".
+QString in_capitals(QString words) {
+  for (const QString& word : {QStringLiteral("ttft"), QStringLiteral("tpot"), QStringLiteral("itl")})
+    words.replace(word, word.toUpper());
+  return words;
+}
+
 constexpr int kObjective = 6;  // the objective column; its title becomes its unit once that is known
 constexpr int kSloColumn = 2;
 constexpr int kPrice = 9;  // the price column, which the objective of a search for the least cost repeats
@@ -103,7 +110,7 @@ DecisionDock::DecisionDock(Workbench& bench, QWidget* parent) : RunDock(bench, p
   make_ranking();
   files_ = new QComboBox(this);
   files_->setAccessibleName(tr("Which product's flags"));
-  copy_ = new QPushButton(tr("Cop&y"), this);
+  copy_ = new QPushButton(tr("&Copy"), this);
   copy_->setToolTip(tr("Copy the winner's flags or file to the clipboard"));
   use_ = new QPushButton(tr("&Use it"), this);
   use_->setToolTip(tr("The selected deployment becomes the scenario's"));
@@ -118,6 +125,7 @@ DecisionDock::DecisionDock(Workbench& bench, QWidget* parent) : RunDock(bench, p
   column_->insertLayout(column_->count() - 1, last);
   connect_all();
   clear();
+  show_results(false);
   refresh();
 }
 
@@ -132,19 +140,18 @@ void DecisionDock::make_panel() {
   fold_->setArrowType(Qt::DownArrow);
   fold_->setToolTip(tr("Show or hide what may vary and what is best"));
   // On a small screen the form scrolls.
-  auto* scroll = new QScrollArea(this);
-  panel_ = new PlanPanel(bench_, scroll);
-  scroll->setWidget(panel_);
-  scroll->setWidgetResizable(true);
-  scroll->setFrameShape(QFrame::NoFrame);
-  scroll->setFocusPolicy(Qt::NoFocus);
-  scroll->setMinimumHeight(3 * fontMetrics().height());
-  scroll->setSizePolicy(QSizePolicy::Preferred, QSizePolicy::Maximum);
+  form_ = new QScrollArea(this);
+  panel_ = new PlanPanel(bench_, form_);
+  form_->setWidget(panel_);
+  form_->setWidgetResizable(true);
+  form_->setFrameShape(QFrame::NoFrame);
+  form_->setFocusPolicy(Qt::NoFocus);
+  form_->setMinimumHeight(3 * fontMetrics().height());
   column_->insertWidget(0, fold_);
-  column_->insertWidget(1, scroll, 3);
-  connect(fold_, &QToolButton::toggled, this, [this, scroll](bool open) {
+  column_->insertWidget(1, form_, 3);
+  connect(fold_, &QToolButton::toggled, this, [this](bool open) {
     fold_->setArrowType(open ? Qt::DownArrow : Qt::RightArrow);
-    scroll->setVisible(open);
+    form_->setVisible(open);
     if (open) panel_->refresh();
   });
 }
@@ -162,7 +169,7 @@ void DecisionDock::make_ranking() {
 }
 
 void DecisionDock::connect_all() {
-  connect(add_button(tr("P&lan"), tr("Find the best deployment of the current scenario")), &QPushButton::clicked, this,
+  connect(add_button(tr("Pl&an"), tr("Find the best deployment of the current scenario")), &QPushButton::clicked, this,
           &DecisionDock::plan);
   connect(&run_, &ChildRun::object, this, &DecisionDock::add);
   connect(ranking_, &QTableWidget::currentCellChanged, this, [this](int row) { explain(row); });
@@ -216,10 +223,19 @@ void DecisionDock::plan() {
     if (start(QStringLiteral("plan"), {}, make_study(planned, bench_.catalogue()).resolved_yaml())) {
       asking_ = key();
       fold_->setChecked(false);
+      show_results(true);
     }
   } catch (const std::exception& error) {
     refuse(qs(error.what()));
   }
+}
+
+// Before the first search, the form gets the room of the results.
+void DecisionDock::show_results(bool shown) {
+  for (QWidget* part : std::initializer_list<QWidget*>{best_, ranking_, why_, files_, copy_, use_})
+    part->setVisible(shown);
+  show_log(shown);
+  form_->setSizePolicy(QSizePolicy::Preferred, shown ? QSizePolicy::Maximum : QSizePolicy::Expanding);
 }
 
 void DecisionDock::clear() {
@@ -244,7 +260,7 @@ void DecisionDock::clear_ranking() {
   ranking_->setColumnHidden(kPrice, false);
   ranking_->setColumnCount(static_cast<int>(columns().size()));
   QStringList titles;
-  for (const Column& column : columns()) titles << tr(column.title);
+  for (const RankingColumn& column : columns()) titles << tr(column.title);
   ranking_->setHorizontalHeaderLabels(titles);
   fit_columns();
 }
@@ -305,7 +321,7 @@ void DecisionDock::add_deployment(const QJsonObject& line) {
   const int row = ranking_->rowCount();
   ranking_->insertRow(row);
   for (int c = 0; c < static_cast<int>(columns().size()); ++c) {
-    const Column& column = columns()[static_cast<std::size_t>(c)];
+    const RankingColumn& column = columns()[static_cast<std::size_t>(c)];
     const QJsonValue value = value_of(line, column.key);
     auto* item =
         new SortedItem(shown(value, column.key), value.isDouble() ? std::optional(value.toDouble()) : std::nullopt);
@@ -382,7 +398,8 @@ QString DecisionDock::margin_text(int rank) const {
     const QJsonValue used = deployment.value(QStringLiteral("slo_used"));
     if (deployment.value(QStringLiteral("rank")).toInt() != rank || !used.isDouble()) continue;
     return tr("%1 uses %2 % of its limit")
-        .arg(deployment.value(QStringLiteral("slo_check")).toString(), reader_text(100 * used.toDouble(), 3));
+        .arg(in_capitals(deployment.value(QStringLiteral("slo_check")).toString()),
+             reader_text(100 * used.toDouble(), 3));
   }
   return {};
 }

@@ -11,6 +11,7 @@
 
 class QComboBox;
 class QTableWidget;
+class QScrollArea;
 class QToolButton;
 
 namespace plimsoll::gui {
@@ -48,6 +49,7 @@ class DecisionDock final : public RunDock {
   void add_look(const QJsonObject& line);
   void add_deployment(const QJsonObject& line);
   void clear_ranking();
+  void show_results(bool shown);
   void show_so_far();
   void mark_cancelled();
   void show_answer(const QJsonObject& line);
@@ -62,6 +64,7 @@ class DecisionDock final : public RunDock {
   [[nodiscard]] const QJsonObject* deployment_at(int row) const;
   PlanPanel* panel_ = nullptr;
   QToolButton* fold_ = nullptr;
+  QScrollArea* form_ = nullptr;  // with the panel
   QTableWidget* ranking_ = nullptr;
   QLabel *asks_ = nullptr, *best_ = nullptr, *why_ = nullptr;
   QComboBox* files_ = nullptr;

@@ -18,58 +18,44 @@ constexpr const char* kKey = "plimsoll-session";
 
 [[noreturn]] void cannot_write(const QString& file) { throw DeviceError(utf8(file) + " cannot be written"); }
 
-void write_png(View& view, const QString& file, const std::string& session, double scale) {
-  // RGB32 has no alpha, so the picture looks the same on any page.
-  QImage image((QSizeF(view.size()) * scale).toSize(), QImage::Format_RGB32);
-  image.setDevicePixelRatio(scale);
-  view.render(&image);
+void write_png(const Picture& picture, const QString& file, const std::string& session, double scale) {
+  QImage image = picture_image(picture, scale);
   image.setText(QString::fromLatin1(kKey), qs(session));
   if (!image.save(file, "PNG")) cannot_write(file);
 }
 
-// Uses the window's own background, because a dark theme's labels would be unreadable on white.
-void draw(View& view, QPainter& painter) {
-  painter.fillRect(view.rect(), view.palette().color(QPalette::Window));
-  view.render(&painter, QPoint(), QRegion(), QWidget::DrawChildren);
-}
-
-void write_svg(View& view, const QString& file, const std::string& session) {
+void write_svg(const Picture& picture, const QString& file, const std::string& session) {
   QSaveFile out(file);
   if (!out.open(QIODevice::WriteOnly)) cannot_write(file);
   QSvgGenerator svg;
   svg.setOutputDevice(&out);
-  svg.setSize(view.size());
-  svg.setViewBox(view.rect());
-  svg.setTitle(view.title());
+  svg.setSize(picture.size());
+  svg.setViewBox(QRect(QPoint(), picture.size()));
+  svg.setTitle(picture.title());
   svg.setDescription(qs(std::string(kKey) + "\n" + session));
   QPainter painter;
   if (!painter.begin(&svg)) cannot_write(file);
-  draw(view, painter);
+  picture.draw(painter);
   painter.end();
   if (!out.commit()) cannot_write(file);
 }
 
-void write_pdf(View& view, const QString& file, const std::string& session) {
+void write_pdf(const Picture& picture, const QString& file, const std::string& session) {
   QSaveFile out(file);
   if (!out.open(QIODevice::WriteOnly)) cannot_write(file);
   QPdfWriter pdf(&out);
-  pdf.setTitle(view.title());
+  pdf.setTitle(picture.title());
   pdf.setResolution(96);
   pdf.setPageMargins({});
-  // The page has the size of the view: a pixel is 1/96 inch, a point 1/72 inch.
-  pdf.setPageSize(QPageSize(QSizeF(view.size()) * 72 / 96, QPageSize::Point));
+  // The page has the size of the picture: a pixel is 1/96 inch, a point 1/72 inch.
+  pdf.setPageSize(QPageSize(QSizeF(picture.size()) * 72 / 96, QPageSize::Point));
   pdf.addFileAttachment(QStringLiteral("study.plimsoll-session.yaml"), QByteArray::fromStdString(session),
                         QStringLiteral("application/yaml"));
   QPainter painter;
   if (!painter.begin(&pdf)) cannot_write(file);
-  draw(view, painter);
+  picture.draw(painter);
   painter.end();
   if (!out.commit()) cannot_write(file);
-}
-
-void write_bytes(const QString& file, const QByteArray& text) {
-  QSaveFile out(file);
-  if (!out.open(QIODevice::WriteOnly) || out.write(text) != text.size() || !out.commit()) cannot_write(file);
 }
 
 // Writes the session to a file beside the CSV: inside it, every reader of the CSV would have to skip it.
@@ -115,14 +101,28 @@ std::string session_in_pdf(const QString& file) {
 
 }  // namespace
 
+QImage picture_image(const Picture& picture, double scale) {
+  // RGB32 has no alpha, so the picture looks the same on any page.
+  QImage image((QSizeF(picture.size()) * scale).toSize(), QImage::Format_RGB32);
+  image.setDevicePixelRatio(scale);
+  QPainter painter(&image);
+  picture.draw(painter);
+  return image;
+}
+
+void write_bytes(const QString& file, const QByteArray& text) {
+  QSaveFile out(file);
+  if (!out.open(QIODevice::WriteOnly) || out.write(text) != text.size() || !out.commit()) cannot_write(file);
+}
+
 void export_view(View& view, const QString& file, const std::string& session, double scale) {
   const QString ending = file.section(QChar(u'.'), -1).toLower();
   if (ending == QStringLiteral("png"))
-    write_png(view, file, session, scale);
+    write_png(Picture(view), file, session, scale);
   else if (ending == QStringLiteral("svg"))
-    write_svg(view, file, session);
+    write_svg(Picture(view), file, session);
   else if (ending == QStringLiteral("pdf"))
-    write_pdf(view, file, session);
+    write_pdf(Picture(view), file, session);
   else if (ending == QStringLiteral("csv"))
     write_csv(view, file, session);
   else

@@ -92,6 +92,23 @@ QWidget* FitDialog::make_source() {
   row->addWidget(add);
   row->addWidget(remove);
   row->addStretch();
+  column->addWidget(words);
+  column->addWidget(from_files_);
+  column->addWidget(list_, 1);
+  column->addLayout(row);
+  column->addWidget(from_server_);
+  column->addLayout(make_server(page));
+  connect(add, &QPushButton::clicked, this, [this] {
+    add_files(QFileDialog::getOpenFileNames(this, tr("Files of runs"), {},
+                                            tr("Runs (*.csv *.tsv *.json *.jsonl *.gz);;All files (*)")));
+  });
+  connect(remove, &QPushButton::clicked, this, [this] { remove_file(list_->currentRow()); });
+  for (QRadioButton* button : {from_files_, from_server_})
+    connect(button, &QRadioButton::toggled, this, &FitDialog::refresh);
+  return page;
+}
+
+QFormLayout* FitDialog::make_server(QWidget* page) {
   auto* server = new QFormLayout();
   endpoint_ = new QLineEdit(page);
   endpoint_->setPlaceholderText(QStringLiteral("http://127.0.0.1:8000"));
@@ -112,29 +129,17 @@ QWidget* FitDialog::make_source() {
   server->addRow(tr("Key in the environment variable"), key_);
   server->addRow(tr("Begin no run after"), seconds_);
   server->addRow(tr("Most users at once"), users_);
-  column->addWidget(words);
-  column->addWidget(from_files_);
-  column->addWidget(list_, 1);
-  column->addLayout(row);
-  column->addWidget(from_server_);
-  column->addLayout(server);
-  connect(add, &QPushButton::clicked, this, [this] {
-    add_files(QFileDialog::getOpenFileNames(this, tr("Files of runs"), {},
-                                            tr("Runs (*.csv *.tsv *.json *.jsonl *.gz);;All files (*)")));
-  });
-  connect(remove, &QPushButton::clicked, this, [this] {
-    const int at = list_->currentRow();
-    if (at < 0) return;
-    delete list_->takeItem(at);
-    file_->removeItem(at);
-    files_.erase(files_.begin() + at);
-    show_file(file_->currentIndex());
-    refresh();
-  });
-  for (QRadioButton* button : {from_files_, from_server_})
-    connect(button, &QRadioButton::toggled, this, &FitDialog::refresh);
   connect(endpoint_, &QLineEdit::textChanged, this, &FitDialog::refresh);
-  return page;
+  return server;
+}
+
+void FitDialog::remove_file(int index) {
+  if (index < 0) return;
+  delete list_->takeItem(index);
+  file_->removeItem(index);
+  files_.erase(files_.begin() + index);
+  show_file(file_->currentIndex());
+  refresh();
 }
 
 QWidget* FitDialog::make_columns() {

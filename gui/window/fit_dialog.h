@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// A wizard that fits a profile of the user's own engine, to files of runs or to a running server: where the runs come
-// from, what their columns mean, what is fitted, and the errors in and out of the fit. `plimsoll calibrate --engine`
-// does the work in a child process.
+// A wizard that fits a profile of the user's own engine, to files of runs or to a running server. Its pages ask where
+// the runs come from, what their columns mean and what is to be fitted, and show the errors in and out of the fit.
+// `plimsoll calibrate --engine` does the work in a child process.
 #pragma once
 
 #include <QDialog>
@@ -16,6 +16,7 @@
 
 class QCheckBox;
 class QComboBox;
+class QFormLayout;
 class QLabel;
 class QLineEdit;
 class QListWidget;
@@ -42,7 +43,7 @@ class FitRun final : public RunDock {
   Q_OBJECT
  public:
   explicit FitRun(Workbench& bench, QWidget* parent = nullptr);
-  /// Starts a fit. Files are imported with their requests and passed on as points.csv; shows a failure to do so.
+  /// Starts a fit. Files are imported as their requests describe and passed on as points.csv; a failure is shown.
   void fit(const FitQuestion& question, const std::vector<ImportRequest>& files);
   [[nodiscard]] QTableWidget& errors() { return *errors_; }
   [[nodiscard]] PlotView& parity() { return *parity_; }
@@ -75,14 +76,14 @@ class FitDialog final : public QDialog {
   void add_files(const QStringList& files);
   /// Chooses a server instead of files.
   void choose_server(const QString& address);
-  /// Goes on to the next page or, on the last one before it, starts the fit.
+  /// Goes on to the next page; on the page before the last, starts the fit.
   void next();
   void back();
   [[nodiscard]] int page() const;
   [[nodiscard]] FitRun& run() { return *run_; }
   [[nodiscard]] ColumnTable& columns() { return *columns_; }
   [[nodiscard]] QLineEdit& name_line() { return *name_; }
-  /// Returns what keeps the present page from being complete; empty: nothing.
+  /// Returns what is missing on the present page; empty if it is complete.
   [[nodiscard]] QString problem() const;
   void set_theme(const Theme& theme) { run_->set_theme(theme); }
 
@@ -91,9 +92,11 @@ class FitDialog final : public QDialog {
 
  private:
   QWidget* make_source();
+  QFormLayout* make_server(QWidget* page);
   QWidget* make_columns();
   QWidget* make_engine();
   void show_file(int index);
+  void remove_file(int index);
   void refresh();
   [[nodiscard]] FitQuestion question() const;
   Workbench& bench_;

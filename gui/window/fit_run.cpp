@@ -105,8 +105,8 @@ void FitRun::fit(const FitQuestion& question, const std::vector<ImportRequest>& 
       options << QStringLiteral("--from");
       int number = 0;
       for (const ImportRequest& file : files) {
-        // A folder for each: files from different folders may have the same name, which the profile states as its
-        // source.
+        // Each file gets a folder of its own. The profile states file names as its source, and files from different
+        // folders may have the same name.
         QDir(folder()).mkpath(QString::number(++number));
         const QString name =
             QStringLiteral("%1/%2/%3.csv").arg(folder()).arg(number).arg(QFileInfo(qs(file.file)).completeBaseName());

@@ -20,7 +20,17 @@
 namespace plimsoll::gui {
 namespace {
 
-enum Column : int { kGpu, kCount, kMemory, kLink, kPrice, kPerGpu, kCloud, kName, kColumns };
+enum HardwareColumn : int {
+  kGpu,
+  kCount,
+  kGpuMemory,
+  kGpuLink,
+  kHourPrice,
+  kPerGpu,
+  kCloud,
+  kInstance,
+  kHardwareColumns
+};
 constexpr double kHours = 730;  // in a month
 
 }  // namespace
@@ -76,7 +86,7 @@ HardwareDialog::HardwareDialog(Workbench& bench, QWidget* parent)
   refresh_summary();
 }
 
-// Prices of the scenario that are no instance's stay as they are.
+// Prices of the scenario for names that are not instances stay unchanged.
 void HardwareDialog::make_prices(QVBoxLayout& column) {
   auto* row = new QHBoxLayout();
   const auto spin = [&](const QString& label, const QString& help, const QString& none) {
@@ -110,7 +120,7 @@ void HardwareDialog::make_prices(QVBoxLayout& column) {
 
 void HardwareDialog::fill() {
   const OwnPrices prices = own_prices(bench_.session().scenario());
-  table_->setColumnCount(kColumns);
+  table_->setColumnCount(kHardwareColumns);
   table_->setHorizontalHeaderLabels({tr("GPU"), tr("count"), tr("GB each"), tr("links"), tr("USD/h"),
                                      tr("USD per GPU-hour"), tr("cloud"), tr("instance")});
   table_->setRowCount(static_cast<int>(rows_.size()));
@@ -131,13 +141,13 @@ void HardwareDialog::fill() {
     const bool stated = own != prices.instances.end();
     put(kGpu, row.gpu);
     put(kCount, QString::number(row.count), row.count);
-    put(kMemory, reader_text(row.memory_gb, 3), row.memory_gb);
-    put(kLink, row.link);
-    money(kPrice, stated ? std::optional(own->second) : row.usd_per_hour);
+    put(kGpuMemory, reader_text(row.memory_gb, 3), row.memory_gb);
+    put(kGpuLink, row.link);
+    money(kHourPrice, stated ? std::optional(own->second) : row.usd_per_hour);
     money(kPerGpu, stated ? std::optional(own->second / row.count) : row.usd_per_gpu_hour());
     put(kCloud, row.cloud);
-    put(kName, qs(row.name));
-    if (stated) table_->item(r, kPrice)->setToolTip(tr("Own price of the scenario"));
+    put(kInstance, qs(row.name));
+    if (stated) table_->item(r, kHourPrice)->setToolTip(tr("Own price of the scenario"));
   }
   table_->setSortingEnabled(true);
   table_->sortByColumn(kGpu, Qt::AscendingOrder);
@@ -167,7 +177,7 @@ int HardwareDialog::shown() const {
 
 void HardwareDialog::choose(const std::string& name) {
   for (int r = 0; r < table_->rowCount(); ++r) {
-    if (table_->item(r, kName)->text() != qs(name)) continue;
+    if (table_->item(r, kInstance)->text() != qs(name)) continue;
     table_->selectionModel()->select(table_->model()->index(r, 0),
                                      QItemSelectionModel::Select | QItemSelectionModel::Rows);
     table_->scrollToItem(table_->item(r, 0));

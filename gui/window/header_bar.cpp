@@ -40,7 +40,7 @@ QToolButton* HeaderBar::make_button(const QString& path, const QString& name) {
 void HeaderBar::refresh() {
   const CurveOutline& outline = bench_.curves().outline();
   const Scenario& scenario = bench_.session().scenario();
-  // Before a study could be read, the fields as they are stated.
+  // Until the study has been read, shows the fields as they are stated.
   const auto show = [&](QToolButton* button, const QString& known, const char* path) {
     const QString stated = field_value(scenario, path).text;
     QString text = bench_.failure() || known.isEmpty() ? stated : known;

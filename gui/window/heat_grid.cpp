@@ -12,15 +12,6 @@
 #include "gui/core/text.h"
 
 namespace plimsoll::gui {
-namespace {
-
-QColor mixed(const QColor& a, const QColor& b, double t) {
-  const auto part = [t](float x, float y) { return static_cast<float>(x + (y - x) * t); };
-  return QColor::fromRgbF(part(a.redF(), b.redF()), part(a.greenF(), b.greenF()), part(a.blueF(), b.blueF()));
-}
-
-}  // namespace
-
 HeatGrid::HeatGrid(QWidget* parent) : QWidget(parent) {
   setFocusPolicy(Qt::StrongFocus);
   setAccessibleName(tr("Map of tensor-parallel degree by batch limit; arrow keys walk along the cells"));
@@ -39,6 +30,28 @@ void HeatGrid::show_metric(const Metric& metric, const DrawnLimit& drawn) {
   metric_ = &metric;
   drawn_ = drawn;
   update();
+}
+
+void HeatGrid::show_own(std::int64_t tp, std::int64_t batch) {
+  own_ = {tp, batch};
+  update();
+}
+
+std::optional<std::size_t> HeatGrid::own() const {
+  for (std::size_t cell = 0; cell < map_.cells.size(); ++cell) {
+    if (std::pair(map_.tp[cell / map_.batch.size()], map_.batch[cell % map_.batch.size()]) == own_) return cell;
+  }
+  return {};
+}
+
+std::optional<std::size_t> HeatGrid::best() const {
+  std::optional<std::size_t> found;
+  for (std::size_t cell = 0; cell < map_.cells.size() && metric_ != nullptr; ++cell) {
+    const auto number = value(cell);
+    if (!number || !mark_of(cell).isEmpty()) continue;
+    if (!found || (metric_->better_low ? *number < *value(*found) : *number > *value(*found))) found = cell;
+  }
+  return found;
 }
 
 void HeatGrid::set_theme(const Theme& theme) {
@@ -82,7 +95,7 @@ QRectF HeatGrid::cell_box(std::size_t cell) const {
   const QFontMetricsF metrics(font());
   const double left = metrics.horizontalAdvance(QStringLiteral("TP 8  ")) + 10, top = 2 * metrics.height() + 16;
   const double w = (width() - left - 10) / static_cast<double>(map_.batch.size());
-  const double h = std::min((height() - top - 10) / static_cast<double>(map_.tp.size()), 120.0);
+  const double h = std::min((height() - top - 10) / static_cast<double>(map_.tp.size()), 220.0);
   return {left + w * static_cast<double>(cell % map_.batch.size()),
           top + h * static_cast<double>(cell / map_.batch.size()), w, h};
 }
@@ -165,7 +178,13 @@ void HeatGrid::paintEvent(QPaintEvent* /*event*/) {
   }
   paint_heads(painter);
   const auto [low, high] = range();
-  for (std::size_t cell = 0; cell < map_.cells.size(); ++cell) paint_cell(painter, cell, low, high);
+  const auto better = best();
+  for (std::size_t cell = 0; cell < map_.cells.size(); ++cell) paint_cell(painter, cell, {low, high, cell == better});
+  if (const auto mine = own()) {
+    painter.setBrush(Qt::NoBrush);
+    painter.setPen(QPen(theme_->text, 1.6, Qt::DashLine));
+    painter.drawRect(cell_box(*mine).adjusted(5, 5, -5, -5));
+  }
   if (!cursor_ || *cursor_ >= map_.cells.size()) return;
   // Draw two rings, one of which is visible on any fill.
   const QRectF box = cell_box(*cursor_).adjusted(2, 2, -2, -2);
@@ -192,7 +211,8 @@ void HeatGrid::paint_heads(QPainter& painter) const {
   }
 }
 
-void HeatGrid::paint_cell(QPainter& painter, std::size_t cell, double low, double high) const {
+void HeatGrid::paint_cell(QPainter& painter, std::size_t cell, const CellLook& look) const {
+  const auto& [low, high, best] = look;
   const QRectF box = cell_box(cell).adjusted(1, 1, -1, -1);
   const auto number = value(cell);
   if (!number) {
@@ -207,10 +227,11 @@ void HeatGrid::paint_cell(QPainter& painter, std::size_t cell, double low, doubl
   // Use a logarithmic scale for a wide range, because most cells would look alike otherwise.
   if (low > 0 && high > 4 * low) share = std::log(*number / low) / std::log(high / low);
   const double good = metric_->better_low ? 1 - share : share;
-  const QColor fill = mixed(theme_->background, theme_->colour(0), 0.08 + 0.85 * good);
+  const QColor fill = mixed(theme_->colour(0), theme_->background, 0.08 + 0.85 * good);
   painter.fillRect(box, fill);
   painter.setPen(text_on(fill));
-  painter.drawText(box, Qt::AlignCenter, reader_text(*number, 4) + mark_of(cell));
+  painter.drawText(box, Qt::AlignCenter,
+                   (best ? QStringLiteral("★ ") : QString()) + reader_text(*number, 4) + mark_of(cell));
 }
 
 }  // namespace plimsoll::gui

@@ -23,6 +23,8 @@ class HeatGrid final : public QWidget {
   void show_map(HeatMap map, const QString& message);
   /// Chooses the metric that cells show. Cells that miss the study's SLO or the drawn limit are marked.
   void show_metric(const Metric& metric, const DrawnLimit& drawn);
+  /// Frames the cell with the scenario's own values, if the map has it.
+  void show_own(std::int64_t tp, std::int64_t batch);
   void set_theme(const Theme& theme);
   [[nodiscard]] const HeatMap& map() const { return map_; }
   /// Returns the metric of a cell in its unit; nullopt if the deployment does not fit or was not simulated.
@@ -30,11 +32,14 @@ class HeatGrid final : public QWidget {
   /// Returns "TP 4, batch limit 64: 1343 tokens/s", or why there is no value.
   [[nodiscard]] QString cell_text(std::size_t cell) const;
   [[nodiscard]] std::optional<std::size_t> cursor() const { return cursor_; }
+  /// Return the cell with the scenario's own values, and the best one within the SLO; nullopt if the map has none.
+  [[nodiscard]] std::optional<std::size_t> own() const;
+  [[nodiscard]] std::optional<std::size_t> best() const;
   /// Returns the position of a cell in this widget.
   [[nodiscard]] QRectF cell_box(std::size_t cell) const;
 
  Q_SIGNALS:
-  /// What assistive technology shall read about the cell under the cursor.
+  /// The text that assistive technology reads for the cell under the cursor.
   void said(const QString& text);
   /// A cell was chosen by Return or a double click.
   void chosen(int tp, int batch);
@@ -53,7 +58,12 @@ class HeatGrid final : public QWidget {
   void move_cursor(std::size_t cell);
   void choose();
   void paint_heads(QPainter& painter) const;
-  void paint_cell(QPainter& painter, std::size_t cell, double low, double high) const;
+  /// The range of all cells, and whether this one is the best.
+  struct CellLook {
+    double low = 0, high = 0;
+    bool best = false;
+  };
+  void paint_cell(QPainter& painter, std::size_t cell, const CellLook& look) const;
 
   HeatMap map_;
   QString message_;
@@ -61,6 +71,7 @@ class HeatGrid final : public QWidget {
   DrawnLimit drawn_;
   const Theme* theme_ = &light_theme();
   std::optional<std::size_t> cursor_;
+  std::pair<std::int64_t, std::int64_t> own_;  // TP degree and batch limit
 };
 
 }  // namespace plimsoll::gui

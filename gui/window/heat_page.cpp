@@ -20,6 +20,16 @@ DrawnLimit limit_of_map(const ViewState& view) {
   return drawn;
 }
 
+// Returns a value of the scenario, or its default; 0 if it is swept or not known.
+std::int64_t single_value(const Workbench& bench, const char* path) {
+  const FieldValue field = field_value(bench.session().scenario(), path);
+  if (field.swept) return 0;
+  const FieldDefaults& defaults = bench.curves().outline().defaults;
+  const auto found = defaults.find(path);
+  const QString text = field.text.isEmpty() && found != defaults.end() ? found->second.value : field.text;
+  return text.toLongLong();
+}
+
 }  // namespace
 
 HeatPage::HeatPage(Workbench& bench, QWidget* parent) : View(bench, parent) {
@@ -106,16 +116,19 @@ void HeatPage::refresh() {
   const ViewState& view = bench_.session().state().view;
   const DrawnLimit drawn = limit_of_map(view);
   grid_->show_metric(*find_metric(utf8(metric_->currentData().toString())), drawn);
+  grid_->show_own(single_value(bench_, "deployment.tp"), single_value(bench_, "scheduler.max_running"));
   if (grid_->map().cells.empty()) return;
   QString slo = limits_text(bench_, drawn);
   if (view.safe && !slo.isEmpty()) slo += tr(" (the prediction itself, without its 90 % band)");
   const auto& scenarios = bench_.session().state().scenarios;
   const QString whose = scenarios.size() > 1 ? tr("%1: ").arg(bench_.session().scenario().name) : QString();
-  if (!(grid_->map().load > 0))
-    caption_->setText(whose + tr("what each deployment carries within %1, as in Curves").arg(slo));
-  else
-    caption_->setText(whose + tr("%1; a point selected in Curves changes it%2")
-                                  .arg(load_of_map(), slo.isEmpty() ? QString() : tr(". ✗: not within %1").arg(slo)));
+  QString text = grid_->map().load > 0
+                     ? tr("%1; a point selected in Curves changes it%2")
+                           .arg(load_of_map(), slo.isEmpty() ? QString() : tr(". ✗: not within %1").arg(slo))
+                     : tr("what each deployment carries within %1, as in Curves").arg(slo);
+  if (grid_->best()) text += tr(". ★: the best");
+  if (grid_->own()) text += tr(". Dashed frame: the scenario's own");
+  caption_->setText(whose + text);
 }
 
 // Returns "32 clients", worded as for the curves' points if there are any.
@@ -137,6 +150,8 @@ void HeatPage::use(int tp, int batch) {
 }
 
 void HeatPage::set_theme(const Theme& theme) { grid_->set_theme(theme); }
+
+PictureParts HeatPage::picture() const { return {{grid_}, {metric_->currentText(), caption_->text()}}; }
 
 TableData HeatPage::table() const {
   TableData table{{tr("TP"), tr("batch limit"), metric_->currentText(), tr("why not")}, {}};

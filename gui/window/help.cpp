@@ -47,11 +47,9 @@ Help::Help(const std::vector<QAction*>& actions, QWidget* parent) : QDialog(pare
   text->setAccessibleName(tr("Metrics and keys"));
   text->setHtml(QStringLiteral("<h3>%1</h3><p>%2</p><table>%3</table><h3>%4</h3><table>%5</table>")
                     .arg(tr("Metrics"),
-                         tr("Percentiles interpolate linearly between order statistics (type 7). Times of completed "
-                            "requests only; latency counts from the "
-                            "intended send time. Several tools divide by output tokens where others divide by output "
-                            "tokens − 1: here TPOT does the latter, latency "
-                            "per output token the former.")
+                         tr("Latency counts from the time at which a client meant to send its request, over completed "
+                            "requests. TPOT divides by output tokens − 1, latency per output token by output tokens; "
+                            "tools differ in this. Percentiles interpolate linearly between order statistics (type 7).")
                              .toHtmlEscaped(),
                          metrics_html(), tr("Keys"), keys_html(actions)));
   auto* close = new QDialogButtonBox(QDialogButtonBox::Close, this);

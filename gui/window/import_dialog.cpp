@@ -23,7 +23,7 @@
 namespace plimsoll::gui {
 namespace {
 
-enum Column : int { kName, kSamples, kFigure, kUnit, kColumns };
+enum TableColumn : int { kHeading, kSamples, kFigure, kUnit, kImportColumns };
 
 constexpr const char* kChosen = "chosen";
 
@@ -44,7 +44,7 @@ QTableWidgetItem* read_only(const QString& text) {
 }  // namespace
 
 ColumnTable::ColumnTable(QWidget* parent) : QWidget(parent) {
-  table_ = new QTableWidget(0, kColumns, this);
+  table_ = new QTableWidget(0, kImportColumns, this);
   table_->setAccessibleName(tr("Columns of the table"));
   table_->setHorizontalHeaderLabels({tr("column"), tr("first values"), tr("read as"), tr("unit")});
   table_->verticalHeader()->hide();
@@ -64,14 +64,14 @@ void ColumnTable::show_request(ImportRequest* request) {
   for (std::size_t i = 0; i < request->columns.size(); ++i) {
     const int row = static_cast<int>(i);
     const ImportColumn& column = request->columns[i];
-    table_->setItem(row, kName, read_only(column.name));
+    table_->setItem(row, kHeading, read_only(column.name));
     table_->setItem(row, kSamples, read_only(column.samples.join(QStringLiteral(", "))));
     auto* figure = new QComboBox(table_);
     figure->setAccessibleName(tr("What column %1 is read as").arg(column.name));
     figure->addItem(tr("(not read)"), QString());
     for (const ImportFigure& known : import_figures())
-      figure->addItem(QCoreApplication::translate("plimsoll::gui::ImportForm", known.label), qs(known.column));
-    // A column of points.csv that has no words here is still read.
+      figure->addItem(QCoreApplication::translate("plimsoll::gui", known.label), qs(known.column));
+    // A column of points.csv without a description here is still read.
     if (!column.figure.empty() && figure->findData(qs(column.figure)) < 0)
       figure->addItem(qs(column.figure), qs(column.figure));
     auto* unit = new QComboBox(table_);
@@ -94,7 +94,8 @@ void ColumnTable::show_request(ImportRequest* request) {
   }
   table_->resizeColumnsToContents();
   const int widest = 26 * fontMetrics().averageCharWidth();
-  for (const int c : {int{kName}, int{kSamples}}) table_->setColumnWidth(c, std::min(table_->columnWidth(c), widest));
+  for (const int c : {int{kHeading}, int{kSamples}})
+    table_->setColumnWidth(c, std::min(table_->columnWidth(c), widest));
   table_->horizontalHeader()->setStretchLastSection(true);
 }
 

@@ -17,7 +17,7 @@ class Legend final : public QWidget {
   Q_OBJECT
  public:
   explicit Legend(QWidget* parent = nullptr);
-  /// Replaces the buttons. Series keep whether they are hidden by their names.
+  /// Replaces the buttons. Whether a series is hidden is kept by its name.
   void show_series(const std::vector<PlotSeries>& series, const Theme& theme);
   [[nodiscard]] const std::set<QString>& hidden() const { return hidden_; }
   /// The next show_series() shows all series.

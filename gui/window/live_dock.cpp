@@ -21,7 +21,7 @@ namespace {
 
 const QString kThisMachine = QStringLiteral("this-machine");
 
-// Says that other programs use the machine so much that the run will measure them too; empty: they do not.
+// Returns a warning if other programs use so much of the machine that the run would measure them too; else empty.
 QString busy_note() {
   constexpr double kBusyShare = 0.25;  // of the cores, before the run begins
   double load = 0;
@@ -58,7 +58,7 @@ LiveDock::LiveDock(Workbench& bench, QWidget* parent) : RunDock(bench, parent) {
   seconds_->setValue(60);
   seconds_->setSuffix(tr(" s"));
   seconds_->setAccessibleName(tr("Time to calibrate"));
-  auto* label = new QLabel(tr("Calibrate &for"), this);
+  auto* label = new QLabel(tr("Calibrate for"), this);
   label->setBuddy(seconds_);
   auto* time = new QHBoxLayout();
   time->addWidget(label);
@@ -76,12 +76,12 @@ LiveDock::LiveDock(Workbench& bench, QWidget* parent) : RunDock(bench, parent) {
   connect(add_button(tr("&Measure"),
                      tr("Run the scenario's points on this machine or on the server, in a process of its own")),
           &QPushButton::clicked, this, &LiveDock::measure);
-  connect(add_button(tr("Ca&librate"),
+  connect(add_button(tr("Cali&brate"),
                      tr("Measure this machine's speed, to base predictions on it; with a server's address, "
                         "fit a profile of its engine")),
           &QPushButton::clicked, this, &LiveDock::calibrate);
   connect(
-      add_button(tr("&Fit an engine…"), tr("Fit a profile of your own engine to files of runs or to a running server")),
+      add_button(tr("Fit an en&gine…"), tr("Fit a profile of your own engine to files of runs or to a running server")),
       &QPushButton::clicked, this, [this] { Q_EMIT fit_wanted(endpoint_->text().trimmed()); });
   connect(&run_, &ChildRun::point, this, [this](const PointRow& row) {
     rows_.push_back(row);
@@ -151,7 +151,7 @@ void LiveDock::measure() {
 }
 
 void LiveDock::calibrate() {
-  // A server is calibrated by a profile of its engine, which needs more than this dock's fields.
+  // To calibrate for a server means to fit a profile of its engine, which needs more than this dock's fields.
   if (const QString server = endpoint_->text().trimmed(); !server.isEmpty()) {
     Q_EMIT fit_wanted(server);
     return;

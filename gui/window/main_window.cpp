@@ -6,6 +6,7 @@
 #include <QComboBox>
 #include <QDockWidget>
 #include <QDragEnterEvent>
+#include <QFileInfo>
 #include <QHeaderView>
 #include <QKeyEvent>
 #include <QLabel>
@@ -19,6 +20,7 @@
 #include <algorithm>
 
 #include "gui/core/text.h"
+#include "gui/window/banner.h"
 #include "gui/window/bar_page.h"
 #include "gui/window/curves_view.h"
 #include "gui/window/decision_dock.h"
@@ -96,11 +98,7 @@ void MainWindow::make_views() {
   auto* column = new QVBoxLayout(centre);
   column->setContentsMargins(0, 0, 0, 0);
   column->setSpacing(0);
-  banner_ = new QLabel(centre);
-  banner_->setObjectName(QStringLiteral("problem"));
-  banner_->setWordWrap(true);
-  banner_->setMargin(6);
-  banner_->hide();
+  banner_ = new Banner(centre);
   tabs_ = new QTabWidget(centre);
   tabs_->setDocumentMode(true);
   tabs_->setAccessibleName(tr("Views"));
@@ -198,7 +196,9 @@ void MainWindow::fill_twin() {
     for (int c = 0; c < row.size(); ++c) {
       bool number = false;
       const double value = row[c].toDouble(&number);
-      twin_->setItem(r, c, new SortedItem(row[c], number ? std::optional(value) : std::nullopt));
+      // Six digits are read; a copy and an export have them all.
+      twin_->setItem(
+          r, c, new SortedItem(number ? reader_text(value, 6) : row[c], number ? std::optional(value) : std::nullopt));
     }
   }
   if (before != table.headers) twin_->resizeColumnsToContents();  // not at every step of a drag
@@ -218,7 +218,7 @@ View* MainWindow::current_view() const { return qobject_cast<View*>(tabs_->curre
 bool MainWindow::show_view(const QString& id) {
   if (id == QLatin1String(kDecisionView)) {
     show_dock(*docks_[kDecisionDock]);
-    // The planner's dock is shown beside the curves.
+    // The planner's dock belongs beside the curves.
     return show_view(curves_->id());
   }
   View* found = view(id);
@@ -241,8 +241,7 @@ void MainWindow::set_dark(bool dark) {
 }
 
 void MainWindow::report(const QString& text) {
-  banner_->setText(QStringLiteral("✗ ") + text);
-  banner_->setVisible(!text.isEmpty());
+  banner_->show_text(text.isEmpty() ? text : QStringLiteral("✗ ") + text);
 }
 
 QString MainWindow::problem() const { return banner_->isHidden() ? QString() : banner_->text(); }
@@ -270,7 +269,10 @@ void MainWindow::refresh() {
 }
 
 void MainWindow::refresh_title() {
-  const QString name = bench_.session().scenario().name;
+  QString name = bench_.session().scenario().name;
+  // The file that Ctrl+S writes.
+  if (const QString& file = bench_.session_file(); !file.isEmpty())
+    name += QStringLiteral(" – ") + QFileInfo(file).fileName();
   setWindowTitle(
       QStringLiteral("%1%2 – Plimsoll").arg(name, bench_.session().is_modified() ? QStringLiteral(" *") : QString()));
   undo_->setEnabled(bench_.session().can_undo());

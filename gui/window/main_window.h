@@ -17,6 +17,7 @@ class QTabWidget;
 
 namespace plimsoll::gui {
 
+class Banner;
 class ScenarioDock;
 class CurvesView;
 class DecisionDock;
@@ -65,11 +66,11 @@ class MainWindow final : public QMainWindow {
   /// From now on, keeps a copy of unsaved work in this folder so that it survives a crash. Offers to recover what an
   /// earlier program left there.
   void guard(const QString& folder, int delay_ms);
-  /// Writes a report (report.h). Reports a failure.
+  /// Writes a report (export.h). Reports a failure.
   void report_to(const QString& file);
   /// Opens the hardware picker for the current scenario.
   void choose_hardware();
-  /// Greets a user who has not closed the welcome strip before.
+  /// Shows the welcome strip, unless the user has closed it before.
   void welcome();
   /// Asks what the columns of a file of runs mean, and adds the runs. Reports a file that cannot be read.
   void import_runs(const QString& file);
@@ -106,7 +107,10 @@ class MainWindow final : public QMainWindow {
   void add_to_corner(const std::vector<std::pair<QString, QAction*>>& buttons);
   void show_dock(QDockWidget& dock);
   QDockWidget* add_dock(const QString& name, const QString& title, QWidget* inside, Qt::DockWidgetArea area);
+  void begin_new();
   void open_dialog(bool add);
+  /// Returns the change to the session that a picture contains. Throws InputError.
+  [[nodiscard]] std::function<void()> read_picture(const QString& file);
   void add_planned();
   void save(bool ask);
   void export_dialog();
@@ -133,7 +137,9 @@ class MainWindow final : public QMainWindow {
   QTableWidget* twin_ = nullptr;
   std::vector<QDockWidget*> docks_;
   QMenu* recent_ = nullptr;
-  QLabel *state_ = nullptr, *validity_ = nullptr, *banner_ = nullptr;
+  QLabel *state_ = nullptr, *validity_ = nullptr;
+  Banner* banner_ = nullptr;
+  std::vector<std::pair<QAction*, bool ViewState::*>> flags_;
   QAction *undo_ = nullptr, *redo_ = nullptr, *dark_action_ = nullptr, *recover_ = nullptr;
   Recovery* recovery_ = nullptr;
   WelcomeStrip* welcome_ = nullptr;

@@ -12,12 +12,15 @@
 #include <QMenuBar>
 #include <QMessageBox>
 #include <QSettings>
+#include <QStandardPaths>
 #include <QStatusBar>
 #include <QToolButton>
 #include <algorithm>
 
+#include "gui/core/pool_form.h"
 #include "gui/core/recovery.h"
 #include "gui/core/text.h"
+#include "gui/window/banner.h"
 #include "gui/window/decision_dock.h"
 #include "gui/window/export.h"
 #include "gui/window/fit_dialog.h"
@@ -26,11 +29,9 @@
 #include "gui/window/live_dock.h"
 #include "gui/window/main_window.h"
 #include "gui/window/palette.h"
-#include "gui/window/report.h"
 #include "gui/window/scenario_dock.h"
 #include "gui/window/welcome.h"
 #include "model/error.h"
-#include "study/output/deployment_flags.h"
 
 namespace plimsoll::gui {
 namespace {
@@ -46,6 +47,11 @@ bool is_foreign_table(const QString& file) {
   } catch (const std::exception&) {
     return false;
   }
+}
+
+bool is_picture(const QString& file) {
+  return QStringList({QStringLiteral("png"), QStringLiteral("svg"), QStringLiteral("pdf")})
+      .contains(QFileInfo(file).suffix().toLower());
 }
 
 constexpr int kMaxRecent = 10;
@@ -73,9 +79,7 @@ void MainWindow::make_menus() {
 
 void MainWindow::make_file_menu() {
   QMenu* file = menuBar()->addMenu(tr("&File"));
-  add_action(file, tr("&New"), QKeySequence::New, [this] {
-    if (may_discard()) bench_.session().replace(new_session());
-  });
+  add_action(file, tr("&New"), QKeySequence::New, [this] { begin_new(); });
   add_action(file, tr("&Open…"), QKeySequence::Open, [this] { open_dialog(false); });
   add_action(file, tr("&Import measured runs…"), {}, [this] {
     const QString name = QFileDialog::getOpenFileName(
@@ -88,6 +92,9 @@ void MainWindow::make_file_menu() {
     try {
       report({});
       recovery_->restore();
+      bench_.forget_file();
+      refresh_title();
+      recover_->setEnabled(false);
     } catch (const std::exception& error) {
       report(qs(error.what()));
     }
@@ -124,14 +131,20 @@ void MainWindow::make_edit_menu() {
   redo_ = add_action(edit, tr("&Redo"), QKeySequence(tr("Ctrl+Y")), [this] { bench_.session().redo(); });
   edit->addSeparator();
   add_action(edit, tr("Copy as &command line"), QKeySequence(tr("Ctrl+Shift+C")), [this] {
-    QApplication::clipboard()->setText(command_line(bench_.session().scenario(), QStringLiteral("simulate")));
-    statusBar()->showMessage(tr("Copied: %1").arg(QApplication::clipboard()->text()), 5000);
+    try {
+      const QString folder = QStandardPaths::writableLocation(QStandardPaths::AppDataLocation);
+      const QString command = bench_.command(QStringLiteral("simulate"), folder + QStringLiteral("/studies"));
+      QApplication::clipboard()->setText(command);
+      statusBar()->showMessage(tr("Copied: %1").arg(command), 5000);
+    } catch (const std::exception& error) {
+      report(qs(error.what()));
+    }
   });
   add_action(edit, tr("Copy the deployment &flags"), QKeySequence(tr("Ctrl+Shift+F")), [this] {
     try {
       const study::Study study = make_study(bench_.session().scenario(), bench_.catalogue());
       const LanePoint* point = bench_.selected_point();
-      QApplication::clipboard()->setText(qs(study::deployment_flags(study.point(point ? point->index : 0))));
+      QApplication::clipboard()->setText(qs(server_flags(study.point(point ? point->index : 0))));
       statusBar()->showMessage(
           tr("Copied the flags of %1").arg(point ? tr("the selected point") : tr("the first point")), 5000);
     } catch (const std::exception& error) {
@@ -142,7 +155,8 @@ void MainWindow::make_edit_menu() {
     if (const View* view = current_view()) QApplication::clipboard()->setText(table_text(view->table(), QChar(u'\t')));
   });
   add_action(edit, tr("Copy the &picture of the view"), QKeySequence(tr("Ctrl+Shift+P")), [this] {
-    if (View* view = current_view()) QApplication::clipboard()->setImage(view->grab().toImage());
+    constexpr double kScale = 2;  // sharp on other screens
+    if (View* view = current_view()) QApplication::clipboard()->setImage(picture_image(Picture(*view), kScale));
   });
   edit->addSeparator();
   add_action(edit, tr("Choose &hardware…"), QKeySequence(tr("Ctrl+H")), [this] { choose_hardware(); });
@@ -165,7 +179,7 @@ void MainWindow::make_scenario_menu() {
     if (bench_.filling_replicas())
       bench_.fill_instances();
     else
-      statusBar()->showMessage(tr("The replicas use all GPUs that their instances have for them"), 5000);
+      statusBar()->showMessage(tr("The instances have no room for further replicas"), 5000);
   });
   add_action(menu, tr("Find the &loads of all shown scenarios"), {}, [this] { bench_.find_all_loads(); });
   add_action(menu, tr("Use &equal numbers of GPUs"), {}, [this] {
@@ -203,16 +217,22 @@ void MainWindow::make_view_menu() {
     if (View* view = current_view()) view->reset_zoom();
   });
   const auto flag = [&](const QString& text, const QString& keys, bool ViewState::*which) {
-    add_action(menu, text, QKeySequence(keys), [this, which] {
+    QAction* action = add_action(menu, text, QKeySequence(keys), [this, which] {
       bench_.set_view(tr("Change the view"), {}, [which](ViewState& v) { v.*which = !(v.*which); });
     });
+    action->setCheckable(true);
+    flags_.emplace_back(action, which);
   };
-  flag(tr("Logarithmic x"), tr("Alt+X"), &ViewState::log_x);
-  flag(tr("Logarithmic y"), tr("Alt+L"), &ViewState::log_y);
-  flag(tr("Measured points"), tr("Alt+M"), &ViewState::measured);
-  flag(tr("Residuals"), tr("Alt+R"), &ViewState::residuals);
-  flag(tr("Knees"), tr("Alt+K"), &ViewState::knees);
-  flag(tr("Intervals"), tr("Alt+B"), &ViewState::bands);
+  flag(tr("Logarithmic x"), tr("Alt+Shift+X"), &ViewState::log_x);
+  flag(tr("Logarithmic y"), tr("Alt+Shift+L"), &ViewState::log_y);
+  flag(tr("Measured points"), tr("Alt+Shift+M"), &ViewState::measured);
+  flag(tr("Residuals"), tr("Alt+Shift+R"), &ViewState::residuals);
+  flag(tr("Knees"), tr("Alt+Shift+K"), &ViewState::knees);
+  flag(tr("Bands"), tr("Alt+Shift+B"), &ViewState::bands);
+  // A check mark shows the state of the session, whatever has changed it.
+  connect(menu, &QMenu::aboutToShow, this, [this] {
+    for (const auto& [action, which] : flags_) action->setChecked(bench_.session().state().view.*which);
+  });
   menu->addSeparator();
   for (QDockWidget* dock : docks_) menu->addAction(dock->toggleViewAction());
   for (QDockWidget* dock : docks_) {
@@ -287,7 +307,12 @@ void MainWindow::make_help_menu() {
     help->show();
   });
   QAction* commands = add_action(menu, tr("&Command palette"), QKeySequence(tr("Ctrl+K")), [this] {
-    auto* palette = new Palette(actions_of_menus(), this);
+    const auto go = [this](const QString& path) {
+      show_dock(*docks_.front());
+      scenario_->reveal(path);
+    };
+    const auto fields = [this, go](const QString& typed) { return scenario_->commands(typed, go); };
+    auto* palette = new Palette(commands_of(actions_of_menus()), fields, this);
     palette->setAttribute(Qt::WA_DeleteOnClose);
     palette->open();
   });
@@ -324,24 +349,17 @@ void MainWindow::open_files(const QStringList& files) {
   bool studies = false;  // whether one of these files has been opened as a study
   for (const QString& file : files) {
     try {
-      const QString ending = file.section(QChar(u'.'), -1).toLower();
-      const bool picture =
-          ending == QStringLiteral("png") || ending == QStringLiteral("svg") || ending == QStringLiteral("pdf");
-      const bool replaces = !picture && Workbench::replaces_session(file);
+      const bool picture = is_picture(file), replaces = !picture && Workbench::replaces_session(file);
       if (replaces && studies) {
         bench_.add(file);
         remember(file);
         continue;
       }
+      // The file is read before the user is asked about unsaved changes: it may be unusable.
+      const std::function<void()> open = picture ? read_picture(file) : bench_.read(file);
       if ((picture || replaces) && !may_discard()) continue;
-      if (picture) {
-        const std::string session = session_in_picture(file);
-        if (session.empty()) throw InputError(utf8(file) + ": contains no session of this program");
-        bench_.session().replace(parse_session(session, utf8(file)));
-      } else {
-        bench_.open(file);
-        studies = studies || replaces;
-      }
+      open();
+      studies = studies || replaces;
       remember(file);
       welcome_->hide();
     } catch (const std::exception& error) {
@@ -350,6 +368,12 @@ void MainWindow::open_files(const QStringList& files) {
       if (isVisible() && is_foreign_table(file)) import_runs(file);
     }
   }
+}
+
+std::function<void()> MainWindow::read_picture(const QString& file) {
+  const std::string session = session_in_picture(file);
+  if (session.empty()) throw InputError(utf8(file) + ": contains no session of this program");
+  return [this, state = parse_session(session, utf8(file))] { bench_.begin(state); };
 }
 
 void MainWindow::report_to(const QString& file) {
@@ -367,20 +391,21 @@ void MainWindow::choose_hardware() {
   dialog->open();
 }
 
+void MainWindow::begin_new() {
+  if (!may_discard()) return;
+  bench_.begin(new_session());
+  welcome_->hide();  // it speaks of the example
+}
+
 // The strip's buttons are the menus' actions; it goes when a session replaces the example.
 void MainWindow::make_welcome() {
   welcome_ = new WelcomeStrip(this);
   welcome_->hide();
-  const auto leave = [this] { welcome_->hide(); };
   connect(welcome_, &WelcomeStrip::dismissed, this, [] { QSettings().setValue(kWelcomed, true); });
   connect(welcome_, &WelcomeStrip::example_wanted, this, [this] {
-    if (may_discard()) bench_.session().replace(default_session());
+    if (may_discard()) bench_.begin(default_session());
   });
-  connect(welcome_, &WelcomeStrip::new_wanted, this, [this, leave] {
-    if (!may_discard()) return;
-    bench_.session().replace(new_session());
-    leave();
-  });
+  connect(welcome_, &WelcomeStrip::new_wanted, this, &MainWindow::begin_new);
   connect(welcome_, &WelcomeStrip::open_wanted, this, [this] { open_dialog(false); });
   connect(welcome_, &WelcomeStrip::plan_wanted, this, [this] { show_dock(*docks_[1]); });
   connect(welcome_, &WelcomeStrip::measure_wanted, this, [this] {
@@ -509,9 +534,13 @@ void MainWindow::guard(const QString& folder, int delay_ms) {
   recovery_ = new Recovery(bench_.session(), folder, delay_ms, this);
   if (recovery_->found().isEmpty()) return;
   recover_->setEnabled(true);
-  banner_->setText(
-      tr("⚠ The program ended before a session was saved. File ▸ Recover the unsaved session brings it back."));
-  banner_->show();
+  banner_->show_text(tr("⚠ The program ended before a session was saved. It is kept until you recover or dismiss it."),
+                     recover_);
+  connect(banner_, &Banner::dismissed, this, [this](bool offered) {
+    if (!offered) return;
+    recovery_->dismiss();
+    recover_->setEnabled(false);
+  });
 }
 
 void MainWindow::restore_layout() {

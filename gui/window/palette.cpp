@@ -7,6 +7,7 @@
 #include <QListWidget>
 #include <QVBoxLayout>
 #include <algorithm>
+#include <utility>
 
 namespace plimsoll::gui {
 namespace {
@@ -30,10 +31,43 @@ int match_score(const QString& wanted, const QString& text) {
   return score;
 }
 
-Palette::Palette(const std::vector<QAction*>& actions, QWidget* parent) : QDialog(parent), actions_(actions) {
+std::vector<Command> commands_of(const std::vector<QAction*>& actions) {
+  std::vector<Command> out;
+  for (QAction* action : actions) {
+    if (action->isEnabled())
+      out.push_back(
+          {plain(*action), action->shortcut().toString(QKeySequence::NativeText), [action] { action->trigger(); }});
+  }
+  return out;
+}
+
+std::vector<Command> commands_of(const SettableField& field, const QString& typed,
+                                 const std::function<void(const QString& path)>& go,
+                                 const std::function<void(const QString& path, const QString& value)>& set) {
+  // A field is known by its label and by its key in a study.
+  const QString name = QStringLiteral("%1 (%2)").arg(field.label, field.path.section(QChar(u'.'), -1));
+  const QString words = typed.simplified(), head = words.section(QChar(u' '), 0, -2),
+                value = words.section(QChar(u' '), -1);
+  std::vector<Command> out;
+  bool number = false;
+  value.toDouble(&number);
+  const bool settable = number || field.choices.contains(value, Qt::CaseInsensitive);
+  if (!head.isEmpty() && settable && match_score(head, name) >= 0)
+    out.push_back({Palette::tr("Set %1 to %2").arg(name, value),
+                   {},
+                   [set, path = field.path, value] { set(path, value); },
+                   match_score(head, name)});
+  const int score = words.isEmpty() ? -1 : match_score(words, name);
+  if (score >= 0) out.push_back({Palette::tr("Go to %1").arg(name), {}, [go, path = field.path] { go(path); }, score});
+  return out;
+}
+
+Palette::Palette(std::vector<Command> commands, std::function<std::vector<Command>(const QString& typed)> fields,
+                 QWidget* parent)
+    : QDialog(parent), commands_(std::move(commands)), fields_(std::move(fields)) {
   setWindowTitle(tr("Commands"));
   line_ = new QLineEdit(this);
-  line_->setPlaceholderText(tr("Type a few letters of a command"));
+  line_->setPlaceholderText(tr("A few letters of a command or a field, or a field and its value: tp 4"));
   line_->setAccessibleName(tr("Command"));
   line_->setClearButtonEnabled(true);
   line_->installEventFilter(this);
@@ -50,30 +84,37 @@ Palette::Palette(const std::vector<QAction*>& actions, QWidget* parent) : QDialo
 }
 
 void Palette::filter(const QString& wanted) {
-  list_->clear();
-  std::vector<std::pair<int, std::size_t>> found;
-  for (std::size_t i = 0; i < actions_.size(); ++i) {
-    const int score = match_score(wanted, plain(*actions_[i]));
-    if (score >= 0 && actions_[i]->isEnabled()) found.emplace_back(score, i);
+  found_.clear();
+  for (Command& command : commands_) {
+    command.score = match_score(wanted, command.text);
+    if (command.score >= 0) found_.push_back(command);
   }
-  // Equal scores keep the order of the menus, because the index is the second key.
-  std::stable_sort(found.begin(), found.end());
-  for (const auto& [score, i] : found) {
-    const QString keys = actions_[i]->shortcut().toString(QKeySequence::NativeText);
-    auto* item = new QListWidgetItem(
-        keys.isEmpty() ? plain(*actions_[i]) : QStringLiteral("%1    [%2]").arg(plain(*actions_[i]), keys), list_);
-    item->setData(Qt::UserRole, static_cast<qulonglong>(i));
+  for (Command& field : fields_(wanted)) found_.push_back(std::move(field));
+  // Equal scores keep the order of the menus and of the form.
+  std::stable_sort(found_.begin(), found_.end(), [](const Command& a, const Command& b) { return a.score < b.score; });
+  list_->clear();
+  for (const Command& one : found_)
+    list_->addItem(one.keys.isEmpty() ? one.text : QStringLiteral("%1    [%2]").arg(one.text, one.keys));
+  if (found_.empty()) {
+    auto* none = new QListWidgetItem(tr("No command and no field matches"), list_);
+    none->setFlags(Qt::NoItemFlags);
   }
   list_->setCurrentRow(0);
 }
 
+QStringList Palette::listed() const {
+  QStringList out;
+  for (const Command& one : found_) out << one.text;
+  return out;
+}
+
 void Palette::run() {
-  const QListWidgetItem* item = list_->currentItem();
-  if (item == nullptr) return;
-  QAction* action = actions_[item->data(Qt::UserRole).toULongLong()];
-  // Closes first: the action may open a dialog of its own.
+  const int row = list_->currentRow();
+  if (row < 0 || row >= static_cast<int>(found_.size())) return;
+  const std::function<void()> command = found_[static_cast<std::size_t>(row)].run;
+  // Closes first: the command may open a dialog of its own.
   accept();
-  action->trigger();
+  command();
 }
 
 bool Palette::eventFilter(QObject* watched, QEvent* event) {

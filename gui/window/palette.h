@@ -3,6 +3,7 @@
 #pragma once
 
 #include <QDialog>
+#include <functional>
 #include <vector>
 
 class QAction;
@@ -15,11 +16,34 @@ namespace plimsoll::gui {
 /// they do not.
 [[nodiscard]] int match_score(const QString& wanted, const QString& text);
 
-/// The command palette: finds an action by a few letters of its name and triggers it.
+/// What the palette can do: an action of the menus, or a field of the form to go to or to set.
+struct Command {
+  QString text, keys;
+  std::function<void()> run;
+  int score = 0;  // of a field's command, as match_score(): commands are listed from the smallest
+};
+/// Returns the actions that are enabled, as commands.
+[[nodiscard]] std::vector<Command> commands_of(const std::vector<QAction*>& actions);
+/// Returns the commands of a form's field for a typed text: to go to it, and to set it if the text ends in a value:
+/// "tp 4". Empty if the text does not mean this field.
+struct SettableField {
+  QString label, path;
+  QStringList choices;
+};
+[[nodiscard]] std::vector<Command> commands_of(
+    const SettableField& field, const QString& typed, const std::function<void(const QString& path)>& go,
+    const std::function<void(const QString& path, const QString& value)>& set);
+
+/// The command palette: finds a command by a few letters of its name and runs it.
 class Palette final : public QDialog {
   Q_OBJECT
  public:
-  Palette(const std::vector<QAction*>& actions, QWidget* parent);
+  /// `fields` returns the commands of the form's fields for a typed text.
+  Palette(std::vector<Command> commands, std::function<std::vector<Command>(const QString& typed)> fields,
+          QWidget* parent);
+  /// Returns what is listed.
+  [[nodiscard]] QStringList listed() const;
+  [[nodiscard]] QLineEdit& line() { return *line_; }
 
  protected:
   bool eventFilter(QObject* watched, QEvent* event) override;
@@ -27,7 +51,8 @@ class Palette final : public QDialog {
  private:
   void filter(const QString& wanted);
   void run();
-  std::vector<QAction*> actions_;
+  std::vector<Command> commands_, found_;
+  std::function<std::vector<Command>(const QString&)> fields_;
   QLineEdit* line_ = nullptr;
   QListWidget* list_ = nullptr;
 };

@@ -23,7 +23,7 @@
 namespace plimsoll::gui {
 namespace {
 
-constexpr int kNameRole = Qt::UserRole;
+constexpr int kInstanceRole = Qt::UserRole;
 
 QStringList split(const char* text) { return QString::fromLatin1(text).split(QChar(u' ')); }
 
@@ -129,6 +129,7 @@ void PlanPanel::make_instances() {
   instances_->setToolTip(tr("Instance types to choose from; without a tick, the scenario's own"));
   instances_->setSelectionMode(QAbstractItemView::SingleSelection);
   instances_->setUniformItemSizes(true);
+  instances_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   constexpr int kLines = 5;
   instances_->setFixedHeight(kLines * (fontMetrics().height() + 5));
   label->setBuddy(filter_);
@@ -170,7 +171,8 @@ void PlanPanel::fill_instances(const std::vector<std::string>& chosen) {
   const QSignalBlocker quiet(instances_);
   const auto add = [&](const std::string& name, const QString& words) {
     auto* item = new QListWidgetItem(words, instances_);
-    item->setData(kNameRole, qs(name));
+    item->setData(kInstanceRole, qs(name));
+    item->setToolTip(words);
     item->setFlags(Qt::ItemIsEnabled | Qt::ItemIsSelectable | Qt::ItemIsUserCheckable);
     item->setCheckState(Qt::Unchecked);
   };
@@ -183,11 +185,11 @@ void PlanPanel::fill_instances(const std::vector<std::string>& chosen) {
   }
   for (const std::string& name : chosen) {
     bool known = false;
-    for (int i = 0; i < instances_->count(); ++i) known = known || instances_->item(i)->data(kNameRole) == qs(name);
+    for (int i = 0; i < instances_->count(); ++i) known = known || instances_->item(i)->data(kInstanceRole) == qs(name);
     if (!known) add(name, qs(name));
   }
   for (int i = 0; i < instances_->count(); ++i) {
-    const std::string name = utf8(instances_->item(i)->data(kNameRole).toString());
+    const std::string name = utf8(instances_->item(i)->data(kInstanceRole).toString());
     const bool on = std::find(chosen.begin(), chosen.end(), name) != chosen.end();
     instances_->item(i)->setCheckState(on ? Qt::Checked : Qt::Unchecked);
   }
@@ -239,13 +241,13 @@ PlanForm PlanPanel::shown_form() const {
   form.lists[per_instance ? "replicas_per_instance" : "replicas"] = replicas_->values();
   form.lists[per_instance ? "replicas" : "replicas_per_instance"].clear();
   if (!per_instance) form.lists["instance_count"].clear();
-  // A search for the largest load needs a number of instances, since more would always carry more.
+  // A search for the largest load needs a fixed number of instances, because more instances would always carry more.
   if (per_instance && form.list("instance_count").empty()) form.lists["instance_count"] = {"1"};
   std::vector<std::string>& instances = form.lists["instances"];
   instances.clear();
   for (int i = 0; i < instances_->count(); ++i) {
     if (instances_->item(i)->checkState() == Qt::Checked)
-      instances.push_back(utf8(instances_->item(i)->data(kNameRole).toString()));
+      instances.push_back(utf8(instances_->item(i)->data(kInstanceRole).toString()));
   }
   form.max_usd_per_hour = utf8(budget_->text().trimmed());
   form.max_gpus = utf8(gpus_->text().trimmed());
@@ -255,8 +257,12 @@ PlanForm PlanPanel::shown_form() const {
 
 // Leaving a field without a change is not an edit.
 void PlanPanel::enter() {
-  const PlanForm form = shown_form();
+  PlanForm form = shown_form();
   if (form == form_) return;
+  // Another objective may count replicas otherwise, as long as the user has not said what may vary.
+  const Scenario& scenario = bench_.session().scenario();
+  if (form.objective != form_.objective && field_value(scenario, "search").text.isEmpty())
+    form = read_plan_form(derived_search(scenario, form.objective));
   bench_.set_value(QStringLiteral("search"), qs(plan_form_yaml(form)));
   bench_.session().end_merge();
 }

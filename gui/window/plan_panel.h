@@ -40,7 +40,7 @@ class ValueBoxes final : public QWidget {
   std::vector<QCheckBox*> boxes_;
 };
 
-/// Without a search of its own, the scenario's search is derived from it and shown; the first change states it.
+/// If the scenario states no search, the form shows one that is derived from it; the first change states it.
 class PlanPanel final : public QWidget {
   Q_OBJECT
  public:

@@ -8,6 +8,7 @@
 
 #include "gui/core/answer_rows.h"
 #include "gui/core/text.h"
+#include "gui/window/curve_table.h"
 #include "study/run/curve_shape.h"
 
 namespace plimsoll::gui {
@@ -52,20 +53,37 @@ void PlotPage::set_theme(const Theme& theme) {
 
 TableData PlotPage::table() const { return table_of(plot_->content()); }
 
-PlotPage::Page ParetoPage::build(const std::set<QString>& hidden) const {
+PictureParts PlotPage::picture() const { return {{plot_}, {caption_->text()}}; }
+
+ContentChoice ParetoPage::choice(const std::set<QString>& hidden) const {
   const ViewState& view = bench_.session().state().view;
-  const ContentChoice choice{find_metric("tokens_per_s_per_user"),
-                             find_metric("tokens_per_s_per_gpu"),
-                             false,
-                             false,
-                             false,
-                             true,
-                             false,
-                             0,
-                             hidden,
-                             view.margin,
-                             view.safe};
-  PlotContent content = curve_content(bench_, choice).content;
+  ContentChoice out;
+  out.x = find_metric("tokens_per_s_per_user");
+  out.y = find_metric("tokens_per_s_per_gpu");
+  out.bands = false;
+  out.hidden = hidden;
+  out.margin = view.margin;
+  out.safe = view.safe;
+  return out;
+}
+
+TableData ParetoPage::table() const {
+  TableData table = curve_table(bench_, choice(hidden()));
+  std::set<std::pair<QString, QString>> front;  // the figures as the table has them
+  for (const PlotSeries& series : plot_->content().series) {
+    if (series.line != LineLook::trail) continue;
+    for (const PlotPoint& point : series.points)
+      front.emplace(qs(study::number_text(point.x)), qs(study::number_text(point.y)));
+  }
+  const auto x = table.headers.indexOf(axis_title(*find_metric("tokens_per_s_per_user"))),
+             y = table.headers.indexOf(axis_title(*find_metric("tokens_per_s_per_gpu")));
+  table.headers << tr("on the Pareto front");
+  for (QStringList& row : table.rows) row << (front.contains({row[x], row[y]}) ? tr("yes") : QString());
+  return table;
+}
+
+PlotPage::Page ParetoPage::build(const std::set<QString>& hidden) const {
+  PlotContent content = curve_content(bench_, choice(hidden)).content;
   std::vector<double> x, y;
   std::vector<const PlotPoint*> points;
   for (const PlotSeries& series : content.series) {
@@ -79,9 +97,8 @@ PlotPage::Page ParetoPage::build(const std::set<QString>& hidden) const {
   }
   PlotSeries front;
   front.name = tr("Pareto front");
-  front.colour = 6;
+  front.line = LineLook::trail;
   front.markers = false;
-  front.width = 7;  // wide enough to be visible behind the curves it consists of
   if (!hidden.contains(front.name)) {
     for (const std::size_t i : study::pareto_front(x, y)) front.points.push_back(*points[i]);
     std::reverse(front.points.begin(), front.points.end());
@@ -91,23 +108,28 @@ PlotPage::Page ParetoPage::build(const std::set<QString>& hidden) const {
 }
 
 // Plots against the latency that Curves shows. Against throughput, all deployments of one price would lie on one line.
-PlotPage::Page CostPage::build(const std::set<QString>& hidden) const {
+ContentChoice CostPage::choice(const std::set<QString>& hidden) const {
   const ViewState& view = bench_.session().state().view;
   const Metric* shown = find_metric(view.y);
-  // The limit of Curves applies only if it is one on a latency.
   const bool latency = std::string_view(shown->group) == "latency" && shown->better_low;
-  const ContentChoice choice{latency ? shown : find_metric("latency_per_token_p90_s"),
-                             find_metric("usd_per_million_output_tokens"),
-                             true,
-                             true,
-                             false,
-                             false,
-                             false,
-                             0,
-                             hidden,
-                             view.margin,
-                             view.safe};
-  const double limit = latency ? view.limit : 0;
+  ContentChoice out;
+  out.x = latency ? shown : find_metric("latency_per_token_p90_s");
+  out.y = find_metric("usd_per_million_output_tokens");
+  out.log_x = out.log_y = true;
+  out.measured = out.bands = false;
+  out.hidden = hidden;
+  out.margin = view.margin;
+  out.safe = view.safe;
+  return out;
+}
+
+TableData CostPage::table() const { return curve_table(bench_, choice(hidden())); }
+
+PlotPage::Page CostPage::build(const std::set<QString>& hidden) const {
+  const ViewState& view = bench_.session().state().view;
+  const ContentChoice choice = this->choice(hidden);
+  // The limit of Curves applies only if it is one on a latency.
+  const double limit = view.y == choice.x->id ? view.limit : 0;
   PlotContent content = curve_content(bench_, choice).content;
   const DrawnLimit drawn = drawn_limit(view);
   std::vector<AnswerRow> rows = answer_rows(bench_, drawn, false);
@@ -186,6 +208,23 @@ PlotPage::Page ParityPage::build(const std::set<QString>& hidden) const {
                   : tr("Nothing has been measured for this scenario. Drop a table of measured points onto the window.");
   if (s.count == 0) content.message = caption;
   return {std::move(content), caption};
+}
+
+TableData ParityPage::table() const {
+  const ViewState& view = bench_.session().state().view;
+  const Metric &x = *find_metric(view.x), &y = *find_metric(view.y);
+  TableData table{{tr("curve"), tr("load"), tr("measured: %1").arg(axis_title(y)),
+                   tr("predicted: %1").arg(axis_title(y)), tr("error (%)")},
+                  {}};
+  const std::vector<DrawnCurve> drawn = bench_.drawn();
+  for (const auto& [curve, r] : residuals_of(bench_, drawn, x, y)) {
+    if (hidden().contains(curve->name)) continue;
+    QStringList row{curve->name};
+    for (const double value : {r.point.row->result.labels.load_value, r.measured, r.predicted, 100 * r.relative()})
+      row << qs(study::number_text(value));
+    table.rows.push_back(row);
+  }
+  return table;
 }
 
 void ComparePage::prepare() {

@@ -23,6 +23,7 @@ class PlotPage : public View {
   void refresh() override;
   void set_theme(const Theme& theme) override;
   [[nodiscard]] TableData table() const override;
+  [[nodiscard]] PictureParts picture() const override;
   void reset_zoom() override { plot_->reset_zoom(); }
   void zoom_back() override { plot_->zoom_back(); }
 
@@ -33,6 +34,8 @@ class PlotPage : public View {
   };
   /// Returns the content; `hidden` are the series that the legend hides.
   [[nodiscard]] virtual Page build(const std::set<QString>& hidden) const = 0;
+  /// Returns the names of the series that the legend hides.
+  [[nodiscard]] const std::set<QString>& hidden() const { return legend_->hidden(); }
   void resizeEvent(QResizeEvent* event) override;
   PlotView* plot_ = nullptr;
 
@@ -49,9 +52,13 @@ class ParetoPage final : public PlotPage {
   using PlotPage::PlotPage;
   [[nodiscard]] QString id() const override { return QStringLiteral("pareto"); }
   [[nodiscard]] QString title() const override { return tr("Pareto"); }
+  [[nodiscard]] TableData table() const override;
 
  protected:
   [[nodiscard]] Page build(const std::set<QString>& hidden) const override;
+
+ private:
+  [[nodiscard]] ContentChoice choice(const std::set<QString>& hidden) const;
 };
 
 class CostPage final : public PlotPage {
@@ -60,9 +67,13 @@ class CostPage final : public PlotPage {
   using PlotPage::PlotPage;
   [[nodiscard]] QString id() const override { return QStringLiteral("cost"); }
   [[nodiscard]] QString title() const override { return tr("Cost"); }
+  [[nodiscard]] TableData table() const override;
 
  protected:
   [[nodiscard]] Page build(const std::set<QString>& hidden) const override;
+
+ private:
+  [[nodiscard]] ContentChoice choice(const std::set<QString>& hidden) const;
 };
 
 class ParityPage final : public PlotPage {
@@ -71,6 +82,7 @@ class ParityPage final : public PlotPage {
   using PlotPage::PlotPage;
   [[nodiscard]] QString id() const override { return QStringLiteral("parity"); }
   [[nodiscard]] QString title() const override { return tr("Parity"); }
+  [[nodiscard]] TableData table() const override;
 
  protected:
   [[nodiscard]] Page build(const std::set<QString>& hidden) const override;

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "gui/window/report.h"
-
 #include <QAbstractTextDocumentLayout>
 #include <QBuffer>
 #include <QDate>
@@ -12,13 +10,16 @@
 #include <QUrl>
 #include <optional>
 
+#include "gui/core/footprint.h"
 #include "gui/core/hardware_list.h"
+#include "gui/core/pool_form.h"
 #include "gui/core/slo_form.h"
 #include "gui/core/text.h"
 #include "gui/plot/plot_view.h"
 #include "gui/window/curve_words.h"
+#include "gui/window/curves_view.h"
+#include "gui/window/export.h"
 #include "model/error.h"
-#include "study/output/deployment_flags.h"
 #include "study/output/html_page.h"
 #include "study/output/points_page.h"
 #include "study/output/table_view.h"
@@ -36,7 +37,17 @@ struct Report {
   std::string study;
 };
 
-QString tr(const char* text) { return CurvesView::tr(text); }
+QString deployment_line(const Workbench& bench) {
+  const Scenario& scenario = bench.session().scenario();
+  const auto stated = [&](const char* path) {
+    const QString text = field_value(scenario, path).text;
+    return text.isEmpty() ? tr("default") : text;
+  };
+  const QString batch = stated("scheduler.max_running");
+  if (states_pools(scenario))
+    return tr("%1, batch limit %2").arg(footprint_range(bench.curves().outline().footprints), batch);
+  return tr("TP %1, replicas %2, batch limit %3").arg(stated("deployment.tp"), stated("deployment.replicas"), batch);
+}
 
 QStringList question_lines(const Workbench& bench) {
   const Scenario& scenario = bench.session().scenario();
@@ -47,11 +58,8 @@ QStringList question_lines(const Workbench& bench) {
     if (qs(row.name) == hardware) hardware = QStringLiteral("%1 (%2)").arg(hardware_words(row), hardware);
   }
   const LoadField load = load_field(scenario);
-  const auto or_default = [](const QString& text) { return text.isEmpty() ? tr("default") : text; };
   QStringList lines{tr("Model %1 on %2, engine %3").arg(field("model"), hardware, field("engine")),
-                    tr("TP %1, replicas %2, batch limit %3")
-                        .arg(or_default(field("deployment.tp")), or_default(field("deployment.replicas")),
-                             or_default(field("scheduler.max_running"))),
+                    deployment_line(bench),
                     tr("Load: %1 %2%3")
                         .arg(QString(load.kind).replace(QChar(u'_'), QChar(u' ')), load.values,
                              load.rate ? tr(" requests/s") : QString())};
@@ -77,7 +85,7 @@ QStringList answer_lines(const Workbench& bench, const CurvesView& curves) {
   const bool limited = has_limit(bench, drawn);
   QStringList lines;
   for (const AnswerRow& row : answer_rows(bench, drawn, curves.choice().bands)) {
-    // Curves of an earlier state of a scenario answer nothing about the present one.
+    // Curves of an earlier state of a scenario do not answer for the present one.
     if (row.drawn.stale) continue;
     if (limited)
       lines << row.drawn.name + QStringLiteral(": ") + answer_words(row);
@@ -101,7 +109,7 @@ Report report_of(const Workbench& bench, const CurvesView& curves) {
   for (const QString& note : failure_notes(bench)) report.doubts << note;
   for (const std::string& line : study::assumptions_of(study.point(0), study.notes())) report.assumptions << qs(line);
   const LanePoint* point = bench.selected_point();
-  report.flags = qs(study::deployment_flags(study.point(point != nullptr ? point->index : 0)));
+  report.flags = qs(server_flags(study.point(point != nullptr ? point->index : 0)));
   const auto results = bench.curves().results();
   report.has_figures = !results.empty();
   if (report.has_figures) report.figures = study::points_text_table(study.swept_keys(), results);
@@ -109,7 +117,7 @@ Report report_of(const Workbench& bench, const CurvesView& curves) {
   return report;
 }
 
-// The plot as SVG for a page, without the lines in front of its root element.
+// Returns the plot as SVG for an HTML page, without the lines before its root element.
 std::string plot_svg(CurvesView& curves) {
   QBuffer buffer;
   QSvgGenerator svg;
@@ -129,12 +137,6 @@ std::vector<std::string> lines_of(const QStringList& lines) {
   std::vector<std::string> out;
   for (const QString& line : lines) out.push_back(utf8(line));
   return out;
-}
-
-void write_bytes(const QString& file, const QByteArray& text) {
-  QSaveFile out(file);
-  if (!out.open(QIODevice::WriteOnly) || out.write(text) != text.size() || !out.commit())
-    throw DeviceError(utf8(file) + " cannot be written");
 }
 
 void write_html(const Report& report, CurvesView& curves, const QString& file) {

@@ -119,6 +119,8 @@ bool RunDock::start(const QString& verb, const QStringList& options, const std::
 
 void RunDock::say(const QString& text) { log_->appendPlainText(text); }
 
+void RunDock::show_log(bool shown) { log_->setVisible(shown); }
+
 void RunDock::show_log_from_top() {
   log_->moveCursor(QTextCursor::Start);
   log_->ensureCursorVisible();

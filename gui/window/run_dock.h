@@ -35,6 +35,7 @@ class RunDock : public QWidget {
   void hold(const QString& why);
   /// Adds a line to the log.
   void say(const QString& text);
+  void show_log(bool shown);
   /// For logs that are reports: the reader begins with the first line.
   void show_log_from_top();
   /// Shows why a run cannot start.

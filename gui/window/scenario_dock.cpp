@@ -7,6 +7,7 @@
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QLineEdit>
+#include <QRegularExpression>
 #include <QScrollArea>
 #include <QScrollBar>
 #include <QSignalBlocker>
@@ -16,9 +17,13 @@
 #include <algorithm>
 
 #include "configs/quantity.h"
+#include "gui/core/other_settings.h"
+#include "gui/core/pool_form.h"
 #include "gui/core/text.h"
+#include "gui/window/palette.h"
 #include "gui/window/slo_panel.h"
 #include "model/error.h"
+#include "study/file/read_point.h"
 
 namespace plimsoll::gui {
 namespace {
@@ -31,6 +36,11 @@ QLabel* problem_label(QWidget* parent) {
   label->setFocusPolicy(Qt::NoFocus);
   label->hide();
   return label;
+}
+
+QString first_loads(const QString& kind) {
+  return study::load_field(utf8(kind), "rate").empty() ? QStringLiteral("1, 2, 4, 8, 16, 32, 64, 128, 256")
+                                                       : QStringLiteral("0.5, 1, 2, 4, 8, 16");
 }
 
 // An empty label takes no space in the form.
@@ -86,12 +96,14 @@ Field::Field(FieldSpec spec, QWidget* parent) : QWidget(parent), spec_(std::move
   connect(box_->lineEdit(), &QLineEdit::editingFinished, this, [this] { enter(box_->currentText()); });
 }
 
-// Leaving a field without a change is not an edit. The texts decide: the box's current index stays where it was while
-// the user types, and completing a word resets the line's own flag.
+// Leaving a field without a change is not an edit. Only the texts show a change: the box's index does not follow
+// typing, and completing a word resets the line's own flag.
 void Field::enter(const QString& text) {
   if (text == shown_) return;
   shown_ = text;
   Q_EMIT entered(spec_.path, text);
+  // Each entered value is a step of its own; only the values of a drag merge.
+  Q_EMIT released();
 }
 
 bool Field::is_typing() const { return box_->lineEdit()->hasFocus() && box_->currentText() != shown_; }
@@ -165,7 +177,9 @@ ScenarioDock::ScenarioDock(Workbench& bench, QWidget* parent) : QWidget(parent),
   column_->addWidget(problem_);
   const FieldGroups fields = field_groups(*bench_.catalogue());
   add_fields(*make_group(tr("Model and machine"), QStringLiteral("machine"), true), fields.machine);
-  add_fields(*make_group(tr("Deployment"), QStringLiteral("deployment"), true), fields.deployment);
+  FoldGroup* deployment = make_group(tr("Deployment"), QStringLiteral("deployment"), true);
+  add_fields(*deployment, fields.deployment);
+  make_pools(*deployment, fields.pools);
   load_ = make_group(tr("Load"), QStringLiteral("load"), true);
   make_load(*load_);
   make_group(tr("SLO"), QStringLiteral("slo"), true)->content().addWidget(new SloPanel(bench_, this));
@@ -228,6 +242,31 @@ void ScenarioDock::add_fields(FoldGroup& group, const std::vector<FieldSpec>& sp
   }
 }
 
+// With pools, their own fields replace those of the one pool.
+void ScenarioDock::make_pools(FoldGroup& group, const std::vector<FieldSpec>& specs) {
+  pools_ = new QCheckBox(tr("Separate prefill and decode"), &group);
+  pools_->setToolTip(tr("Some replicas compute the prompts; their KV is sent to others, which produce the answers"));
+  group.content().addWidget(pools_);
+  add_fields(group, specs);
+  connect(pools_, &QCheckBox::clicked, this, [this](bool on) {
+    bench_.session().edit(on ? tr("Split into pools") : tr("Join the pools"), {},
+                          [&](SessionState& s) { set_pools(s.scenarios[s.current], on); });
+  });
+}
+
+void ScenarioDock::refresh_pools() {
+  const bool on = states_pools(bench_.session().scenario());
+  pools_->setChecked(on);
+  for (Field* field : fields_) {
+    const QString& path = field->spec().path;
+    const bool of_one = path == QStringLiteral("deployment.tp") || path == QStringLiteral("deployment.replicas");
+    const bool of_pools = path.startsWith(QStringLiteral("deployment.pools.")) ||
+                          path.startsWith(QStringLiteral("deployment.transfer.")) ||
+                          path == QStringLiteral("deployment.local_prefill");
+    if (of_one || of_pools) field->setVisible(on == of_pools);
+  }
+}
+
 // Settings without a field would otherwise act unseen.
 void ScenarioDock::make_hidden() {
   hidden_ = new QLabel(this);
@@ -236,20 +275,22 @@ void ScenarioDock::make_hidden() {
   hidden_->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
   hidden_->setAccessibleName(tr("Other settings of the study"));
   column_->addWidget(hidden_);
-  connect(hidden_, &QLabel::linkActivated, this, [this](const QString& key) {
-    bench_.session().edit(tr("Remove %1").arg(key), {}, [&](SessionState& s) {
-      keep_settings(s.scenarios[s.current], [&](const std::string& known) { return known != utf8(key); });
-    });
+  connect(hidden_, &QLabel::linkActivated, this, [this](const QString& path) {
+    bench_.session().edit(tr("Remove %1").arg(path), {},
+                          [&](SessionState& s) { remove_setting(s.scenarios[s.current], utf8(path)); });
   });
 }
 
 void ScenarioDock::refresh_hidden() {
   QStringList words;
-  for (const HiddenSetting& setting : hidden_settings(bench_.session().scenario())) {
-    words << QStringLiteral("%1 = %2 <a href=\"%1\">✕</a>")
-                 .arg(qs(setting.key).toHtmlEscaped(), qs(setting.value).toHtmlEscaped());
+  for (const OtherSetting& setting : other_settings(bench_.session().scenario())) {
+    const QString path = qs(setting.path).toHtmlEscaped();
+    // The scheduler's settings are known by their own names, whatever the section.
+    const QString name = QString(path).remove(QRegularExpression(QStringLiteral("^scheduler\\.|^deployment\\.")));
+    words << QStringLiteral("%1 = %2 <a href=\"%3\">✕</a>").arg(name, qs(setting.value).toHtmlEscaped(), path);
   }
-  hidden_->setText(tr("Other settings of the study: %1").arg(words.join(QStringLiteral(", "))));
+  const QString text = tr("Other settings of the study: %1").arg(words.join(QStringLiteral(", ")));
+  if (hidden_->text() != text) hidden_->setText(text);
   hidden_->setVisible(!words.isEmpty());
 }
 
@@ -278,7 +319,11 @@ void ScenarioDock::make_load(FoldGroup& group) {
 void ScenarioDock::enter_load() {
   try {
     values_->setModified(false);
-    bench_.change_load(kind_->currentData().toString(), values_->text());
+    const QString kind = kind_->currentData().toString();
+    // A load of another kind is not edited here; leaving it needs a first value.
+    if (kind == foreign_) return;
+    if (!foreign_.isEmpty() && values_->text().isEmpty()) values_->setText(first_loads(kind));
+    bench_.change_load(kind, values_->text());
     show_text(*load_problem_, {});
   } catch (const InputError& error) {
     show_text(*load_problem_, qs(error.text()));
@@ -291,27 +336,51 @@ Field* ScenarioDock::field(const QString& path) const {
   return found == fields_.end() ? nullptr : *found;
 }
 
+std::vector<Command> ScenarioDock::commands(const QString& typed, const std::function<void(const QString&)>& go) {
+  std::vector<Command> out;
+  for (const Field* field : fields_) {
+    const FieldSpec& spec = field->spec();
+    if (field->isHidden()) continue;  // of the other kind of deployment
+    const auto found = commands_of({spec.label, spec.path, spec.choices}, typed, go,
+                                   [this](const QString& path, const QString& value) {
+                                     bench_.set_value(path, value);
+                                     bench_.session().end_merge();
+                                   });
+    out.insert(out.end(), found.begin(), found.end());
+  }
+  return out;
+}
+
 void ScenarioDock::refresh() {
   scenarios_->refresh();
+  refresh_pools();
   refresh_load();
   refresh_hidden();
   const Scenario& scenario = bench_.session().scenario();
-  for (Field* field : fields_) field->show_value(field_value(scenario, utf8(field->spec().path)));
+  const FieldReader fields(scenario);
+  for (Field* field : fields_) field->show_value(fields.value(utf8(field->spec().path)));
   refresh_findings();
 }
 
 void ScenarioDock::refresh_load() {
   const LoadField load = load_field(bench_.session().scenario());
-  const int at = kind_->findData(load.kind);
-  // A load of another kind, such as a trace, is shown but not edited here.
-  kind_->setEnabled(at >= 0 || load.kind.isEmpty());
-  kind_->setCurrentIndex(at);
+  const auto editable = editable_load_kinds();
+  const bool known =
+      load.kind.isEmpty() || std::find(editable.begin(), editable.end(), utf8(load.kind)) != editable.end();
+  // A kind of load that one number does not describe, such as a trace, is listed only while the scenario has it.
+  const QString foreign = known ? QString() : load.kind;
+  if (foreign != foreign_) {
+    while (kind_->count() > static_cast<int>(editable.size())) kind_->removeItem(kind_->count() - 1);
+    if (!known) kind_->addItem(load_kind_label(foreign), foreign);
+    foreign_ = foreign;
+  }
+  kind_->setCurrentIndex(kind_->findData(load.kind));
   if (!values_->hasFocus() || !values_->isModified()) values_->setText(load.values);
   values_->setCursorPosition(0);
-  values_->setEnabled(at >= 0);
-  follows_->setEnabled(at >= 0);
+  values_->setEnabled(known);
+  follows_->setEnabled(known);
   follows_->setChecked(bench_.session().scenario().finds_load);
-  values_->setPlaceholderText(at >= 0 ? QString() : tr("the study's own load: %1").arg(load.kind));
+  values_->setPlaceholderText(known ? QString() : tr("the study's own load"));
 }
 
 // Shows what the simulation reported: which field caused a failure, and the defaults that it used.
@@ -349,7 +418,8 @@ void ScenarioDock::refresh_problems() {
     const auto reasons = bench_.curves().impossible();
     if (!reasons.empty()) {
       // Points that cannot run usually need another TP degree, so the reason is shown there.
-      Field* tp = field(QStringLiteral("deployment.tp"));
+      Field* tp =
+          field(pools_->isChecked() ? QStringLiteral("deployment.pools.decode.tp") : QStringLiteral("deployment.tp"));
       (tp != nullptr ? tp->show_problem(reasons.front()) : void());
     }
   }

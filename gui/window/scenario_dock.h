@@ -4,6 +4,7 @@
 #pragma once
 
 #include <QWidget>
+#include <functional>
 #include <vector>
 
 #include "configs/catalogue.h"
@@ -21,7 +22,9 @@ class QVBoxLayout;
 
 namespace plimsoll::gui {
 
-/// A field of the form: its key in the study, its words and what it suggests.
+struct Command;
+
+/// A field of the form: its key in the study, its texts and its choices.
 struct FieldSpec {
   QString path, label, help;
   QStringList choices;
@@ -32,7 +35,7 @@ struct FieldSpec {
 
 // The fields of the form, with choices from the catalogue (scenario_fields.cpp).
 struct FieldGroups {
-  std::vector<FieldSpec> machine, deployment, workload, advanced;
+  std::vector<FieldSpec> machine, deployment, pools, workload, advanced;
 };
 [[nodiscard]] FieldGroups field_groups(const configs::Catalogue& catalogue);
 /// Returns "closed loop (clients)".
@@ -56,7 +59,7 @@ class Field final : public QWidget {
  Q_SIGNALS:
   /// The user has changed the value; the text is YAML, and empty for the default.
   void entered(const QString& path, const QString& text);
-  void released();  // the slider was released
+  void released();  // an edit is complete: the slider was released, or a value was entered
 
  private:
   void place_slider(const QString& text);
@@ -80,6 +83,8 @@ class ScenarioDock final : public QWidget {
   void refresh_findings();
   void set_theme(const Theme& theme) { scenarios_->set_theme(theme); }
   [[nodiscard]] Field* field(const QString& path) const;
+  /// Returns the palette's commands of the shown fields for a typed text; `go` goes to the field of a path.
+  [[nodiscard]] std::vector<Command> commands(const QString& typed, const std::function<void(const QString&)>& go);
   [[nodiscard]] ScenarioList& scenarios() { return *scenarios_; }
   /// Returns the groups of the form, which can be folded.
   [[nodiscard]] const std::vector<FoldGroup*>& groups() const { return groups_; }
@@ -96,8 +101,10 @@ class ScenarioDock final : public QWidget {
   void refresh_problems();
   FoldGroup* make_group(const QString& title, const QString& key, bool open);
   void add_fields(FoldGroup& group, const std::vector<FieldSpec>& specs);
+  void make_pools(FoldGroup& group, const std::vector<FieldSpec>& specs);
   void make_load(FoldGroup& group);
   void make_hidden();
+  void refresh_pools();
   void refresh_load();
   void refresh_hidden();
   void enter_load();
@@ -109,7 +116,8 @@ class ScenarioDock final : public QWidget {
   FoldGroup *load_ = nullptr, *advanced_ = nullptr;
   std::vector<Field*> fields_;
   QComboBox* kind_ = nullptr;
-  QCheckBox* follows_ = nullptr;
+  QString foreign_;  // the kind of a load that the form does not edit; empty: none
+  QCheckBox *follows_ = nullptr, *pools_ = nullptr;
   QLineEdit* values_ = nullptr;
   QLabel *load_problem_ = nullptr, *problem_ = nullptr, *hidden_ = nullptr;
 };

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/window/scenario_dock.h"
 
-#include <QCoreApplication>
-
 #include "gui/core/text.h"
+#include "load/pools.h"
 #include "sched/policy_config.h"
 #include "sched/router.h"
 
 namespace plimsoll::gui {
 namespace {
-
-QString tr(const char* text) { return QCoreApplication::translate("plimsoll::gui::ScenarioFields", text); }
 
 QStringList names(const configs::Catalogue& catalogue, std::string_view kind) {
   QStringList out;
@@ -53,6 +50,53 @@ FieldSpec slider(const char* path, const QString& label, const QString& help, QS
   return out;
 }
 
+std::vector<FieldSpec> pools_fields() {
+  return {
+      slider("deployment.pools.prefill.replicas", tr("Prefill replicas"), tr("Replicas that compute prompts"),
+             words("1 2 3 4 6 8 12 16 24 32")),
+      slider("deployment.pools.prefill.tp", tr("Prefill TP degree"), tr("GPUs of one prefill replica"),
+             words("1 2 4 8")),
+      slider("deployment.pools.decode.replicas", tr("Decode replicas"), tr("Replicas that produce answers"),
+             words("1 2 3 4 6 8 12 16 24 32")),
+      slider("deployment.pools.decode.tp", tr("Decode TP degree"), tr("GPUs of one decode replica"), words("1 2 4 8")),
+      spec("deployment.transfer.bandwidth", tr("Transfer bandwidth of a GPU"),
+           tr("Of each GPU's link to the network, over which KV is sent"),
+           {QStringLiteral("10 GB/s"), QStringLiteral("20 GB/s"), QStringLiteral("40 GB/s"), QStringLiteral("80 GB/s"),
+            QStringLiteral("unlimited")}),
+      spec("deployment.transfer.overlap", tr("Sent during the prefill"),
+           tr("KV that is sent before the prefill ends: none, each finished chunk, or each layer of a chunk"),
+           list_of(load::kTransferOverlapNames)),
+      spec("deployment.local_prefill", tr("Local prefill"),
+           tr("When the decode replica computes a prompt itself: {policy: isl, tokens: 2048, ratio: 0.7}, "
+              "{policy: load, queue: 4}, {uncached: 256}"),
+           {QStringLiteral("never"), QStringLiteral("{policy: isl, tokens: 2048, ratio: 0.7}"),
+            QStringLiteral("{policy: load, queue: 4}"), QStringLiteral("{uncached: 256}")}),
+  };
+}
+
+std::vector<FieldSpec> advanced_fields() {
+  return {
+      spec("scheduler.policy", tr("Policy"), tr("Batching policy (default: the engine's own)"),
+           list_of(sched::policy_names())),
+      spec("scheduler.step_token_budget", tr("Step token budget"),
+           tr("Most tokens in one step (max_num_batched_tokens)"), words("512 1024 2048 4096 8192")),
+      spec("scheduler.mem_fraction", tr("Memory fraction"), tr("Of the accelerator's memory (gpu_memory_utilization)"),
+           words("0.80 0.85 0.90 0.95")),
+      spec("scheduler.prefix_caching", tr("Prefix caching"),
+           tr("Beginnings of prompts that are in the cache are not computed again"), words("true false")),
+      spec("kv_dtype", tr("KV cache"), tr("Number format of the KV cache"), words("fp16 bf16 fp8")),
+      spec("deployment.pp", tr("Pipeline stages"), tr("GPUs in a row, each with a part of the layers"), words("1 2 4")),
+      spec("limits.timeout", tr("Time-out"), tr("After which clients give up, as in 60 s"),
+           {QStringLiteral("10 s"), QStringLiteral("60 s"), QStringLiteral("5 min")}),
+      spec("deployment.router", tr("Router"), tr("Which replica takes a request"), list_of(sched::router_names())),
+      spec("engine_front_end", tr("Front end"), tr("Server of another project in front of the engine; adds its delay"),
+           list_of(model::kFrontEndNames)),
+      spec("replications", tr("Replications"), tr("Independent repetitions, for confidence intervals"),
+           words("1 2 5 10")),
+      spec("seed", tr("Seed"), tr("Of all random numbers"), words("1 2 3")),
+  };
+}
+
 }  // namespace
 
 FieldGroups field_groups(const configs::Catalogue& catalogue) {
@@ -74,6 +118,7 @@ FieldGroups field_groups(const configs::Catalogue& catalogue) {
              tr("Most sequences at once (max_num_seqs, max_rolling_batch_size, MAX_BATCH_SIZE)"),
              words("1 2 4 8 16 32 64 96 128 192 256 384 512")),
   };
+  g.pools = pools_fields();
   g.workload = {
       spec("workload.lengths.input", tr("Input tokens"),
            tr("Prompt length: a number, or a distribution such as {lognormal: {mean: 512, cv: 1}}"),
@@ -83,20 +128,7 @@ FieldGroups field_groups(const configs::Catalogue& catalogue) {
       spec("workload.requests", tr("Requests"), tr("Number of requests, unless the load states it"),
            words("200 500 1000 2000 5000")),
   };
-  g.advanced = {
-      spec("scheduler.policy", tr("Policy"), tr("Batching policy (default: the engine's own)"),
-           list_of(sched::policy_names())),
-      spec("scheduler.step_token_budget", tr("Step token budget"),
-           tr("Most tokens in one step (max_num_batched_tokens)"), words("512 1024 2048 4096 8192")),
-      spec("scheduler.mem_fraction", tr("Memory fraction"), tr("Of the accelerator's memory (gpu_memory_utilization)"),
-           words("0.80 0.85 0.90 0.95")),
-      spec("deployment.router", tr("Router"), tr("Which replica takes a request"), list_of(sched::router_names())),
-      spec("engine_front_end", tr("Front end"), tr("Server of another project in front of the engine; adds its delay"),
-           list_of(model::kFrontEndNames)),
-      spec("replications", tr("Replications"), tr("Independent repetitions, for confidence intervals"),
-           words("1 2 5 10")),
-      spec("seed", tr("Seed"), tr("Of all random numbers"), words("1 2 3")),
-  };
+  g.advanced = advanced_fields();
   return g;
 }
 
@@ -107,6 +139,9 @@ QString load_kind_label(const QString& kind) {
   if (kind == QStringLiteral("constant")) return tr("Constant rate (requests/s)");
   if (kind == QStringLiteral("gamma")) return tr("Gamma arrivals (requests/s)");
   if (kind == QStringLiteral("burst")) return tr("Burst (requests at once)");
+  if (kind == QStringLiteral("trace")) return tr("Trace, replayed at its own times");
+  if (kind == QStringLiteral("sessions")) return tr("Sessions of several turns");
+  if (kind == QStringLiteral("script")) return tr("Script of requests");
   return kind;
 }
 

@@ -19,7 +19,7 @@
 namespace plimsoll::gui {
 namespace {
 
-constexpr int kMostRows = 6;  // more are scrolled
+constexpr int kMostScenarios = 6;  // more are scrolled
 constexpr int kChip = 16;
 
 QToolButton* button(const QString& text, const QString& help, QWidget* parent) {
@@ -44,6 +44,7 @@ QString tip_of(const Workbench& bench, std::size_t scenario) {
 }  // namespace
 
 ScenarioList::ScenarioList(Workbench& bench, QWidget* parent) : QWidget(parent), bench_(bench) {
+  setSizePolicy(QSizePolicy::Preferred, QSizePolicy::Maximum);  // the room of a tall window is below the form
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(0, 0, 0, 0);
   column->setSpacing(4);
@@ -149,6 +150,10 @@ QIcon ScenarioList::chip(std::size_t scenario) const {
                          : scenario == state.current   ? QStringLiteral("B")
                                                        : QString();
   if (letter.isEmpty()) {
+    // The row of the edited scenario is highlighted, in nearly the first colour.
+    painter.setPen(Qt::NoPen);
+    painter.setBrush(theme_->background);
+    painter.drawEllipse(box);
     draw_marker(painter, box.center(), {state.scenarios[scenario].colour, 5, colour, PointLook::filled}, Qt::white);
     return QIcon(pixmap);
   }
@@ -183,7 +188,7 @@ void ScenarioList::refresh() {
     item->setToolTip(tip_of(bench_, index));
   }
   list_->setCurrentRow(static_cast<int>(state.current));
-  const int rows = std::clamp(count, 1, kMostRows);
+  const int rows = std::clamp(count, 1, kMostScenarios);
   list_->setFixedHeight(rows * std::max(list_->sizeHintForRow(0), fontMetrics().height() + 6) +
                         2 * list_->frameWidth() + 2);
 }

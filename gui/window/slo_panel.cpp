@@ -109,7 +109,7 @@ void SloPanel::make_row() {
   row.quantity->setMinimumContentsLength(3);
   row.quantity->setAccessibleName(tr("Metric of limit %1").arg(number));
   row.limit = new QLineEdit(this);
-  row.limit->setMinimumWidth(fontMetrics().averageCharWidth() * 10);
+  row.limit->setMinimumWidth(fontMetrics().averageCharWidth() * 8);
   row.limit->setAccessibleName(tr("Value of limit %1").arg(number));
   row.limit->setToolTip(tr("The limit, such as 50 ms or 2 s"));
   row.standing = new QLabel(this);

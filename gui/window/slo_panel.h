@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The SLO in the form of the scenario: a row for each limit, where the answer's point stands, and the safety margin.
+// The SLO in the form of the scenario: a row for each limit, the value of the answer's point for each, and the safety
+// margin.
 #pragma once
 
 #include <QWidget>
@@ -23,7 +24,7 @@ class SloPanel final : public QWidget {
   explicit SloPanel(Workbench& bench, QWidget* parent = nullptr);
   /// Shows the scenario's limits; called when the session changes.
   void refresh();
-  /// Shows where the point of the answer stands; called when the curves change.
+  /// Shows how close the answer's point is to each limit; called when the curves change.
   void refresh_standing();
   /// Adds a limit that the scenario does not have yet.
   void add_row();

@@ -2,16 +2,6 @@
 #include "gui/window/style.h"
 
 namespace plimsoll::gui {
-namespace {
-
-// A tint on which the theme's text stays legible, for filled areas such as progress.
-QColor mixed(const QColor& over, const QColor& under, double part) {
-  const auto mix = [part](int a, int b) { return static_cast<int>(part * a + (1 - part) * b + 0.5); };
-  return {mix(over.red(), under.red()), mix(over.green(), under.green()), mix(over.blue(), under.blue())};
-}
-
-}  // namespace
-
 QString style_sheet(const Theme& theme) {
   constexpr double kFill = 0.3, kHint = 0.08;
   // Groups are told apart by a heading and space. Only what is pressed, filled or focused gets the accent.

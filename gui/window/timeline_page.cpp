@@ -9,13 +9,13 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
+#include "gui/core/request_stages.h"
 #include "gui/core/text.h"
 #include "gui/window/waterfall.h"
 
 namespace plimsoll::gui {
 namespace {
 
-double seconds(Nanos nanos) { return static_cast<double>(nanos) * 1e-9; }
 double batch_of(const sim::StepRow& step) { return static_cast<double>(step.decode_rows + step.prefill_rows); }
 double kv_of(const sim::StepRow& step) { return static_cast<double>(step.kv_blocks); }
 double queue_of(const sim::StepRow& step) { return static_cast<double>(step.queued); }
@@ -24,16 +24,6 @@ std::int32_t replicas_of(const std::vector<sim::StepRow>& steps) {
   std::int32_t replicas = 0;
   for (const sim::StepRow& step : steps) replicas = std::max(replicas, step.replica + 1);
   return replicas;
-}
-
-PlotSeries stepped(std::int32_t replica, const std::vector<TimedValue>& values) {
-  PlotSeries series;
-  series.name = TimelinePage::tr("replica %1").arg(replica);
-  series.colour = static_cast<std::size_t>(replica);
-  series.line = LineLook::steps;
-  series.markers = false;
-  for (const TimedValue& v : values) series.points.push_back({v.at_s, v.value, PointLook::filled, {}, 0, 0});
-  return series;
 }
 
 }  // namespace
@@ -58,8 +48,10 @@ TimelinePage::TimelinePage(Workbench& bench, QWidget* parent) : View(bench, pare
   column->addWidget(requests_, 3);
   batch_ = make_strip(tr("Batch over time"));
   kv_ = make_strip(tr("KV blocks over time"));
+  transfers_ = make_strip(tr("KV transfers over time"));
+  transfers_->hide();
   queue_ = make_strip(tr("Queue over time"));
-  for (PlotView* strip : {batch_, kv_, queue_}) column->addWidget(strip, 1);
+  for (PlotView* strip : {batch_, kv_, transfers_, queue_}) column->addWidget(strip, 1);
   connect(&bench, &Workbench::details_changed, this, &TimelinePage::refresh);
   connect(side_, &QComboBox::currentIndexChanged, this, &TimelinePage::refresh);
   connect(waterfall_, &Waterfall::selection_changed, this, [this] {
@@ -69,8 +61,21 @@ TimelinePage::TimelinePage(Workbench& bench, QWidget* parent) : View(bench, pare
   });
   // The strips below show the waterfall's range of time.
   connect(waterfall_, &Waterfall::range_changed, this, [this](double low, double high) {
-    for (PlotView* strip : {batch_, kv_, queue_}) strip->follow_x(std::pair(low, high));
+    for (PlotView* strip : {batch_, kv_, transfers_, queue_}) strip->follow_x(std::pair(low, high));
   });
+}
+
+// With pools the replicas of the decode pool come first.
+PlotSeries TimelinePage::stepped(std::int32_t replica, const std::vector<TimedValue>& values) const {
+  PlotSeries series;
+  series.name = decode_replicas_ == 0        ? tr("replica %1").arg(replica)
+                : replica < decode_replicas_ ? tr("decode %1").arg(replica)
+                                             : tr("prefill %1").arg(replica - decode_replicas_);
+  series.colour = static_cast<std::size_t>(replica);
+  series.line = LineLook::steps;
+  series.markers = false;
+  for (const TimedValue& v : values) series.points.push_back({v.at_s, v.value, PointLook::filled, {}, 0, 0});
+  return series;
 }
 
 PlotView* TimelinePage::make_strip(const QString& name) {
@@ -106,8 +111,10 @@ void TimelinePage::refresh() {
     return;
   }
   refresh_choice(*details);
+  decode_replicas_ = details->decode_replicas;
   const auto side = static_cast<Shown>(side_->currentIndex());
   waterfall_->setVisible(side != Shown::difference);
+  if (side == Shown::difference) transfers_->hide();
   requests_->setVisible(side == Shown::difference);
   if (side == Shown::difference) {
     show_difference(*details);
@@ -151,7 +158,20 @@ void TimelinePage::show_run(const std::vector<sim::RequestRow>& requests, const 
   queue.x.title = tr("time (s)");
   queue_->set_content(std::move(queue));
   const auto range = waterfall_->range();
-  for (PlotView* one : {batch_, kv_, queue_}) one->follow_x(range);
+  transfers_->setVisible(has_stages(requests));
+  if (has_stages(requests)) transfers_->set_content(transfers_strip(requests));
+  for (PlotView* one : {batch_, kv_, transfers_, queue_}) one->follow_x(range);
+}
+
+PlotContent TimelinePage::transfers_strip(const std::vector<sim::RequestRow>& requests) const {
+  PlotContent content;
+  content.x = {QString(), false, true};
+  content.y = {tr("transfers"), false, true};
+  PlotSeries series = stepped(0, transfers_under_way(requests));
+  series.name = tr("KV transfers");
+  series.colour = 4;
+  content.series.push_back(std::move(series));
+  return content;
 }
 
 PlotContent TimelinePage::difference_strip(const QString& title, const StepValue& value,
@@ -211,23 +231,41 @@ void TimelinePage::show_difference(const PointDetails& details) {
 
 void TimelinePage::set_theme(const Theme& theme) {
   waterfall_->set_theme(theme);
-  for (PlotView* strip : {requests_, batch_, kv_, queue_}) strip->set_theme(theme);
+  for (PlotView* strip : {requests_, batch_, kv_, transfers_, queue_}) strip->set_theme(theme);
 }
 
 void TimelinePage::reset_zoom() { waterfall_->show_all(); }
 
 TableData TimelinePage::difference_table() const { return table_of(requests_->content()); }
 
+PictureParts TimelinePage::picture() const {
+  PictureParts parts{{}, {caption_->text()}};
+  for (QWidget* const chart : std::initializer_list<QWidget*>{waterfall_, requests_, batch_, kv_, transfers_, queue_}) {
+    if (!chart->isHidden()) parts.charts.push_back(chart);
+  }
+  return parts;
+}
+
 TableData TimelinePage::table() const {
   if (static_cast<Shown>(side_->currentIndex()) == Shown::difference) return difference_table();
   TableData table{{tr("request"), tr("replica"), tr("arrival (s)"), tr("dispatched (s)"), tr("first token (s)"),
                    tr("end (s)"), tr("input tokens"), tr("generated tokens")},
                   {}};
+  const bool pools = has_stages(waterfall_->requests());
+  if (pools)
+    table.headers << tr("prefill replica") << tr("prefill from (s)") << tr("prefill until (s)")
+                  << tr("transfer from (s)") << tr("transfer until (s)") << tr("decode from (s)");
   for (const sim::RequestRow& row : waterfall_->requests()) {
     const auto time = [](Nanos t) { return t < 0 ? QString() : qs(study::number_text(seconds(t))); };
-    table.rows.push_back({QString::number(row.id), QString::number(row.replica), time(row.arrival),
-                          time(row.dispatched), time(row.first_token), time(row.end), QString::number(row.input),
-                          QString::number(row.generated)});
+    QStringList cells{QString::number(row.id),    QString::number(row.replica),  time(row.arrival),
+                      time(row.dispatched),       time(row.first_token),         time(row.end),
+                      QString::number(row.input), QString::number(row.generated)};
+    if (pools) {
+      const sched::Stages s = row.stages.value_or(sched::Stages{});
+      cells << (s.local() ? QString() : QString::number(s.prefill_replica)) << time(s.prefill_start)
+            << time(s.prefill_end) << time(s.transfer_start) << time(s.transfer_end) << time(s.decode_start);
+    }
+    table.rows.push_back(cells);
   }
   return table;
 }

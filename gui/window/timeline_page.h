@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// One point over time: its requests as bars, and below them the batch, the KV blocks and the queue. Shows the
-// simulation, a measurement if a run left its files, and the difference between the two.
+// One point over time: its requests as bars, and below them the batch, the KV blocks, the KV transfers between pools,
+// and the queue. Shows the simulation, a measurement if a run left its files, and the difference between the two.
 #pragma once
 
 #include <functional>
@@ -27,6 +27,7 @@ class TimelinePage final : public View {
   void refresh() override;
   void set_theme(const Theme& theme) override;
   [[nodiscard]] TableData table() const override;
+  [[nodiscard]] PictureParts picture() const override;
   void prepare() override { static_cast<void>(bench_.details()); }
   void reset_zoom() override;
   /// Chooses what is shown where a run left files of the same point.
@@ -44,7 +45,10 @@ class TimelinePage final : public View {
                                              const PointDetails& details) const;
   [[nodiscard]] TableData difference_table() const;
   Waterfall* waterfall_ = nullptr;
-  PlotView *requests_ = nullptr, *batch_ = nullptr, *kv_ = nullptr, *queue_ = nullptr;
+  [[nodiscard]] PlotContent transfers_strip(const std::vector<sim::RequestRow>& requests) const;
+  [[nodiscard]] PlotSeries stepped(std::int32_t replica, const std::vector<TimedValue>& values) const;
+  PlotView *requests_ = nullptr, *batch_ = nullptr, *kv_ = nullptr, *transfers_ = nullptr, *queue_ = nullptr;
+  std::int32_t decode_replicas_ = 0;  // as in PointDetails
   QComboBox* side_ = nullptr;
   QLabel* caption_ = nullptr;
 };

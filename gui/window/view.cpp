@@ -30,10 +30,18 @@ QString table_text(const TableData& table, QChar separator) {
 TableData table_of(const PlotContent& content) {
   TableData table{{View::tr("series"), content.x.title.isEmpty() ? View::tr("x") : content.x.title, content.y.title},
                   {}};
+  bool intervals = false;
+  for (const PlotSeries& series : content.series) {
+    for (const PlotPoint& point : series.points) intervals = intervals || point.error > 0;
+  }
+  if (intervals) table.headers << View::tr("half-width of the interval");
   for (const PlotSeries& series : content.series) {
     if (series.line == LineLook::faded) continue;
-    for (const PlotPoint& point : series.points)
-      table.rows.push_back({series.name, qs(study::number_text(point.x)), qs(study::number_text(point.y))});
+    for (const PlotPoint& point : series.points) {
+      QStringList row{series.name, qs(study::number_text(point.x)), qs(study::number_text(point.y))};
+      if (intervals) row << (point.error > 0 ? qs(study::number_text(point.error)) : QString());
+      table.rows.push_back(row);
+    }
   }
   return table;
 }

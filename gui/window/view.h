@@ -18,6 +18,11 @@ struct TableData {
   QStringList headers;
   std::vector<QStringList> rows;
 };
+/// What an exported picture shows of a view: its charts from top to bottom, without controls, and the text below them.
+struct PictureParts {
+  std::vector<QWidget*> charts;
+  QStringList text;
+};
 /// Formats the table as in RFC 4180 for ",", or as tab-separated text for "\t".
 [[nodiscard]] QString table_text(const TableData& table, QChar separator);
 
@@ -35,6 +40,9 @@ class View : public QWidget {
   virtual void set_theme(const Theme& theme) = 0;
   /// Returns the figures of the picture.
   [[nodiscard]] virtual TableData table() const = 0;
+  /// Returns what an exported picture shows (picture.h).
+  [[nodiscard]] virtual PictureParts picture() const = 0;
+  [[nodiscard]] const Workbench& bench() const { return bench_; }
   /// Starts computations that the picture needs in addition to the curves. Called when the view comes to the front.
   virtual void prepare() {}
   virtual void reset_zoom() {}
@@ -49,7 +57,7 @@ class View : public QWidget {
   Workbench& bench_;
 };
 
-/// Returns every series of a plot as rows: series, x, y.
+/// Returns every series of a plot as rows: series, x, y, and the half-width of the interval if any point has one.
 [[nodiscard]] TableData table_of(const PlotContent& content);
 
 /// A table cell that sorts by its number if it has one, else by its text. Numbers come first.

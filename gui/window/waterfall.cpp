@@ -13,12 +13,6 @@
 #include "gui/core/text.h"
 
 namespace plimsoll::gui {
-namespace {
-
-double seconds(Nanos nanos) { return static_cast<double>(nanos) * 1e-9; }
-
-}  // namespace
-
 Waterfall::Waterfall(QWidget* parent) : QWidget(parent) {
   setFocusPolicy(Qt::StrongFocus);
   setMinimumHeight(110);
@@ -31,6 +25,7 @@ void Waterfall::show_requests(const std::vector<sim::RequestRow>& requests) {
   // If the same run is shown again, keep the user's zoom.
   if (same) return;
   requests_ = requests;
+  pools_ = has_stages(requests_);
   selected_.reset();
   std::stable_sort(requests_.begin(), requests_.end(),
                    [](const auto& a, const auto& b) { return a.arrival < b.arrival; });
@@ -52,14 +47,17 @@ QString Waterfall::words(std::size_t request) const {
     return value < 1 ? tr("%1 ms").arg(reader_text(value * 1e3, 3)) : tr("%1 s").arg(reader_text(value, 4));
   };
   const auto span = [&](Nanos from, Nanos to) { return from >= 0 && to >= from ? time(seconds(to - from)) : tr("–"); };
-  const Nanos started = row.dispatched >= 0 ? row.dispatched : row.end;
   QStringList lines{
       tr("request %1, replica %2, sent at %3").arg(row.id).arg(row.replica).arg(time(seconds(row.arrival))),
       tr("%1 input tokens, %2 output tokens").arg(row.input).arg(row.generated)};
-  if (started > row.arrival) lines << tr("client wait %1").arg(span(row.arrival, started));
+  if (row.stages)
+    lines << (row.stages->local() ? tr("its decode replica computed the prompt")
+                                  : tr("prefill replica %1").arg(row.stages->prefill_replica));
+  for (const StageSpan& stage : stage_spans(row))
+    lines << QStringLiteral("%1 %2").arg(stage_words(stage.stage), span(stage.from, stage.to));
+  if (row.stages && row.stages->transferred > 0) lines << tr("KV of %1 tokens sent").arg(row.stages->transferred);
   if (row.first_token >= 0)
-    lines << tr("queue + prefill %1, TTFT %2").arg(span(started, row.first_token), span(row.arrival, row.first_token))
-          << tr("decode %1, latency %2").arg(span(row.first_token, row.end), span(row.arrival, row.end));
+    lines << tr("TTFT %1, latency %2").arg(span(row.arrival, row.first_token), span(row.arrival, row.end));
   else
     lines << tr("no token; ended after %1").arg(span(row.arrival, row.end));
   return lines.join(QChar(u'\n'));
@@ -158,31 +156,41 @@ void Waterfall::paint_bars(QPainter& painter) {
     if (y - painted < 1 && height < 1) continue;
     painted = y;
     const sim::RequestRow& row = requests_[i];
-    const auto bar = [&](Nanos from, Nanos to, const QColor& colour) {
-      if (from < 0 || to < from || seconds(to) < low_ || seconds(from) > high_) return;
-      painter.fillRect(
-          QRectF(pixel(seconds(from)), y, std::max(0.7, pixel(seconds(to)) - pixel(seconds(from))), thickness), colour);
-    };
-    // A request that never reached a server waits until its end.
-    const Nanos started = row.dispatched >= 0 ? row.dispatched : row.end;
-    // The bars overlap: the wait before the server covers the start of the time to the first token.
-    bar(row.arrival, row.first_token >= 0 ? row.first_token : row.end, theme_->colour(1));
-    bar(row.arrival, started, theme_->frame);
-    if (row.first_token >= 0) bar(row.first_token, row.end, theme_->colour(0));
+    for (const StageSpan& stage : stage_spans(row)) {
+      if (seconds(stage.to) < low_ || seconds(stage.from) > high_) continue;
+      const double from = pixel(seconds(stage.from));
+      painter.fillRect(QRectF(from, y, std::max(0.7, pixel(seconds(stage.to)) - from), thickness),
+                       colour_of(stage.stage));
+    }
   }
+}
+
+// The stages of pools have the same colours as in the view "Where time goes".
+QColor Waterfall::colour_of(RequestStage stage) const {
+  switch (stage) {
+    case RequestStage::client_wait: return theme_->frame;
+    case RequestStage::to_first_token:
+    case RequestStage::prefill: return theme_->colour(1);
+    case RequestStage::queue_prefill: return theme_->colour(3);
+    case RequestStage::transfer: return theme_->colour(4);
+    case RequestStage::queue_decode: return theme_->colour(7);
+    case RequestStage::decode: break;
+  }
+  return theme_->colour(0);
 }
 
 void Waterfall::paint_legend(QPainter& painter) {
   double x = area().left();
-  const auto entry = [&](const QColor& colour, const QString& text) {
-    painter.fillRect(QRectF(x, 6, 12, fontMetrics().height() - 5), colour);
+  const auto stages = pools_
+                          ? std::vector{RequestStage::client_wait, RequestStage::queue_prefill, RequestStage::prefill,
+                                        RequestStage::transfer,    RequestStage::queue_decode,  RequestStage::decode}
+                          : std::vector{RequestStage::client_wait, RequestStage::to_first_token, RequestStage::decode};
+  for (const RequestStage stage : stages) {
+    painter.fillRect(QRectF(x, 6, 12, fontMetrics().height() - 5), colour_of(stage));
     painter.setPen(theme_->text);
-    painter.drawText(QPointF(x + 17, 3 + fontMetrics().ascent()), text);
-    x += 17 + fontMetrics().horizontalAdvance(text) + 18;
-  };
-  entry(theme_->frame, tr("client wait"));
-  entry(theme_->colour(1), tr("queue + prefill"));
-  entry(theme_->colour(0), tr("decode"));
+    painter.drawText(QPointF(x + 17, 3 + fontMetrics().ascent()), stage_words(stage));
+    x += 17 + fontMetrics().horizontalAdvance(stage_words(stage)) + 18;
+  }
 }
 
 void Waterfall::wheelEvent(QWheelEvent* event) {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Requests over time as bars: the client's wait, queue and prefill, decode. Each request is a row. If there are more
-// rows than pixels, only rows that get their own pixel are drawn. The pointer shows a request's times, a click selects
-// it.
+// Requests over time as bars, divided into the client's wait, queue and prefill, and decode, or into the stages of
+// pools. Each request is a row. If there are more rows than pixels, only rows that get their own pixel are drawn.
+// Pointing at a request shows its times, and a click selects it.
 #pragma once
 
 #include <QWidget>
 #include <optional>
 #include <vector>
 
+#include "gui/core/request_stages.h"
 #include "gui/plot/theme.h"
 #include "sim/simulate.h"
 
@@ -47,9 +48,11 @@ class Waterfall final : public QWidget {
   [[nodiscard]] double pixel(double second) const;
   void set_range(double low, double high);
   void zoom(double factor, double around);
+  [[nodiscard]] QColor colour_of(RequestStage stage) const;
   void paint_bars(QPainter& painter);
   void paint_legend(QPainter& painter);
   std::vector<sim::RequestRow> requests_;  // sorted by arrival
+  bool pools_ = false;                     // whether requests went through pools
   const Theme* theme_ = &light_theme();
   std::optional<std::size_t> selected_;
   double low_ = 0, high_ = 1, end_ = 1;

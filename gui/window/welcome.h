@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The strip above the views that greets a new user, and the dialog about the program.
+// The strip above the views that welcomes a new user, and the text about the program.
 #pragma once
 
 #include <QFrame>

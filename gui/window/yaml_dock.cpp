@@ -61,7 +61,7 @@ void YamlDock::showEvent(QShowEvent* event) {
   refresh();
 }
 
-// Comments and layout of typed text stay as long as the scenario says the same.
+// Typed text keeps its comments and layout as long as it means the same as the scenario.
 void YamlDock::refresh() {
   if (!isVisible()) return;
   const Scenario& scenario = bench_.session().scenario();
@@ -85,7 +85,7 @@ bool YamlDock::apply() {
     next.document = configs::Document::from_text(text, next.file);
     if (!next.document.root().is_map()) throw InputError(Where{next.file, 1, 1}, "expected a map of a study's keys");
     next.edits.clear();
-    // Known before the session reports the change, so that the text is not replaced by its own meaning.
+    // Set before the session reports the change, so that the typed text is not replaced by the generated one.
     shown_ = scenario_yaml(next, bench_.catalogue());
     scenario_ = next.name;
     unread_ = false;
@@ -109,7 +109,7 @@ void YamlDock::refresh_problem() {
   if (!isVisible() || unread_) return;
   const auto& failure = bench_.failure();
   if (!failure) return show_problem({}, 0);
-  // Lines count in the text from which the study was read: this one only if it was typed here.
+  // The line refers to the text from which the study was read, which is this one only if it was typed here.
   show_problem(failure->text, typed_ ? failure->line : 0);
 }
 

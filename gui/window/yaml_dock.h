@@ -18,11 +18,11 @@ class YamlDock final : public QWidget {
   Q_OBJECT
  public:
   explicit YamlDock(Workbench& bench, QWidget* parent = nullptr);
-  /// Shows the scenario, unless the text already says the same.
+  /// Shows the scenario, unless the text already means the same.
   void refresh();
   /// Shows what the simulation reported about the text.
   void refresh_problem();
-  /// Makes the text the scenario now. Returns false and shows why if it cannot be read.
+  /// Applies the text to the scenario at once. If the text cannot be read, shows why and returns false.
   bool apply();
   void set_theme(const Theme& theme) { theme_ = &theme; }
   [[nodiscard]] QPlainTextEdit& editor() { return *editor_; }

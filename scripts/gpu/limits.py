@@ -11,7 +11,7 @@ ROWS = (1, 2, 4, 8, 16, 32, 64, 256, 2048)
 
 
 def seconds(work, times=9, between=None):
-    """The median time of `work`; `between` runs before each of them, outside the clock."""
+    """Returns the median time of `work`. `between` runs before each repetition and is not timed."""
     work()
     taken = []
     for _ in range(times):

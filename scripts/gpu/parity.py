@@ -101,7 +101,7 @@ for model_name, (kind, fields) in MODELS.items():
     try:
         path, reference = write_model(model_name, getattr(transformers, kind)(**COMMON, **fields))
         all_good = compare(model_name, path, reference) and all_good
-    except Exception as error:  # one model must not keep the others from their turn
+    except Exception as error:  # a failing model must not prevent the others from running
         print(model_name, "", "", "", f"{error!r}"[:200].replace(",", ";"), sep=",", flush=True)
         all_good = False
 sys.exit(0 if all_good else 1)

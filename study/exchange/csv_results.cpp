@@ -147,7 +147,7 @@ struct Known {
   std::optional<double> scale;  // factor from the unit in the name; 1 if the column has no unit
 };
 
-// Finds the column of points.csv that a header name means.
+// Returns the column of points.csv to which a header name corresponds.
 std::optional<Known> known_column(std::string_view name) {
   std::vector<std::string> words = words_of(name);
   std::string_view statistic = "mean";

@@ -78,7 +78,7 @@ std::optional<double> gap_shape(const ImportedPoint& p) {
   return cv && *cv > 0 ? std::optional(1 / (*cv * *cv)) : std::nullopt;
 }
 
-// A burst is written as a run without rate and without cap. The format cannot describe a trace or a script: both fields
+// A burst is written as a run with neither rate nor cap. The format cannot describe a trace or a script, so both fields
 // are left out.
 void put_vllm_load(ordered_json& object, const ImportedPoint& p) {
   const std::optional<double> load = number(p, "load_value");

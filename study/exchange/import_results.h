@@ -39,7 +39,8 @@ struct ImportedResults {
 
 [[nodiscard]] std::span<const std::string_view> import_formats();
 
-/// Returns whether a point has a throughput or a mean latency, TTFT or TPOT. Without, it is not imported or exported.
+/// Returns whether a point has a throughput or a mean latency, TTFT or TPOT. Points without any are not imported or
+/// exported.
 [[nodiscard]] bool holds_a_figure(const ImportedPoint& point);
 
 /// Reads a file of at most 256 MiB, plain or gzip: JSON, JSON Lines, or CSV with a header and one point per row, whose
@@ -50,12 +51,12 @@ struct ImportedResults {
 [[nodiscard]] ImportedResults import_results(const std::string& file, const ImportLabels& labels = {},
                                              const std::vector<std::string>& maps = {});
 
-/// What a column of a CSV means by its name.
+/// The meaning of a CSV column, derived from its name.
 struct ColumnMeaning {
   std::string column;       // of points.csv, or "concurrency" or "rate"
   bool needs_unit = false;  // a time whose name states no unit: it is not read unless a map states the unit
 };
-/// Returns what import_results() takes a column for; nullopt for a column that it does not read without a map.
+/// Returns how import_results() interprets a column name; nullopt if it reads such a column only with a map.
 [[nodiscard]] std::optional<ColumnMeaning> recognised_column(std::string_view name);
 
 /// The beginning of a table of results.

@@ -15,11 +15,11 @@ using configs::Node;
 
 const std::array<NotModelled, 10> kFeatures{{
     {"expert parallelism",
-     "TP splits every expert instead, so large mixtures on many GPUs are predicted too slow, several times at large "
-     "batches, and the imbalance between ranks is missing",
+     "experts are spread over the GPUs of one replica at most, so large mixtures on many GPUs are predicted too slow, "
+     "several times at large batches",
      "SGLang, DeepSeek-V3 on 9 nodes of 8 H100: 22 282 output tokens/s a node with EP 72, and 2.5 times less without "
      "balanced experts (lmsys.org, 2025-05-05)",
-     "take the prediction as a lower bound of the throughput",
+     "state deployment.ep within a replica, and take the prediction as a lower bound of the throughput",
      {"ep",
       "ep_size",
       "expert_parallel",
@@ -176,7 +176,7 @@ const std::array<NotModelled, 10> kFeatures{{
       "ring_attention", "enable_prefill_cp", "attn_cp_size"}},
 }};
 
-// Other spellings of deployment.pools, which is modelled.
+// Other spellings of deployment.pools, which is modelled: the message names the keys to use.
 constexpr std::array<std::string_view, 27> kPools = {"pools",
                                                      "pool",
                                                      "prefill",

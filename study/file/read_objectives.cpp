@@ -53,7 +53,7 @@ Keys slo_keys(const Node& node, std::vector<std::string>& storage) {
   return keys;
 }
 
-/// The keys of `search` that list values of a study's key, in the order in which candidates are named.
+/// A key of `search` that lists values of a study's key. The table is in the order in which candidates are named.
 struct AxisKey {
   std::string_view key, path;
 };
@@ -69,6 +69,49 @@ constexpr std::array<AxisKey, 11> kAxes = {{{"instances", "hardware"},
                                             {"prefill_token_budget", "scheduler.prefill_token_budget"},
                                             {"mem_fraction", "scheduler.mem_fraction"}}};
 
+// The keys of `search.prefill` and `search.decode`, with their paths in a pool. Also written as `prefill.tp: [1, 2]`.
+constexpr std::array<AxisKey, 9> kPoolAxes = {{{"instances", "hardware"},
+                                               {"tp", "tp"},
+                                               {"pp", "pp"},
+                                               {"replicas", "replicas"},
+                                               {"routers", "router"},
+                                               {"max_running", "scheduler.max_running"},
+                                               {"step_token_budget", "scheduler.step_token_budget"},
+                                               {"prefill_token_budget", "scheduler.prefill_token_budget"},
+                                               {"mem_fraction", "scheduler.mem_fraction"}}};
+constexpr std::array<std::string_view, 2> kBothPools = {"prefill", "decode"};
+constexpr std::string_view kLocalPrefill = "local_prefill", kSplit = "split";
+
+std::string pool_key(std::string_view pool, const AxisKey& axis) { return fmt::format("{}.{}", pool, axis.key); }
+
+void add_pool_keys(Keys& keys, std::vector<std::string>& storage) {
+  for (const std::string_view pool : kBothPools) {
+    for (const AxisKey& axis : kPoolAxes) storage.push_back(pool_key(pool, axis));
+    keys.push_back(pool);
+  }
+  keys.insert(keys.end(), storage.begin(), storage.end());
+  keys.insert(keys.end(), {kLocalPrefill, kSplit});
+}
+
+// Nested maps are another notation for keys with a dot.
+void read_pool_axes(const Section& section, std::string_view pool, SearchSpec& search) {
+  const auto map = section.find(pool);
+  if (map) {
+    Keys keys;
+    for (const AxisKey& axis : kPoolAxes) keys.push_back(axis.key);
+    static_cast<void>(Section(*map, keys));
+  }
+  for (const AxisKey& axis : kPoolAxes) {
+    const std::string key = pool_key(pool, axis);
+    const auto flat = section.find(key), nested = map && map->is_map() ? map->find(axis.key) : std::nullopt;
+    if (flat && nested) nested->fail(fmt::format("'{}' is stated twice", key));
+    if (!flat && !nested) continue;
+    const Node values = flat ? *flat : *nested;
+    if (!search.pool_key) search.pool_key = values.where();
+    search.axes.push_back({fmt::format("deployment.pools.{}.{}", pool, axis.path), read_list(values)});
+  }
+}
+
 // Reads whole numbers, with 0 for "max". Each is kept once, because a deployment listed twice would tie with itself.
 std::vector<std::int32_t> counts(const Section& section, std::string_view key) {
   std::vector<std::int32_t> out;
@@ -83,7 +126,7 @@ std::vector<std::int32_t> counts(const Section& section, std::string_view key) {
   return out;
 }
 
-// The key already means "per second", so a bare number is accepted.
+// The name of the key implies "per second", so a bare number is accepted.
 std::optional<double> rate_of(const Section& section, std::string_view key) {
   const auto node = section.find(key);
   if (!node) return {};
@@ -118,14 +161,44 @@ sched::Slo read_slo(const Node& node) {
   return slo;
 }
 
+namespace {
+
+void read_pool_search(const Section& section, SearchSpec& search) {
+  for (const std::string_view pool : kBothPools) read_pool_axes(section, pool, search);
+  if (const auto local = section.find(kLocalPrefill)) {
+    if (!search.pool_key) search.pool_key = local->where();
+    search.axes.push_back({"deployment.local_prefill", read_list(*local)});
+  }
+  const auto split = section.find(kSplit);
+  if (!split) return;
+  constexpr std::array<std::string_view, 1> kFound = {"auto"};
+  static_cast<void>(split->as_one_of(kFound));
+  if (!search.pool_key) search.pool_key = split->where();
+  search.finds_split = true;
+  search.totals = counts(section, "replicas");
+  std::erase_if(search.axes, [](const SearchAxis& axis) { return axis.path == "deployment.replicas"; });
+  if (const auto replicas = section.find("replicas")) {
+    for (const Node& total : read_list(*replicas)) static_cast<void>(total.as_integer(2, kMaxReplicas));
+  }
+  for (const SearchAxis& axis : search.axes) {
+    if (axis.path.starts_with("deployment.pools.") && axis.path.ends_with(".replicas"))
+      split->fail("split: auto finds the replicas of each pool; state their total as 'replicas', or leave 'split' out");
+  }
+}
+
+}  // namespace
+
 SearchSpec read_search(const Node& node) {
   Keys keys{"replicas_per_instance", "instance_count", "max_usd_per_hour", "max_gpus", "objective", "confidence"};
   for (const AxisKey& axis : kAxes) keys.push_back(axis.key);
+  std::vector<std::string> storage;
+  add_pool_keys(keys, storage);
   const Section section(node, keys);
   SearchSpec search;
   for (const AxisKey& axis : kAxes) {
     if (const auto values = section.find(axis.key)) search.axes.push_back({std::string(axis.path), read_list(*values)});
   }
+  read_pool_search(section, search);
   search.replicas_per_instance = counts(section, "replicas_per_instance");
   search.instance_counts = counts(section, "instance_count");
   if (section.has("replicas") && (section.has("replicas_per_instance") || section.has("instance_count"))) {

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <filesystem>
 
-#include "configs/hardware_name.h"
 #include "model/graph_sizes.h"
 #include "model/memory_plan.h"
 #include "study/file/read_scheduler.h"
@@ -21,7 +20,6 @@ using configs::Catalogue;
 using configs::Node;
 using Keys = std::vector<std::string_view>;
 
-constexpr std::int32_t kMaxDegree = 4096;
 constexpr std::array<std::string_view, 23> kStudyKeys = {"study",        "model",
                                                          "dtype",        "kv_dtype",
                                                          "hardware",     "price_date",
@@ -54,7 +52,7 @@ model::DType default_kv_dtype(model::DType weights, const model::EngineProfile& 
 
 void read_model(const Section& study, const Catalogue& catalogue, const TraceStore& traces, PointSpec& spec) {
   if (spec.engine->constant && !study.has("model")) return;
-  // Only engines of constant cost do without a model.
+  // Only engines of constant cost need no model.
   const Node name = study.need("model", "llama-2-7b");
   read_model_name(name.as_string(), traces, spec);
   spec.shape = catalogue.model(spec.model_name, name.where());
@@ -127,160 +125,6 @@ void read_dtypes(const Section& study, PointSpec& spec) {
     spec.notes.push_back(fmt::format("the KV cache is {}, as in the checkpoint", model::name(spec.kv_dtype)));
 }
 
-Hardware read_instance(const Node& node, const std::string& price_date, const Catalogue& catalogue) {
-  const std::string name = node.as_string();
-  const auto instance = catalogue.instance(name, node.where());
-  const bool sagemaker = name.starts_with("ml.");
-  Hardware hardware;
-  hardware.label = (sagemaker ? "ml." : "") + instance->id;
-  hardware.accelerator = catalogue.accelerator(instance->accelerator, node.where());
-  hardware.count = instance->count;
-  if (instance->count > 1)
-    hardware.interconnect = catalogue.link(*hardware.accelerator, instance->interconnect, node.where());
-  // SageMaker has prices of its own for the same machine, above those of the cloud.
-  const auto price = sagemaker ? instance->sagemaker : instance->price(price_date);
-  if (!price) return hardware;
-  hardware.usd_per_hour = price->usd_per_hour;
-  hardware.price_date = price->date;
-  hardware.price_note = fmt::format("{} {}, {}", sagemaker ? "SageMaker on demand" : instance->cloud + " on demand",
-                                    price->date, instance->region);
-  return hardware;
-}
-
-double read_usd(const Node& node) {
-  return configs::parse_number(node.as_string()) ? node.as_number(0, 1e9) : node.as_usd().value;
-}
-
-// The user's prices override those of the catalogue. They are stated per instance or per accelerator.
-void read_prices(const Section& study, const Catalogue& catalogue, Hardware& hardware) {
-  constexpr std::string_view kGpuHour = "gpu_hour";
-  const auto prices = study.find("prices");
-  if (!prices) return;
-  for (const configs::Item& item : prices->items()) {
-    const double usd = read_usd(item.value);
-    if (item.key == kGpuHour) {
-      hardware.usd_per_hour = usd * hardware.count;
-      hardware.price_note = fmt::format("own price of {} USD per accelerator and hour", configs::number_text(usd));
-      hardware.price_date.clear();
-    } else {
-      // Misspelt names are refused here, even where another hardware is chosen.
-      static_cast<void>(catalogue.instance(item.key, item.key_where));
-    }
-  }
-  for (const configs::Item& item : prices->items()) {
-    if (item.key == kGpuHour) continue;
-    const std::string label =
-        (item.key.starts_with("ml.") ? "ml." : "") + catalogue.instance(item.key, item.key_where)->id;
-    if (label != hardware.label) continue;
-    hardware.usd_per_hour = read_usd(item.value);
-    hardware.price_note = "own price";
-    hardware.price_date.clear();
-  }
-}
-
-bool is_this_machine(const Node& node) {
-  return node.is_scalar() && configs::canonical_name(node.as_string()) == "this-machine";
-}
-
-// How many ranks share the machine is not known yet: see settle_this_machine.
-Hardware read_this_machine(const Node& node, const Catalogue& catalogue, const PointSpec& spec) {
-  Hardware hardware;
-  hardware.label = "this-machine";
-  hardware.this_machine = catalogue.this_machine(spec.engine->id == "plimsoll-cuda" ? "cuda" : "cpu", node.where());
-  hardware.accelerator = hardware.this_machine->shares.front().accelerator;
-  hardware.interconnect = hardware.this_machine->interconnect;
-  hardware.count = hardware.this_machine->cores;
-  return hardware;
-}
-
-// All ranks of all replicas share the machine. Its own engine was measured together with it.
-void settle_this_machine(PointSpec& spec) {
-  Hardware& hardware = spec.hardware;
-  if (!hardware.this_machine) return;
-  const Deployment& d = spec.deployment;
-  const std::int32_t tp = d.tp_is_max ? hardware.count : d.tp;
-  const std::int64_t ranks = std::int64_t{tp} * d.pp * d.replicas;
-  hardware.count = static_cast<std::int32_t>(std::clamp<std::int64_t>(ranks, hardware.count, kMaxReplicas));
-  const configs::ThisMachine::Share share =
-      configs::share_of(*hardware.this_machine, static_cast<std::int32_t>(std::min<std::int64_t>(ranks, kMaxReplicas)),
-                        spec.weight_dtype);
-  hardware.accelerator = share.accelerator;
-  if (share.interconnect) hardware.interconnect = share.interconnect;
-  const auto& own = hardware.this_machine->engine;
-  if (own && own->id == spec.engine->id) spec.engine = own;
-}
-
-void settle_machine(Hardware& hardware, const Catalogue& catalogue, const std::string& link, const Where& where) {
-  hardware.label = fmt::format("{} x {}", hardware.accelerator->id, hardware.count);
-  if (!link.empty() || hardware.count > 1) {  // a single GPU needs no interconnect
-    hardware.interconnect = catalogue.link(*hardware.accelerator, link, where);
-  }
-}
-
-Hardware read_machine(const Node& node, const Catalogue& catalogue) {
-  const Section section(node, Keys{"accelerator", "count", "interconnect", "usd_per_hour"});
-  const Node accelerator = section.need("accelerator", "a100-sxm-40gb");
-  Hardware hardware;
-  hardware.accelerator = accelerator.is_map() ? catalogue.accelerator(accelerator)
-                                              : catalogue.accelerator(accelerator.as_string(), accelerator.where());
-  hardware.count = static_cast<std::int32_t>(section.whole("count", 1, kMaxDegree).value_or(1));
-  settle_machine(hardware, catalogue, section.text("interconnect").value_or(""), section.where("interconnect"));
-  if (const auto usd = section.find("usd_per_hour")) {
-    hardware.usd_per_hour = read_usd(*usd);
-    hardware.price_note = "own price";
-  }
-  return hardware;
-}
-
-// Reads an instance's name, or accelerators as in "8xH100".
-Hardware read_named(const Node& node, const std::string& month, const Catalogue& catalogue) {
-  const std::string name = node.as_string();
-  if (catalogue.has_instance(name)) return read_instance(node, month, catalogue);
-  const auto found = configs::find_accelerators(catalogue, name);
-  if (!found) {
-    const auto counted = configs::parse_accelerator_count(name);
-    catalogue.refuse_hardware(counted && counted->count > 1 ? counted->accelerator : name, node.where());
-  }
-  if (found->count > kMaxDegree)
-    node.fail(fmt::format("found {} accelerators, expected at most {}", found->count, kMaxDegree));
-  Hardware hardware;
-  hardware.accelerator = catalogue.accelerator(found->accelerator, node.where());
-  hardware.count = static_cast<std::int32_t>(found->count);
-  settle_machine(hardware, catalogue, "", node.where());
-  return hardware;
-}
-
-// Reads a month such as "2025-04"; empty: the newest prices.
-std::string read_month(const Section& study) {
-  const auto node = study.find("price_date");
-  if (!node) return {};
-  const std::string text = node->as_string();
-  const auto digits = [&text](std::size_t from, std::size_t to) {
-    return std::all_of(text.begin() + static_cast<std::ptrdiff_t>(from), text.begin() + static_cast<std::ptrdiff_t>(to),
-                       [](char c) { return c >= '0' && c <= '9'; });
-  };
-  // Months compare as text, so the form is checked exactly.
-  const bool shaped = text.size() == 7 && text[4] == '-' && digits(0, 4) && digits(5, 7);
-  if (!shaped || text.substr(5) < "01" || text.substr(5) > "12") {
-    node->fail(fmt::format("found {}, expected a month, as in 2025-04", node->to_text()));
-  }
-  return text;
-}
-
-void read_hardware(const Section& study, const Catalogue& catalogue, PointSpec& spec) {
-  if (spec.engine->constant && !study.has("hardware")) return;
-  const Node node = study.need("hardware", "ml.g5.12xlarge");
-  const std::string month = read_month(study);
-  if (node.is_map())
-    spec.hardware = read_machine(node, catalogue);
-  else if (is_this_machine(node))
-    spec.hardware = read_this_machine(node, catalogue, spec);
-  else
-    spec.hardware = read_named(node, month, catalogue);
-  spec.places.hardware = node.where();
-  if (!node.is_map() || !node.has("usd_per_hour")) read_prices(study, catalogue, spec.hardware);
-}
-
 std::shared_ptr<const model::EngineProfile> constant_profile(const model::ConstantCost& cost) {
   model::EngineProfile profile;
   profile.id = cost.rates ? "rates" : "constant";
@@ -304,7 +148,7 @@ Seconds read_token_time(const Node& node) {
   node.fail(fmt::format("found '{}', expected tokens per second above 0, as in 73.7k or 14800", node.as_string()));
 }
 
-// A pool needs the rate of its own work only; the other kind, which is rare there, then takes as long.
+// A pool needs only the rate of its own kind of work. The other kind, which is rare there, gets the same rate.
 model::ConstantCost::Rates read_rates(const Node& node) {
   const Section section(node, Keys{"prefill_tokens_per_s", "decode_tokens_per_s"});
   const auto prefill = section.find("prefill_tokens_per_s"), decode = section.find("decode_tokens_per_s");
@@ -353,8 +197,8 @@ std::shared_ptr<const configs::Engine> read_engine(const Section& study, const C
   return engine;
 }
 
-// What a front end's set-up says in the engine's profile (docs/catalogue.md): whose runs gave its times, and how it
-// derives the server's limits. Absent keys: this engine's, and no limit.
+// Returns the set-up of a front end in the engine's profile (docs/catalogue.md): the engine whose runs gave its times,
+// and how it derives the server's limits. If these keys are absent, the times are this engine's, and there is no limit.
 Node set_up_of(const Catalogue& catalogue, const PointSpec& spec) {
   return catalogue.document("engines", spec.engine->id)
       .root()
@@ -416,16 +260,18 @@ void read_router(const Node& node, Deployment& deployment) {
 void read_deployment(const Section& study, PointSpec& spec) {
   const auto node = study.find("deployment");
   if (!node) return;
-  const Section section(*node, Keys{"tp", "pp", "replicas", "router", "instances", "autoscaling", "failures", "pools",
-                                    "transfer", "local_prefill"});
+  const Section section(*node, Keys{"tp", "pp", "ep", "replicas", "router", "instances", "autoscaling", "failures",
+                                    "pools", "transfer", "local_prefill"});
   for (const std::string_view key : {"transfer", "local_prefill"})
-    if (const auto value = section.find(key)) value->fail(fmt::format("'{}' needs deployment.pools", key));
+    if (section.has(key) && !section.has("pools"))
+      section.find(key)->fail(fmt::format("'{}' needs deployment.pools", key));
   Deployment& deployment = spec.deployment;
   const auto tp = section.find("tp");
   // "max" depends on the instance, which a sweep may change; it is settled when the point is resolved.
   deployment.tp_is_max = tp && tp->is_scalar() && tp->as_string() == "max";
   if (tp && !deployment.tp_is_max) deployment.tp = static_cast<std::int32_t>(tp->as_integer(1, kMaxDegree));
   deployment.pp = static_cast<std::int32_t>(section.whole("pp", 1, kMaxDegree).value_or(1));
+  deployment.ep = static_cast<std::int32_t>(section.whole("ep", 1, kMaxDegree).value_or(1));
   deployment.replicas = static_cast<std::int32_t>(section.whole("replicas", 1, kMaxReplicas).value_or(1));
   if (const auto instances = section.whole("instances", 1, kMaxReplicas)) {
     deployment.instances = static_cast<std::int32_t>(*instances);
@@ -440,14 +286,17 @@ void read_deployment(const Section& study, PointSpec& spec) {
   spec.places.failures = section.where("failures");
 }
 
-// The sizes of vLLM's graphs depend on the scheduler's limits, so they are settled after it.
+// Sizes that depend on the scheduler's limits are settled after those have been read.
 void read_graphs(const Section& study, PointSpec& spec) {
   const auto node = study.find("engine_graphs");
-  if (!node && !spec.engine->vllm_graph_sizes) return;
+  if (!node && spec.engine->graph_rule == model::GraphRule::off) return;
   auto engine = std::make_shared<model::EngineProfile>(*spec.engine);
   if (node) configs::read_graph_sizes(*node, *engine);
   const sched::Limits limits = sched::resolve_limits(spec.policy);
-  if (engine->vllm_graph_sizes) engine->graph_sizes = model::vllm_graph_sizes(limits.max_running, limits.step_tokens);
+  const Bytes memory = spec.hardware.accelerator ? spec.hardware.accelerator->memory : Bytes(0);
+  if (engine->graph_rule != model::GraphRule::off)
+    engine->graph_sizes =
+        model::graph_sizes(engine->graph_rule, {limits.max_running, limits.step_tokens, memory, spec.deployment.tp});
   if (engine->constant) spec.notes.emplace_back("engine_graphs has no effect: the engine's steps take a constant time");
   spec.engine = std::move(engine);
 }
@@ -492,7 +341,7 @@ void read_scheduler_of(const Section& study, const configs::Engine& engine, Poin
   if (pp && pp->value >= 0) d.pp = pp->value;
 }
 
-// Whether the study itself states this limit of the scheduler, under any of its names.
+// Returns whether the study itself states this limit of the scheduler, under any of its names.
 bool states_limit(const Section& study, const PointSpec& spec,
                   std::optional<std::int64_t> sched::PolicyConfig::*limit) {
   const auto node = study.find("scheduler");
@@ -509,8 +358,8 @@ std::optional<std::int64_t> longest_prompt(const load::WorkloadSpec& workload) {
   return longest;
 }
 
-// A front end's set-up derives limits of the server from the lengths and users that it is set up for. Only a closed
-// loop states its users, and only the engine's own policy was measured so.
+// A front end's set-up derives limits of the server from the workload's lengths and number of users. This needs a
+// closed loop, which states its users, and the engine's own policy, for which it was measured.
 void settle_set_up(const Section& study, const Catalogue& catalogue, PointSpec& spec) {
   const auto* const closed = std::get_if<load::ClosedLoop>(&spec.workload.load);
   if (spec.front_end == model::FrontEnd::none || closed == nullptr ||
@@ -525,7 +374,7 @@ void settle_set_up(const Section& study, const Catalogue& catalogue, PointSpec& 
     spec.policy.step_token_budget = *prompt + users + beyond->as_integer();
     spec.load_notes.push_back(
         fmt::format("scheduler.step_token_budget is {}: the longest prompt + {} users + {}, as the measured servers "
-                    "behind {} were set up; state it for another set-up",
+                    "behind {} were set up; state it if your set-up differs",
                     *spec.policy.step_token_budget, users, beyond->as_integer(), name));
   }
   const auto less = set_up.find("one_slot_less");
@@ -534,10 +383,10 @@ void settle_set_up(const Section& study, const Catalogue& catalogue, PointSpec& 
   const std::vector<configs::Item> models = less->items();
   if (std::none_of(models.begin(), models.end(), is_model)) return;
   spec.policy.max_running = users - 1;
-  spec.load_notes.push_back(
-      fmt::format("scheduler.max_running is {}: behind {}, the measured servers of {} ran one sequence less than there "
-                  "were users; state it for another set-up",
-                  users - 1, name, spec.shape->id));
+  spec.load_notes.push_back(fmt::format(
+      "scheduler.max_running is {}: behind {}, the measured servers of {} ran one sequence fewer than there "
+      "were users; state it if your set-up differs",
+      users - 1, name, spec.shape->id));
 }
 
 }  // namespace
@@ -581,12 +430,18 @@ PointSpec read_one_pool(const Node& root, const Catalogue& catalogue, TraceStore
 }  // namespace
 
 PointSpec read_point(const Node& root, const Catalogue& catalogue, TraceStore& traces) {
-  if (!has_pools(root)) return read_one_pool(root, catalogue, traces);
+  if (!has_pools(root)) {
+    PointSpec alone = read_one_pool(root, catalogue, traces);
+    check_pool_search(root, alone);
+    return alone;
+  }
   PointSpec spec = read_one_pool(pool_study(root, "decode", catalogue), catalogue, traces);
-  const PointSpec prefill = read_one_pool(pool_study(root, "prefill", catalogue), catalogue, traces);
+  PointSpec prefill = read_one_pool(pool_study(root, "prefill", catalogue), catalogue, traces);
   for (const std::string& note : prefill.notes)
     if (std::find(spec.notes.begin(), spec.notes.end(), note) == spec.notes.end()) spec.notes.push_back(note);
-  spec.prefill = std::make_shared<const PointSpec>(prefill);
+  spec.in_pools = prefill.in_pools = true;
+  if (load::script_of(spec.workload) != nullptr) spec.limits = {};
+  spec.prefill = std::make_shared<const PointSpec>(std::move(prefill));
   read_handover(root, spec);
   return spec;
 }

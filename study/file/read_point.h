@@ -17,8 +17,9 @@
 namespace plimsoll::study {
 
 inline constexpr std::int32_t kMaxReplicas = 100'000;
+inline constexpr std::int32_t kMaxDegree = 4096;  // GPUs of a machine, ranks of a replica
 
-// Reads one point's file: names are looked up in the catalogue, values checked, nothing derived.
+// Reads one point's file. Names are looked up in the catalogue and values are checked; nothing is derived.
 
 /// All top-level keys of a study file.
 [[nodiscard]] std::span<const std::string_view> study_keys();
@@ -26,18 +27,27 @@ inline constexpr std::int32_t kMaxReplicas = 100'000;
 /// Reads and checks one point. Throws InputError with file:line:column.
 [[nodiscard]] PointSpec read_point(const configs::Node& root, const configs::Catalogue& catalogue, TraceStore& traces);
 
-// Reads the pools of a study (docs/pools.md). Each pool is read as a study of its own: the file with what the pool
-// states instead of the file's own keys.
+// Reads the pools of a study (docs/pools.md). Each pool is read as a study of its own: the file, in which the pool's
+// keys replace those of the file.
 
-/// Returns whether the study states pools for prefill and decode.
+/// Returns whether the study states pools for prefill and decode; `pools: none` states one pool.
 [[nodiscard]] bool has_pools(const configs::Node& root);
 /// Returns the study of one pool: "prefill" or "decode".
 [[nodiscard]] configs::Node pool_study(const configs::Node& root, std::string_view pool,
                                        const configs::Catalogue& catalogue);
 /// Fills `spec`, which has been read from the study of the decode pool, with the transfer and the local prefills.
 void read_handover(const configs::Node& root, PointSpec& spec);
-/// Throws InputError, at the pools, if a point of the study has pools, which `verb` does not handle.
+/// Throws InputError if the search has keys for pools and the study has none, or the other way round.
+void check_pool_search(const configs::Node& root, const PointSpec& spec);
+/// Throws InputError, at the pools, if a point of the study has pools. For a `verb` that cannot handle them.
 void refuse_pools(const Study& study, std::string_view verb);
+
+// Reads the hardware of a study file and its prices.
+
+/// Fills the hardware of `spec`, which has its engine. How many ranks share this machine is not known yet.
+void read_hardware(const Section& study, const configs::Catalogue& catalogue, PointSpec& spec);
+/// Fills what depends on the number of ranks that share this machine. `spec` has its deployment and its types.
+void settle_this_machine(PointSpec& spec);
 
 // Reads the workload of a study file.
 

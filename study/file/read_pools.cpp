@@ -18,23 +18,28 @@ using configs::Document;
 using configs::Node;
 using Keys = std::vector<std::string_view>;
 
-constexpr std::array<std::string_view, 6> kDeploymentKeys = {"replicas", "tp", "pp", "router", "instances", "failures"};
+constexpr std::array<std::string_view, 8> kDeploymentKeys = {"replicas", "tp",        "pp",          "ep",
+                                                             "router",   "instances", "autoscaling", "failures"};
 
 Nanos to_nanos(Seconds time) { return std::llround(time.count() * 1e9); }
 
 Node deployment_of(const Node& root) { return root.at("deployment"); }
 
-// A rate in place of hardware: an engine whose steps take a time for each token.
-void put_rates(Document& document, const Node& pool, const Node& rates) {
+// Replaces hardware by a rate: an engine of constant cost, whose steps take a fixed time per token. `name` is
+// that of the pool, and thus of its work.
+void put_rates(Document& document, const Node& pool, std::string_view name, const Node& rates) {
   if (const auto hardware = pool.find("hardware"))
-    hardware->fail("'rates' are in place of hardware; state one of them");
+    hardware->fail("'rates' replace hardware; state only one of the two");
+  const std::string own = fmt::format("{}_tokens_per_s", name), other = name == "prefill" ? "decode" : "prefill";
+  if (rates.is_map() && !rates.find(own) && rates.find(other + "_tokens_per_s"))
+    rates.fail(fmt::format("the {} pool needs {}; the rate of the other work is optional here", name, own));
   document.remove("engine");
   document.remove("engine_front_end");
   document.remove("hardware");
   document.set("engine.constant.rates", rates);
 }
 
-// Engines of constant cost have no scheduler of their own: that of the study's engine, else vLLM's.
+// Engines of constant cost have no scheduler of their own. They get that of the study's engine, else vLLM's.
 void put_policy(Document& document, const Node& root, const Catalogue& catalogue) {
   const auto engine = document.root().find("engine");
   const auto scheduler = document.root().find("scheduler");
@@ -55,9 +60,9 @@ void read_local(const Node& node, PointSpec& spec) {
   }
   const Section section(node, Keys{"policy", "tokens", "ratio", "queue", "uncached"});
   if (const auto uncached = section.find("uncached")) {
-    if (section.has("policy")) uncached->fail("'uncached' is a policy of its own; state one");
+    if (section.has("policy")) uncached->fail("'uncached' already states the policy; omit 'policy'");
     local.policy = Policy::uncached;
-    // llm-d takes 0 as "decode only", which is easily stated by mistake.
+    // For llm-d, 0 means "decode only", which is easily stated by mistake.
     local.tokens = static_cast<sched::Tok>(uncached->as_integer(1, kMaxTokens));
     return;
   }
@@ -112,7 +117,7 @@ void read_transfer(const Node& node, PointSpec& spec) {
   if (const auto hop = section.time("hop")) transfer.hop = to_nanos(*hop);
 }
 
-// What the product of this policy cannot do.
+// Throws InputError for settings that the product of this policy does not support.
 void check_product(const Node& deployment, const PointSpec& spec) {
   const std::string_view policy = sched::name(spec.policy.policy);
   const sched::HandOver& product = sched::policy_info(spec.policy.policy).hand_over;
@@ -128,7 +133,7 @@ void check_product(const Node& deployment, const PointSpec& spec) {
                     sched::policies_that([](const sched::PolicyInfo& p) { return p.hand_over.supported; })));
   if (spec.prefill->policy.policy != spec.policy.policy)
     throw InputError(spec.places.pools,
-                     fmt::format("the pools run policies {} and {}; the KV cache of one product does not suit another",
+                     fmt::format("the pools run policies {} and {}; one product cannot read the KV cache of another",
                                  sched::name(spec.prefill->policy.policy), policy));
   if (spec.policy.capacity_policy == sched::CapacityPolicy::max_utilization)
     throw InputError(spec.places.pools, "pools with capacity_policy max_utilization are not modelled yet");
@@ -148,19 +153,18 @@ void check_product(const Node& deployment, const PointSpec& spec) {
 
 bool has_pools(const Node& root) {
   const auto deployment = root.is_map() ? root.find("deployment") : std::nullopt;
-  return deployment && deployment->is_map() && deployment->has("pools");
+  const auto pools = deployment && deployment->is_map() ? deployment->find("pools") : std::nullopt;
+  return pools && !pools->is_null() && !(pools->is_scalar() && pools->as_string() == "none");
 }
 
 Node pool_study(const Node& root, std::string_view pool, const Catalogue& catalogue) {
   const Node deployment = deployment_of(root);
   for (const std::string_view key : {"replicas", "instances", "autoscaling"})
-    if (const auto value = deployment.find(key))
-      value->fail(fmt::format("with pools, state '{}' in each pool{}", key,
-                              key == "autoscaling" ? "; pools do not scale yet" : ""));
+    if (const auto value = deployment.find(key)) value->fail(fmt::format("with pools, state '{}' in each pool", key));
   const Section pools(deployment.at("pools"), Keys{"prefill", "decode"});
   const Node stated = pools.need(pool, "{replicas: 2, tp: 4}");
-  const Section section(stated, Keys{"replicas", "tp", "pp", "router", "instances", "failures", "hardware", "scheduler",
-                                     "engine", "rates"});
+  const Section section(stated, Keys{"replicas", "tp", "pp", "ep", "router", "instances", "autoscaling", "failures",
+                                     "hardware", "scheduler", "engine", "rates"});
   Document document = Document::of(root);
   for (const std::string_view key : {"pools", "transfer", "local_prefill"})
     document.remove(fmt::format("deployment.{}", key));
@@ -168,7 +172,7 @@ Node pool_study(const Node& root, std::string_view pool, const Catalogue& catalo
     if (const auto value = section.find(key)) document.set(fmt::format("deployment.{}", key), *value);
   for (const std::string_view key : {"hardware", "engine"})
     if (const auto value = section.find(key)) document.set(key, *value);
-  if (const auto rates = section.find("rates")) put_rates(document, stated, *rates);
+  if (const auto rates = section.find("rates")) put_rates(document, stated, pool, *rates);
   if (const auto scheduler = section.find("scheduler"))
     for (const configs::Item& item : scheduler->items()) set_scheduler_key(document, item.key, item.value);
   put_policy(document, root, catalogue);
@@ -188,8 +192,27 @@ void read_handover(const Node& root, PointSpec& spec) {
   }
   if (const auto local = deployment.find("local_prefill")) read_local(*local, spec);
   check_product(deployment, spec);
-  if (std::holds_alternative<load::Script>(spec.workload.load))
-    throw InputError(spec.places.pools, "a script drives one replica; state another load for pools");
+  check_pool_search(root, spec);
+}
+
+void check_pool_search(const Node& root, const PointSpec& spec) {
+  if (!spec.search) return;
+  if (!has_pools(root)) {
+    // A comparison with one pool keeps the `search` block of its study.
+    const auto deployment = root.find("deployment");
+    const bool stated = deployment && deployment->is_map() && deployment->has("pools");
+    if (spec.search->pool_key && !stated)
+      throw InputError(*spec.search->pool_key, "this key of search needs deployment.pools");
+    return;
+  }
+  const Node search = root.at("search");
+  for (const std::string_view key : {"replicas_per_instance", "instance_count"})
+    if (const auto value = search.find(key))
+      value->fail("with pools, state prefill.replicas and decode.replicas, or split: auto and replicas as their total");
+  if (search.has("replicas") && !spec.search->finds_split)
+    search.find("replicas")
+        ->fail(
+            "with pools, 'replicas' is the total of split: auto; state that, or prefill.replicas and decode.replicas");
 }
 
 void refuse_pools(const Study& study, std::string_view verb) {

@@ -126,6 +126,8 @@ constexpr Setter kSetters[] = {
        c.capacity_policy =
            choice_of<sched::CapacityPolicy>(n, Names<3>{"guaranteed_no_evict", "max_utilization", "static_batch"});
      }},
+    {"batch_wait_timeout_iters", [](C& c, const Node& n) { c.batch_wait_timeout_iters = n.as_integer(0, kMaxCount); }},
+    {"batch_wait_max_tokens_ratio", [](C& c, const Node& n) { c.batch_wait_max_tokens_ratio = n.as_number(0, 1); }},
     {"conservativeness", [](C& c, const Node& n) { c.conservativeness = n.as_number(0, 100); }},
     {"prefix_caching", [](C& c, const Node& n) { c.prefix_caching = read_switch(n); }},
     {"slot_prompt_similarity", [](C& c, const Node& n) { c.slot_prompt_similarity = n.as_number(0, 1); }},
@@ -300,7 +302,7 @@ std::string start_problem(const PolicyConfig& config) {
   try {
     static_cast<void>(sched::make_policy(config));
     return {};
-  } catch (const InputError& error) {  // thrown for a value: in a sweep, other points may still be possible
+  } catch (const InputError& error) {  // a problem of this point: other points of a sweep may be possible
     return error.text();
   }
 }
@@ -343,7 +345,8 @@ SchedulerSettings read_scheduler(const Node* study, std::span<const Node> engine
   // Notes on the engine profile's own settings do not concern the user.
   merged.notes.clear();
   if (study != nullptr) {
-    // Read twice: over the engine's settings, and alone, to know what the study itself states.
+    // The map is read twice: merged with the engine's settings, and alone, to know which settings the study itself
+    // states.
     MapReader(*study, merged, false).read();
     MapReader(*study, stated, false).read();
   }

@@ -16,7 +16,7 @@ using Keys = std::vector<std::string_view>;
 constexpr std::int64_t kMaxTurns = 1'000'000;
 constexpr double kMostSeconds = 1e9;
 
-// A time, or one distribution of times.
+// Reads a time, or one distribution of times.
 load::Pause read_pause(const Node& node) {
   if (!node.is_map()) return {.mean = node.as_seconds(0, kMostSeconds).count()};
   constexpr std::array<std::string_view, 3> kFamilies = {"uniform", "lognormal", "exponential"};
@@ -59,7 +59,7 @@ void read_tools(const Section& load, load::Conversation& talk) {
   talk.result = tools.has("added") ? read_length(*tools.find("added")) : talk.added;
 }
 
-// The longest sequences that the mean session reaches, against what the deployment takes.
+// Adds a note if the mean session grows beyond the longest sequence that the deployment accepts.
 void note_length(const load::Conversation& talk, const load::IndependentLengths& lengths, PointSpec& spec) {
   if (talk.longest > 0 || !spec.shape) return;
   const double added =

@@ -37,7 +37,7 @@ std::shared_ptr<const traces::Trace> with_scaled_lengths(const Section& section,
   return store.scaled(trace, part("input"), part("output"));
 }
 
-// Rows that state no time of their own leave no choice.
+// If rows state no times of their own, turns must follow answers.
 bool turns_follow_answers(const Section& load, const traces::Trace& trace) {
   constexpr std::array<std::string_view, 2> kWhen = {"recorded", "after_answers"};
   const auto node = load.find("turns");
@@ -68,11 +68,13 @@ load::LoadSpec read_trace_load(const Node& node, TraceStore& store) {
   return replay;
 }
 
-// The script has positions of its own; an error names the place in the study and then that in the script.
+// An error in a script names the place in the study first, then the position in the script.
 load::LoadSpec read_script(const Node& node, Seconds step) {
   const std::string text = node.as_string();
   try {
-    return load::Script{.requests = load::parse_script(text), .step = static_cast<Nanos>(step.count() * 1e9 + 0.5)};
+    std::vector<load::ScriptRequest> requests = load::parse_script(text);
+    load::sort_script(requests);
+    return load::Script{.requests = std::move(requests), .step = static_cast<Nanos>(step.count() * 1e9 + 0.5)};
   } catch (const InputError& error) {
     throw InputError(node.where(), fmt::format("script: {}{}", to_string(error.where()), error.text()));
   }
@@ -175,7 +177,8 @@ bool is_endless(const load::LoadSpec& load) {
          std::holds_alternative<load::GammaArrivals>(load) || std::holds_alternative<load::ConstantRate>(load);
 }
 
-// If neither is stated, endless loads stop after kDefaultRequests; the others end by themselves.
+// Reads the number of requests and the duration. If neither is stated, endless loads stop after kDefaultRequests; other
+// loads end by themselves.
 void read_extent(const Section& section, PointSpec& spec) {
   load::WorkloadSpec& workload = spec.workload;
   const auto requests = section.whole("requests", 1, load::kMaxAttempts);
@@ -284,17 +287,18 @@ void settle_drift(PointSpec& spec) {
                   fitted_engine(spec), 100 * drift));
 }
 
-// What is inferred where a trace does not say it.
+// Adds notes on what is inferred because the trace does not state it.
 void note_turns(const traces::Trace& trace, PointSpec& spec) {
   const bool named =
       std::any_of(trace.records.begin(), trace.records.end(), [](const auto& r) { return r.session != 0; });
   if (!named)
     spec.load_notes.push_back(
-        fmt::format("{} names no sessions: a row follows the latest one whose blocks and answer its prompt begins with",
+        fmt::format("{} names no sessions: a row counts as the next turn of the latest row whose blocks and answer "
+                    "begin its prompt",
                     trace.file));
   else if (trace.hash_block_tokens == 0)
     spec.load_notes.push_back(fmt::format(
-        "{} has no blocks: a turn whose prompt is long enough is taken to contain the turn before", trace.file));
+        "{} has no block ids: a turn whose prompt is long enough is assumed to contain the previous turn", trace.file));
 }
 
 // Suggests the right place for a key of the load or of the lengths that is one level too high, even if misspelt.
@@ -328,7 +332,7 @@ double read_rate(const Section& load) {
   rate.fail(fmt::format("found '{}', expected a rate above 0", rate.to_text()));
 }
 
-// Required: a default number of users would be an answer to a question that was not asked.
+// The key is required: with a default number of users the result would not be what the user asked for.
 std::int32_t read_concurrency(const Section& load) {
   return to_int32(load.need("concurrency", "32").as_integer(1, kMaxClients));
 }

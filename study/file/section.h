@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a map of a study file key by key. Each reader returns nullopt for a missing key. For a value that cannot be
-// used it throws InputError at file:line:column, with what was found and what is allowed.
+// Reads a map of a study file key by key. Each reader returns nullopt for a missing key. An invalid value throws
+// InputError at file:line:column, with what was found and what is allowed.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace plimsoll::study {
 
-inline constexpr std::int64_t kMaxCount = 1'000'000'000'000;  // larger than any run; products of two stay in range
-inline constexpr std::int64_t kMaxTokens = 1'000'000'000;     // the sum of two fits sched::Tok
+inline constexpr std::int64_t kMaxCount = 1'000'000'000'000;  // larger than any run
+inline constexpr std::int64_t kMaxTokens = 1'000'000'000;     // the sum of two such numbers fits sched::Tok
 
 /// Reads a number above 0.
 [[nodiscard]] double read_positive(const configs::Node& node, double most = 1e15);

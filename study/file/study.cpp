@@ -56,7 +56,7 @@ std::string full_path(const Document& document, const std::string& path, const W
                                                      : "closed_loop, jumpstart and sessions"));
 }
 
-// Setting a field of one load, or one source of lengths, removes the other.
+// Removes other loads if a field of one load is set, and likewise other sources of lengths.
 void make_room(Document& document, const std::string& path) {
   const std::string load_prefix = fmt::format("{}.", kLoad);
   if (path.starts_with(load_prefix)) {

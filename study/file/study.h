@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A study file (docs/study-file.md). It is read once; each point of its sweep is the file with the swept values
-// inserted. So every point obeys exactly the rules of a file, and the file needs to be valid only together with its
-// sweep.
+// A study file (docs/study-file.md). It is read once. Each point of its sweep is the file with the swept values
+// inserted, so a point obeys exactly the rules of a file, and the file need be valid only together with its sweep.
 #pragma once
 
 #include <algorithm>
@@ -49,6 +48,7 @@ struct Hardware {
 /// How many replicas run, and over how many accelerators each is split.
 struct Deployment {
   std::int32_t tp = 1, pp = 1, replicas = 1;
+  std::int32_t ep = 1;     // groups of the tp ranks that hold different experts
   bool tp_is_max = false;  // "max": all accelerators of an instance
   sched::RouterKind router = sched::RouterKind::least_outstanding;
   sched::RouterOptions router_options = {};
@@ -80,6 +80,10 @@ struct SearchSpec {
   std::optional<std::int64_t> max_gpus;
   Objective objective = Objective::cost;
   double confidence = 0.95;
+  // With pools for prefill and decode:
+  bool finds_split = false;          // `split: auto`: how many of `totals` compute prompts
+  std::vector<std::int32_t> totals;  // replicas of both pools together; empty: chosen by the search
+  std::optional<Where> pool_key;     // the first key that is valid only with pools
 };
 
 /// All values of one point's study. Names are looked up, but nothing is derived.
@@ -108,11 +112,14 @@ struct PointSpec {
   Places places;
   std::vector<std::string> notes;       // settings that are accepted but have no effect
   std::vector<std::string> load_notes;  // the same for settings of the load
-  /// With pools for prefill and decode, all else describes the decode pool; this is the prefill pool. Null: one pool.
+  /// The prefill pool; null: one pool. With two pools, all other members describe the decode pool.
   std::shared_ptr<const PointSpec> prefill;
+  bool in_pools = false;  // this is one of two pools
   load::TransferConfig transfer;
   bool transfer_stated = false;  // the bandwidth is the study's, not our estimate
   load::LocalPrefill local_prefill;
+  /// Returns whether the same replicas serve throughout the run, in all pools.
+  [[nodiscard]] bool is_fixed() const { return deployment.is_fixed() && (!prefill || prefill->deployment.is_fixed()); }
 };
 
 /// One swept key with its values, in the order of the file.

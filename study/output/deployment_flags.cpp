@@ -106,8 +106,8 @@ bool has_word(std::string_view name, std::string_view word) {
   return false;
 }
 
-// The catalogue names base models. If the study names a tuned version ("llama-3.1-70b-instruct"), that one is meant:
-// its makers put the word behind the size, before a version or the name of a packaging.
+// The catalogue names base models. If the study names a tuned version ("llama-3.1-70b-instruct"), the hub's name must
+// be that of the tuned one. The word for the tuning follows the size, before a version or the name of a packaging.
 std::string hub_name(const std::string& base, const std::string& stated) {
   struct Tuning {
     std::string_view word, after_capital;
@@ -124,9 +124,11 @@ std::string hub_name(const std::string& base, const std::string& stated) {
   return base;
 }
 
-// Returns the model to serve: a path or hub name as stated in the study, of a path its folder, which servers open. For
-// a catalogue model, its name on the hub.
-std::string model_of(const PointSpec& spec) {
+}  // namespace
+
+// Returns the model to serve: the hub name that the study states, the folder of the path that it states, or the hub
+// name of a catalogue model.
+std::string served_model(const PointSpec& spec) {
   if (!spec.shape) return "MODEL";
   const std::string& stated = spec.model_stated;
   if (spec.model_is_file) {
@@ -138,6 +140,8 @@ std::string model_of(const PointSpec& spec) {
   if (stated.find('/') != std::string::npos && !stated.starts_with('-')) return stated;
   return spec.shape->hf_id.empty() ? spec.shape->id : hub_name(spec.shape->hf_id, stated);
 }
+
+namespace {
 
 /// A product's version, without its patch number.
 struct Version {
@@ -164,8 +168,10 @@ bool is_before(const PointSpec& spec, std::string_view product, Version version)
 
 std::string degree_text(std::int32_t value) { return fmt::format("{}", value); }
 
-// vLLM and SGLang name their types by words; the checkpoint itself sets weights of less than 16 bits.
-std::string dtype_word(model::DType dtype) {
+}  // namespace
+
+// vLLM and SGLang name types by words. Weights of less than 16 bits are a property of the checkpoint.
+std::string served_dtype(model::DType dtype) {
   switch (dtype) {
     case model::DType::fp32: return "float32";
     case model::DType::fp16: return "float16";
@@ -174,13 +180,17 @@ std::string dtype_word(model::DType dtype) {
   }
 }
 
+namespace {
+
 std::string quantisation(model::DType dtype) { return dtype == model::DType::fp8 ? "fp8" : ""; }
 
 std::string kv_word(const PointSpec& spec) { return spec.kv_dtype == model::DType::fp8 ? "fp8" : ""; }
 
-// Servers refuse to start if the model's longest sequence exceeds the KV pool. The pool is only predicted, so a tenth
-// less is stated, but never less than the workload sends.
-std::optional<std::int64_t> longest(const PointSpec& spec) {
+}  // namespace
+
+// Servers refuse to start if the model's longest sequence exceeds the KV pool. The pool's size is only predicted, so
+// the length stated is a tenth below it, but never below the longest request of the workload.
+std::optional<std::int64_t> served_length(const PointSpec& spec) {
   constexpr std::int64_t kUnit = 256;
   if (spec.policy.max_total) return *spec.policy.max_total;
   if (!spec.shape || spec.engine->constant) return {};
@@ -191,6 +201,8 @@ std::optional<std::int64_t> longest(const PointSpec& spec) {
   return std::max(longest_sent(spec.workload), pool * 9 / 10 / kUnit * kUnit);
 }
 
+namespace {
+
 // From these versions on, vLLM decides a step while the previous one runs, and admits a prompt only if all of it fits.
 constexpr std::int32_t kVllmAsyncByDefault = 14, kVllmReservesWhole = 19;
 
@@ -199,11 +211,12 @@ DeployFile vllm(const PointSpec& spec, bool v1) {
   const bool caching = p.prefix_caching.value_or(false);
   Options o;
   o.add("--tensor-parallel-size", degree_text(spec.deployment.tp))
-      .add_if(spec.deployment.pp > 1, "--pipeline-parallel-size", degree_text(spec.deployment.pp));
-  o.add("--dtype", dtype_word(spec.weight_dtype))
+      .add_if(spec.deployment.pp > 1, "--pipeline-parallel-size", degree_text(spec.deployment.pp))
+      .add_switch(spec.deployment.ep > 1, "--enable-expert-parallel");
+  o.add("--dtype", served_dtype(spec.weight_dtype))
       .add("--quantization", quantisation(spec.weight_dtype))
       .add("--kv-cache-dtype", kv_word(spec));
-  o.add("--max-model-len", longest(spec))
+  o.add("--max-model-len", served_length(spec))
       .add("--max-num-seqs", p.max_running)
       .add("--max-num-batched-tokens", p.step_token_budget);
   o.add("--gpu-memory-utilization", p.mem_fraction)
@@ -225,7 +238,7 @@ DeployFile vllm(const PointSpec& spec, bool v1) {
     if (p.swap_space_bytes) o.add("--swap-space", fmt::format("{:.4g}", *p.swap_space_bytes / 1073741824.0));
     o.add_if(p.preemption == sched::Preemption::swap, "--preemption-mode", "swap");
   }
-  return {"vllm.sh", "vLLM", command("vllm serve " + shell_quoted(model_of(spec)), o)};
+  return {"vllm.sh", "vLLM", command("vllm serve " + shell_quoted(served_model(spec)), o)};
 }
 
 DeployFile tgi(const PointSpec& spec) {
@@ -233,12 +246,12 @@ DeployFile tgi(const PointSpec& spec) {
   const std::optional<Version> version = version_of(spec, "tgi-");
   const bool is_2 = version && *version >= Version{2, 0};
   std::string note = p.max_running && !is_2 ? "# MAX_BATCH_SIZE: version 2.0 or later\n" : "";
-  const std::string model = model_of(spec);
+  const std::string model = served_model(spec);
   if (shell_quoted(model) != model)
     note += "# MODEL_ID is quoted for a shell; docker's --env-file takes it without quotes.\n";
   Options o;
   o.add("MODEL_ID", model).add("NUM_SHARD", degree_text(spec.deployment.tp));
-  o.add("DTYPE", dtype_word(spec.weight_dtype) == "auto" ? std::string() : dtype_word(spec.weight_dtype))
+  o.add("DTYPE", served_dtype(spec.weight_dtype) == "auto" ? std::string() : served_dtype(spec.weight_dtype))
       .add("QUANTIZE", quantisation(spec.weight_dtype));
   o.add("MAX_CONCURRENT_REQUESTS", p.max_concurrent)
       .add(is_2 ? "MAX_INPUT_TOKENS" : "MAX_INPUT_LENGTH", p.max_input)
@@ -259,10 +272,10 @@ DeployFile lmi(const PointSpec& spec) {
   const bool may_be_contiguous = sched::has_variant(p.policy, PolicyVariant::contiguous);  // only for lmi-dist
   Options o;
   o.add("engine", settings.starts_by_mpi ? "MPI" : "Python")
-      .add("option.model_id", model_of(spec))
+      .add("option.model_id", served_model(spec))
       .add("option.tensor_parallel_degree", degree_text(spec.deployment.tp));
   o.add_if(spec.deployment.pp > 1, "option.pipeline_parallel_degree", degree_text(spec.deployment.pp));
-  const std::string word = dtype_word(spec.weight_dtype);
+  const std::string word = served_dtype(spec.weight_dtype);
   o.add("option.dtype", word == "float16" ? "fp16" : word == "bfloat16" ? "bf16" : word == "float32" ? "fp32" : "auto");
   o.add("option.quantize", quantisation(spec.weight_dtype))
       .add("option.rolling_batch", std::string(settings.rolling_batch));
@@ -274,27 +287,38 @@ DeployFile lmi(const PointSpec& spec) {
     if (p.max_batch_delay) o.add("max_batch_delay", fmt::format("{}", *p.max_batch_delay / 1'000'000));
   }
   o.add_if(may_be_contiguous, "option.paged_attention", p.variant == PolicyVariant::contiguous ? "false" : "true");
-  o.add("option.max_model_len", longest(spec)).add("option.gpu_memory_utilization", p.mem_fraction);
+  o.add("option.max_model_len", served_length(spec)).add("option.gpu_memory_utilization", p.mem_fraction);
   o.add("option.waiting_steps", may_be_contiguous ? p.force_after : std::nullopt).add("job_queue_size", p.queue_limit);
   return {"serving.properties", "Large Model Inference (DJL Serving)", lines(o, property_quoted)};
 }
 
-// Before trtllm-serve, these limits were built into an engine, which Triton's backend then ran.
+// Before trtllm-serve existed, these limits were compiled into an engine, which Triton's backend then ran.
 DeployFile trtllm_build(const PointSpec& spec) {
   const sched::PolicyConfig& p = spec.policy;
   Options o;
   o.add("--checkpoint_dir", "CHECKPOINT").add("--output_dir", "ENGINE");
   o.add("--max_batch_size", p.max_running)
       .add("--max_num_tokens", p.step_token_budget)
-      .add("--max_seq_len", longest(spec));
+      .add("--max_seq_len", served_length(spec));
   o.add("--tokens_per_block", p.block_size).add("--use_paged_context_fmha", std::string("enable"));
   std::string note =
-      fmt::format("# CHECKPOINT: {}, converted with --tp_size {}{}\n", shell_quoted(model_of(spec)), spec.deployment.tp,
-                  spec.deployment.pp > 1 ? fmt::format(" --pp_size {}", spec.deployment.pp) : "");
+      fmt::format("# CHECKPOINT: {}, converted with --tp_size {}{}\n", shell_quoted(served_model(spec)),
+                  spec.deployment.tp, spec.deployment.pp > 1 ? fmt::format(" --pp_size {}", spec.deployment.pp) : "");
   note += "# Triton's tensorrtllm backend: gpt_model_type inflight_fused_batching";
   if (p.capacity_policy == sched::CapacityPolicy::max_utilization) note += ", batch_scheduler_policy max_utilization";
   if (spec.free_memory_fraction) note += fmt::format(", kv_cache_free_gpu_mem_fraction {}", *spec.free_memory_fraction);
   return {"trtllm.sh", "TensorRT-LLM", note + "\n" + command("trtllm-build", o)};
+}
+
+// Settings for which trtllm-serve has no flag.
+std::string trtllm_options(const sched::PolicyConfig& p) {
+  std::string text;
+  if (p.capacity_policy == sched::CapacityPolicy::max_utilization)
+    text += "scheduler_config: {capacity_scheduler_policy: MAX_UTILIZATION}\n";
+  if (p.batch_wait_timeout_iters) text += fmt::format("batch_wait_timeout_iters: {}\n", *p.batch_wait_timeout_iters);
+  if (p.batch_wait_max_tokens_ratio)
+    text += fmt::format("batch_wait_max_tokens_ratio: {}\n", *p.batch_wait_max_tokens_ratio);
+  return text;
 }
 
 DeployFile trtllm(const PointSpec& spec) {
@@ -303,12 +327,16 @@ DeployFile trtllm(const PointSpec& spec) {
   const sched::PolicyConfig& p = spec.policy;
   Options o;
   o.add("--tp_size", degree_text(spec.deployment.tp))
-      .add_if(spec.deployment.pp > 1, "--pp_size", degree_text(spec.deployment.pp));
+      .add_if(spec.deployment.pp > 1, "--pp_size", degree_text(spec.deployment.pp))
+      .add_if(spec.deployment.ep > 1, "--ep_size", degree_text(spec.deployment.ep));
   o.add("--max_batch_size", p.max_running)
       .add("--max_num_tokens", p.step_token_budget)
-      .add("--max_seq_len", longest(spec));
+      .add("--max_seq_len", served_length(spec));
   o.add("--kv_cache_free_gpu_memory_fraction", spec.free_memory_fraction);
-  return {"trtllm.sh", "TensorRT-LLM", command("trtllm-serve " + shell_quoted(model_of(spec)), o)};
+  const std::string options = trtllm_options(p);
+  o.add_if(!options.empty(), "--extra_llm_api_options", "trtllm-options.yaml");
+  const std::string file = options.empty() ? "" : "cat > trtllm-options.yaml << 'END'\n" + options + "END\n";
+  return {"trtllm.sh", "TensorRT-LLM", file + command("trtllm-serve " + shell_quoted(served_model(spec)), o)};
 }
 
 DeployFile sglang(const PointSpec& spec) {
@@ -316,20 +344,22 @@ DeployFile sglang(const PointSpec& spec) {
   // The first versions of 0.4 have only pages of one token, and no option for the size.
   const bool pages_of_one = is_before(spec, "sglang-", {0, 5}) && p.block_size == 1;
   Options o;
-  o.add("--model-path", model_of(spec))
+  o.add("--model-path", served_model(spec))
       .add("--tp-size", degree_text(spec.deployment.tp))
-      .add("--dtype", dtype_word(spec.weight_dtype));
+      .add_if(spec.deployment.ep > 1, "--ep-size", degree_text(spec.deployment.ep))
+      .add("--dtype", served_dtype(spec.weight_dtype));
   o.add("--quantization", quantisation(spec.weight_dtype)).add("--max-running-requests", p.max_running);
   o.add(p.chunked.value_or(true) ? "--chunked-prefill-size" : "--max-prefill-tokens", p.step_token_budget);
   o.add("--mem-fraction-static", p.mem_fraction)
       .add("--page-size", pages_of_one ? std::nullopt : p.block_size)
-      .add("--context-length", longest(spec));
+      .add("--context-length", served_length(spec));
   o.add("--max-total-tokens", p.kv_token_budget).add("--schedule-conservativeness", p.conservativeness);
   o.add_switch(!p.prefix_caching.value_or(true), "--disable-radix-cache");
   return {"sglang.sh", "SGLang", command("python -m sglang.launch_server", o)};
 }
 
-// The cells of the context: those that are stated, else what the pool and the slots' longest sequences allow.
+// Returns the cells of the context: the stated number, else the number that the pool and the slots' longest sequences
+// allow.
 std::optional<std::int64_t> context_cells(const PointSpec& spec) {
   const sched::PolicyConfig& p = spec.policy;
   if (p.kv_token_budget) return *p.kv_token_budget;
@@ -353,13 +383,13 @@ DeployFile llama_cpp(const PointSpec& spec) {
   o.add("--batch-size", p.step_token_budget).add("--ubatch-size", p.forward_token_budget);
   o.add_if(spec.kv_dtype == model::DType::bf16, "--cache-type-k", "bf16")
       .add_if(spec.kv_dtype == model::DType::bf16, "--cache-type-v", "bf16");
-  // Prompts stay in their slots, but no copies in host memory, which are not modelled.
+  // Prompts stay in their slots. Copies in host memory are disabled, because they are not modelled.
   const bool keeps = p.prefix_caching.value_or(false);
   o.add_switch(!keeps, "--no-cache-prompt").add_if(keeps, "--cache-ram", "0");
   if (keeps) o.add("--slot-prompt-similarity", p.slot_prompt_similarity);
   o.add_if(spec.deployment.tp > 1, "--split-mode", "row");
   return {"llama-server.sh", "llama.cpp",
-          "# MODEL.gguf: " + shell_quoted(model_of(spec)) + ", converted to GGUF\n" +
+          "# MODEL.gguf: " + shell_quoted(served_model(spec)) + ", converted to GGUF\n" +
               command("llama-server --model MODEL.gguf", o)};
 }
 

@@ -17,7 +17,7 @@ std::string row_html(const std::vector<std::string>& cells, std::size_t left, co
 
 }  // namespace
 
-// Names come from files of the user and must not become part of the page.
+// Names come from the user's files and must not act as HTML.
 std::string html_escaped(const std::string& text) {
   std::string out;
   for (const char c : text) {

@@ -38,6 +38,22 @@ MemoryRow row_of(PointSpec spec) {
   return row;
 }
 
+// Returns one row, or one per pool. The decode pool's row reports if the two pools do not fit each other.
+std::vector<MemoryRow> rows_of(const PointSpec& spec) {
+  if (!spec.prefill) return {row_of(spec)};
+  PointSpec alone = spec;
+  alone.prefill.reset();
+  std::vector<MemoryRow> rows{row_of(*spec.prefill), row_of(alone)};
+  rows.front().pool = "prefill";
+  rows.back().pool = "decode";
+  if (!rows.front().impossible && !rows.back().impossible) rows.back().impossible = resolve_spec(spec).impossible;
+  return rows;
+}
+
+bool has_pools(const MemoryTable& table) {
+  return std::any_of(table.rows.begin(), table.rows.end(), [](const MemoryRow& row) { return !row.pool.empty(); });
+}
+
 // Returns how many sequences of the longest kind the pool holds at once.
 std::int64_t sequences_of(const MemoryRow& row) {
   return row.longest > 0 ? row.kv_blocks * sched::block_tokens(row.spec.policy) / row.longest : 0;
@@ -85,10 +101,14 @@ MemoryTable memory_table(const Study& study) {
     const bool seen =
         std::any_of(table.rows.begin(), table.rows.end(), [&](const MemoryRow& r) { return r.swept == swept; });
     if (seen) continue;
-    MemoryRow row = row_of(study.point(index));
-    row.swept = std::move(swept);
-    table.rows.push_back(std::move(row));
+    for (MemoryRow& row : rows_of(study.point(index))) {
+      row.swept = swept;
+      table.rows.push_back(std::move(row));
+    }
   }
+  if (has_pools(table))
+    for (MemoryRow& row : table.rows)
+      if (row.pool.empty()) row.pool = "one";  // other points of the sweep have pools
   return table;
 }
 
@@ -99,6 +119,7 @@ std::vector<std::string> memory_columns(const MemoryTable& table) {
         "kv_bytes", "kv_blocks", "kv_tokens", "budget_bytes", "longest_tokens", "sequences", "infeasible"}) {
     columns.emplace_back(name);
   }
+  if (has_pools(table)) columns.emplace_back("pool");
   return columns;
 }
 
@@ -118,6 +139,7 @@ std::vector<Cell> memory_cells(const MemoryRow& row) {
     cells[cells.size() - 2] = row.longest;  // a property of the model, whatever the degree
   }
   cells.push_back(row.impossible ? Cell(row.impossible->reason) : blank);
+  if (!row.pool.empty()) cells.emplace_back(row.pool);
   return cells;
 }
 
@@ -138,6 +160,11 @@ TextTable memory_cells_table(const MemoryTable& table) {
                                                                              {"max KV batch", "(formula)"},
                                                                              {"critical", "batch"},
                                                                              {"attention", "op/byte"}}};
+  const bool pools = has_pools(table);
+  if (pools) {
+    text.header[0].emplace_back("pool");
+    text.header[1].emplace_back();
+  }
   for (const auto& [name, unit] : kColumns) {
     text.header[0].emplace_back(name);
     text.header[1].emplace_back(unit);
@@ -145,6 +172,7 @@ TextTable memory_cells_table(const MemoryTable& table) {
   for (const MemoryRow& row : table.rows) {
     std::vector<std::string> cells;
     for (const Cell& cell : row.swept) cells.push_back(plain_text(cell));
+    if (pools) cells.push_back(row.pool);
     const std::vector<std::string> figures = figures_of(row);
     cells.insert(cells.end(), figures.begin(), figures.end());
     text.rows.push_back(std::move(cells));
@@ -154,6 +182,15 @@ TextTable memory_cells_table(const MemoryTable& table) {
 
 std::string constants_of(const MemoryTable& table) {
   const PointSpec& first = table.rows.front().spec;
+  const PointSpec& last = table.rows.back().spec;
+  if (has_pools(table) && first.hardware.label != last.hardware.label) {
+    return fmt::format(
+        "{} in {}, KV in {}, prefill on {} ({}), decode on {} ({}), engine {}; longest sequence {} "
+        "tokens; bytes a GPU",
+        first.shape->id, model::name(first.weight_dtype), model::name(first.kv_dtype), first.hardware.label,
+        first.hardware.accelerator->id, last.hardware.label, last.hardware.accelerator->id, first.engine->id,
+        table.rows.front().longest);
+  }
   return fmt::format("{} in {}, KV in {}, on {} ({}), engine {}; longest sequence {} tokens; bytes a GPU",
                      first.shape->id, model::name(first.weight_dtype), model::name(first.kv_dtype),
                      first.hardware.label, first.hardware.accelerator->id, first.engine->id,

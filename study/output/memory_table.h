@@ -14,6 +14,7 @@ namespace plimsoll::study {
 /// One deployment, shared by points that differ only in their workload.
 struct MemoryRow {
   std::vector<Cell> swept;
+  std::string pool;  // "prefill" or "decode"; empty: no point has pools; "one": only others have
   PointSpec spec;
   std::optional<model::MemoryPlan> plan;  // none: the TP degree is impossible
   std::int64_t kv_blocks = 0;             // with the study's own kv_blocks applied
@@ -29,12 +30,13 @@ struct MemoryTable {
   std::vector<MemoryRow> rows;
 };
 
-/// Throws InputError for a study without a model or hardware.
+/// Returns the memory plan of every point. Throws InputError for a study without a model or hardware.
 [[nodiscard]] MemoryTable memory_table(const Study& study);
 
 /// The swept keys, then max_kv_batch, critical_batch, attention_intensity, weights_bytes, activation_bytes,
 /// overhead_bytes, kv_bytes, kv_blocks, kv_tokens, budget_bytes, longest_tokens, sequences of that length that fit the
-/// pool, and infeasible: why the deployment is impossible. Unknown values are blank.
+/// pool, and infeasible: why the deployment is impossible. Then `pool`, if a study has pools for prefill and decode:
+/// each has a row of its own. Unknown values are blank.
 [[nodiscard]] std::vector<std::string> memory_columns(const MemoryTable& table);
 [[nodiscard]] std::vector<Cell> memory_cells(const MemoryRow& row);
 /// Formats a breakdown for the terminal.

@@ -20,7 +20,7 @@ using sched::PointMetrics;
 using Quantiles = PointMetrics::Quantiles;
 
 // A field added to these structures but not to the list below would be lost in the store.
-static_assert(sizeof(PointMetrics) == 1224 && sizeof(Quantiles) == 80, "name the new field below");
+static_assert(sizeof(PointMetrics) == 1240 && sizeof(Quantiles) == 80, "name the new field below");
 
 template <class Archive, class Metrics>
 void all_fields(Archive& archive, Metrics& m) {
@@ -47,7 +47,8 @@ void all_fields(Archive& archive, Metrics& m) {
   }
   auto& p = *m.pools;
   archive(p.transfer_mean, p.transfer_p99, p.staging_blocks_peak, p.local_prefill_share, p.time_queue_prefill,
-          p.time_prefill, p.time_transfer, p.time_queue_decode, p.time_decode, p.prefill_busy, p.decode_busy);
+          p.time_prefill, p.time_transfer, p.time_queue_decode, p.time_decode, p.prefill_busy, p.decode_busy,
+          p.prefill_instance_s);
 }
 
 struct Writer {

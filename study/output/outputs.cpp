@@ -18,6 +18,17 @@
 
 namespace plimsoll::study {
 
+namespace {
+
+// A stored point has one line for each of its files, with the digest of the file's bytes.
+constexpr std::string_view kFileLine = "file: ";
+
+std::string file_line(const std::string& name, const Digest& digest) {
+  return fmt::format("\n{}{} {}", kFileLine, hex(digest), name);
+}
+
+}  // namespace
+
 Outputs::Outputs(const Study& study, OutputChoice choice) : study_(study), choice_(std::move(choice)) {
   if (choice_.folder.empty()) return;
   make_folder(choice_.folder);
@@ -53,34 +64,37 @@ Digest Outputs::key_of(std::size_t index) const {
                                             choice_.timeline, index, study_.point_count()));
 }
 
-// A stored point is taken only if its files are still there, since a user may have removed them.
-bool Outputs::has_files(std::size_t index, std::size_t replicas) const {
-  const std::size_t points = study_.point_count();
+// The user may have removed a file, and the run of another study may have replaced it.
+bool Outputs::has_file(std::string_view line) const {
+  const std::string digest(line.substr(kFileLine.size(), 2 * Digest().size()));
+  const std::string name = path(std::string(line.substr(kFileLine.size() + digest.size() + 1)));
   std::error_code error;
-  const auto is_there = [&](const std::string& name) { return std::filesystem::exists(path(name), error); };
-  if (choice_.requests && !is_there(point_file_name("requests", ".csv", points, index))) return false;
-  if (choice_.timeline && !is_there(point_file_name("timeline", ".json", points, index))) return false;
-  for (std::size_t r = 0; choice_.decisions && r < replicas; ++r) {
-    if (!is_there(decisions_file_name(points, index, replicas, r))) return false;
-  }
-  return true;
+  return std::filesystem::exists(name, error) && hex(digest_of_file(name)) == digest;
 }
 
-// A stored point is its metrics, then one line each: why it is estimated and, if replicas come and go, the fleet.
+// Reads a stored point: its metrics, then one line each for why it is estimated, for each of its files and, if replicas
+// come and go, for the fleet.
 std::optional<sched::PointMetrics> Outputs::recall(PointResult& point) {
   if (!store_) return {};
   const std::optional<std::string> text = store_->find(key_of(point.index));
-  if (!text || !has_files(point.index, static_cast<std::size_t>(point.labels.replicas))) return {};
+  if (!text) return {};
   const std::size_t end = std::min(text->find('\n'), text->size());
+  std::vector<std::string> reasons;
+  std::vector<sched::FleetRow> fleet;
   for (std::size_t begin = end + 1; begin < text->size();) {
     const std::size_t next = std::min(text->find('\n', begin), text->size());
     const std::string line = text->substr(begin, next - begin);
     begin = next + 1;
-    if (std::optional<std::vector<sched::FleetRow>> fleet = read_fleet_record(line))
-      point.fleet = std::move(*fleet);
-    else
-      add_extrapolation(point, line);
+    if (line.starts_with(kFileLine)) {
+      if (!has_file(line)) return {};
+    } else if (std::optional<std::vector<sched::FleetRow>> read = read_fleet_record(line)) {
+      fleet = std::move(*read);
+    } else {
+      reasons.push_back(line);
+    }
   }
+  if (!fleet.empty()) point.fleet = std::move(fleet);
+  for (const std::string& reason : reasons) add_extrapolation(point, reason);
   ++recalled_;
   write_fleet(point);  // its place in the sweep may have changed
   return read_metrics_record(std::string_view(*text).substr(0, end));
@@ -88,12 +102,13 @@ std::optional<sched::PointMetrics> Outputs::recall(PointResult& point) {
 
 void Outputs::add(const FinishedPoint& point) {
   if (choice_.folder.empty()) return;
-  if (point.result.metrics) write_files(point);      // before the store records the point as finished
-  const bool keep = store_ && point.result.metrics;  // the reason of an impossible point is quickly found again
-  if (!keep) return;
+  if (!point.result.metrics) return;             // the reason why a point is impossible is quickly found again
+  const std::string files = write_files(point);  // before the store records the point as finished
+  if (!store_) return;
   std::string text = metrics_record(*point.result.metrics);
   for (const std::string& why : point.run.beyond_measured) text += '\n' + why;
   if (!point.result.fleet.empty()) text += '\n' + fleet_record(point.result.fleet);
+  text += files;
   store_->put(key_of(point.result.index), text);
 }
 
@@ -102,7 +117,7 @@ void Outputs::tick() {
 }
 
 void Outputs::add_unfinished(const FinishedPoint& point) const {
-  if (!choice_.folder.empty()) write_files(point);
+  if (!choice_.folder.empty()) (void)write_files(point);
 }
 
 void Outputs::write_fleet(const PointResult& point) const {
@@ -113,21 +128,23 @@ void Outputs::write_fleet(const PointResult& point) const {
   write_file(path(point_file_name("fleet-cost", ".svg", points, point.index)), fleet_cost_svg(study_.title(), point));
 }
 
-void Outputs::write_files(const FinishedPoint& point) const {
+// Returns a file_line() for each file, except those of the fleet, which recall() writes again.
+std::string Outputs::write_files(const FinishedPoint& point) const {
   const std::size_t points = study_.point_count(), index = point.result.index;
-  if (choice_.requests)
-    write_file(path(point_file_name("requests", ".csv", points, index)), requests_csv(point.run.requests));
-  if (choice_.timeline) {
-    write_file(path(point_file_name("timeline", ".json", points, index)),
-               timeline_json(point.run.steps, study_.title()));
-  }
+  std::string lines;
+  const auto write = [&](const std::string& name, const std::string& text) {
+    write_file(path(name), text);
+    if (store_) lines += file_line(name, digest_of(text));
+  };
+  if (choice_.requests) write(point_file_name("requests", ".csv", points, index), requests_csv(point.run.requests));
+  if (choice_.timeline)
+    write(point_file_name("timeline", ".json", points, index), timeline_json(point.run.steps, study_.title()));
   write_fleet(point.result);
-  if (!choice_.decisions) return;
-  if (!point.run.events.empty()) write_file(path(point_file_name("events", ".jsonl", points, index)), point.run.events);
+  if (!choice_.decisions) return lines;
+  if (!point.run.events.empty()) write(point_file_name("events", ".jsonl", points, index), point.run.events);
   const std::size_t replicas = point.run.logs.size();
-  for (std::size_t r = 0; r < replicas; ++r) {
-    write_file(path(decisions_file_name(points, index, replicas, r)), point.run.logs[r]);
-  }
+  for (std::size_t r = 0; r < replicas; ++r) write(decisions_file_name(points, index, replicas, r), point.run.logs[r]);
+  return lines;
 }
 
 void Outputs::finish(const StudyResult& result) {

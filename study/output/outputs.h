@@ -30,12 +30,12 @@ class Outputs {
  public:
   /// Makes the folder, opens its store if there is one, and writes study.yaml. Throws InputError or DeviceError.
   Outputs(const Study& study, OutputChoice choice);
-  /// Returns what an earlier run measured at this point, if all files of the point exist. Adds to the point the stored
-  /// reason why it lay beyond measured kernels. Thread-safe.
+  /// Returns the metrics of an earlier run of this point, if the point's files are unchanged since then; else nullopt.
+  /// Adds the stored reason why the point is an extrapolation, if there is one. Thread-safe.
   [[nodiscard]] std::optional<sched::PointMetrics> recall(PointResult& point);
   /// Writes the files of one point, then stores it as finished; called as points finish.
   void add(const FinishedPoint& point);
-  /// Writes the files of a point whose run was cut short, as far as they got.
+  /// Writes the files of a point whose run was cut short, with the data recorded so far.
   void add_unfinished(const FinishedPoint& point) const;
   /// Commits finished points to disk. Call from time to time while points run.
   void tick();
@@ -49,10 +49,10 @@ class Outputs {
  private:
   [[nodiscard]] std::string path(const std::string& name) const { return choice_.folder + '/' + name; }
   [[nodiscard]] Digest key_of(std::size_t index) const;
-  [[nodiscard]] bool has_files(std::size_t index, std::size_t replicas) const;
+  [[nodiscard]] bool has_file(std::string_view line) const;
   void remove_leftovers() const;
   void write_fleet(const PointResult& point) const;
-  void write_files(const FinishedPoint& point) const;
+  std::string write_files(const FinishedPoint& point) const;
   const Study& study_;
   OutputChoice choice_;
   std::unique_ptr<ResultStore> store_;

@@ -36,7 +36,7 @@ double number_of(const Cell& cell) {
   return kNone;
 }
 
-// Rates are swept as text such as "4 /s".
+// Returns the number at the beginning of a cell, because rates are swept as text such as "4 /s".
 double leading_number(const Cell& cell) {
   if (const auto* const text = std::get_if<std::string>(&cell))
     return configs::parse_number(text->substr(0, text->find(' '))).value_or(kNone);
@@ -53,7 +53,8 @@ std::size_t numbers_of(const std::vector<PointResult>& points, std::size_t key) 
   return numbers.size();
 }
 
-// The axis across is the load if it is swept, else the key with the most numbers; other keys make one curve a value.
+// Returns the key of the x axis: the load if it is swept, else the key with the most numbers. Each combination of the
+// other keys' values becomes a curve.
 std::optional<std::size_t> key_across(const std::vector<std::string>& keys, const std::vector<PointResult>& points) {
   std::optional<std::size_t> best;
   std::size_t most = 1;
@@ -82,7 +83,8 @@ Axis axis_across(const std::vector<std::string>& keys, const std::vector<PointRe
           [key](const PointResult& point) { return leading_number(point.swept[key]); }};
 }
 
-// The metrics in seconds that the SLO limits, or the latency if there is none. A growing queue has no latency.
+// Returns the metrics for the y axes: those in seconds that the SLO limits, or the latency if there is none. With a
+// growing queue there is no latency.
 std::vector<Axis> axes_up(const std::vector<PointResult>& points) {
   std::vector<Axis> axes;
   const auto described =

@@ -19,9 +19,9 @@ namespace plimsoll::study {
 
 // Charts of a study's points: the metrics that its SLO limits, or latency, over load or another swept number.
 
-/// The first chart is the one to show if there is room for only one. There is one series for each combination of the
-/// other swept values. The x axis is output tokens/s in closed loops and the offered load in open ones; otherwise it is
-/// the swept key with the most numbers. Empty if no swept key has two numbers.
+/// Returns the charts, the most important one first. There is one series for each combination of the other swept
+/// values. The x axis is output tokens/s in closed loops and the offered load in open ones; otherwise it is the swept
+/// key with the most numbers. Empty if no swept key has two numbers.
 [[nodiscard]] std::vector<Chart> points_charts(const std::string& title, const std::vector<std::string>& swept_keys,
                                                const std::vector<PointResult>& points);
 

@@ -44,7 +44,7 @@ bool same_everywhere(const std::vector<PointResult>& points, const std::string P
                      [&](const PointResult& p) { return p.labels.*label == points.front().labels.*label; });
 }
 
-// Values that all points share are stated once above the table and take no column.
+// Returns the line above the table with the values that all points share; these need no column.
 std::string constants_line(const std::vector<PointResult>& points) {
   const PointLabels& first = points.front().labels;
   std::string line;
@@ -215,7 +215,7 @@ std::string notes_of(const PointResult& point, Footnotes& footnotes) {
 std::vector<std::string> figures_of(const PointResult& point) {
   if (!point.metrics) return std::vector<std::string>(kHeader[0].size() - 1, kBlank);
   const sched::PointMetrics& m = *point.metrics;
-  // Waits of a queue that grows describe the length of the run and not the deployment.
+  // If the queue grows, waiting times depend on the length of the run, not on the deployment.
   const bool meaningful = !m.steady.grows;
   const auto if_stable = [meaningful](std::optional<double> v) { return meaningful ? v : std::nullopt; };
   return {shown(m.requests_per_s),
@@ -246,7 +246,7 @@ std::vector<std::string> fleet_figures(const PointResult& point) {
           shown(usd)};
 }
 
-// With pools for prefill and decode: where the time of a request goes, and how many replicas are busy.
+// Returns a table for pools of prefill and decode: the parts of a request's latency, and how many replicas are busy.
 std::string pools_text(const std::vector<std::string>& swept_keys, const std::vector<PointResult>& points) {
   TextTable table{
       .header = {{"queue(P)", "prefill", "transfer", "queue(D)", "decode", "transfer", "local", "busy", "busy"},

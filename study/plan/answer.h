@@ -10,6 +10,7 @@
 
 #include "study/plan/candidate.h"
 #include "study/plan/judgement.h"
+#include "study/plan/rate_bound.h"
 
 namespace plimsoll::study::plan {
 
@@ -22,18 +23,18 @@ enum class Stage : std::uint8_t {
   outranked   // not simulated, because it cannot win
 };
 
-/// The largest load at which the SLO is met.
+/// The capacity: the largest load at which the SLO is met.
 struct Capacity {
-  bool confirmed = false;  // by several long runs; false: a first look
+  bool confirmed = false;  // true: by several long runs; false: by a first, short look
   Estimate load;           // over the replications
   double passing = 0;      // largest load that passed in the first replication
   std::optional<double> failing;
   std::optional<sched::PointMetrics> at_passing, at_failing;
-  /// No load failed: the result shows only how far the search went, not a limit.
+  /// Returns whether no load failed: then `passing` shows only how far the search went, not a limit.
   [[nodiscard]] bool is_open() const { return passing > 0 && !failing; }
 };
 
-/// What is known of one candidate, by its stage.
+/// What is known about one candidate; `stage` tells how much.
 struct Entry {
   Stage stage = Stage::waiting;
   std::string reason;                          // why it is excluded, bounded or outranked
@@ -63,10 +64,28 @@ struct LoadCurve {
 struct Sensitivity {
   std::string what;                   // the change: "load +10 %"
   std::optional<std::size_t> winner;  // index of the candidate; none: no candidate examined meets the SLO
-  double ratio = 0;                   // the original winner: the share of its most used limit that it uses
+  double ratio = 0;                   // for the original winner: the used share of the limit that it comes closest to
   std::string check;                  // name of that limit
   CheckKind check_kind = CheckKind::other;
   bool at_least = false;  // whether that limit is a minimum
+};
+
+/// A deployment with one pool, in which every replica does both prefill and decode. A winner with two pools is compared
+/// with it.
+struct OnePool {
+  enum class Equal : std::uint8_t { gpus, money };
+  Equal equal = Equal::gpus;
+  bool also_money = false;  // equal GPUs also cost equal money
+  bool carries = false;     // it keeps the SLO at some load; if false, `candidate` comes nearest
+  Candidate candidate;      // its settings turn the study into this deployment
+  Entry entry;              // with its capacity or, if nothing limits the load, its latency at the study's load
+};
+
+/// Findings that exist only for a winner with two pools.
+struct PoolFindings {
+  PoolNeed need;                  // at the study's load; 0: not known
+  std::vector<OnePool> one_pool;  // at equal GPUs, then at equal money
+  std::string not_compared;       // why there is no comparison
 };
 
 /// The result of a search for one question.
@@ -77,7 +96,8 @@ struct Answer {
   std::map<std::string, std::size_t> fewest_gpus;  // by instance type, if requested: the candidate with the fewest GPUs
   LoadCurve curve;
   std::vector<Sensitivity> sensitivities;
-  std::size_t trials = 0;  // number of simulations behind the answer
+  std::optional<PoolFindings> pools;  // set if the winner has two pools and was examined
+  std::size_t trials = 0;             // number of simulations behind the answer
   bool cancelled = false;
 };
 

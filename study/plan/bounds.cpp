@@ -37,7 +37,7 @@ double floor_of_marginal(const load::LengthMarginal& marginal) {
   return fixed_or(marginal, family != nullptr ? std::max<double>(1, family->min) : 1);
 }
 
-// Drawn lengths are bounded by their minimum alone. A trace is known, so its mean counts, less five standard errors.
+// Drawn lengths are bounded only by their minimum. A trace is known, so its mean less five standard errors is a bound.
 Lengths lengths_of(const load::WorkloadSpec& workload, double requests) {
   constexpr double kFiveSigma = 5;
   Lengths lengths;
@@ -96,8 +96,7 @@ struct LateAllowed {
   double limit = 0;                                        // seconds
 };
 
-// A quantile of n values lies between two of them. All values above it may be late, and also the one just above its
-// position.
+// A quantile of n values lies between two of them. All values above it may be late, including the upper one of the two.
 LateAllowed late_allowed(const sched::Slo& slo, double requests) {
   LateAllowed allowed;
   for (const sched::Slo::Bound& bound : slo.bounds) {
@@ -110,7 +109,17 @@ LateAllowed late_allowed(const sched::Slo& slo, double requests) {
 
 bool has_prefixes(const std::shared_ptr<const traces::Trace>& trace) { return trace && trace->hash_block_tokens > 0; }
 
-// Returns whether requests may find blocks of other requests in the cache.
+// Returns whether another replica of this pool can never hurt.
+bool helps_here(const PointSpec& spec) {
+  const bool sticks = sched::router_info(spec.deployment.router).follows_content;
+  // A batch that waits until it is full waits longer if fewer requests arrive. A batch of one never waits.
+  const bool fills_batches =
+      sched::traits_of(spec.policy).returns_at_batch_end && sched::resolve_limits(spec.policy).max_running > 1;
+  return spec.deployment.is_fixed() && !fills_batches && !sticks && !shares_caches(spec);
+}
+
+}  // namespace
+
 bool shares_caches(const PointSpec& spec) {
   if (!spec.policy.prefix_caching.value_or(true)) return false;
   const auto* const replay = std::get_if<load::TraceReplay>(&spec.workload.load);
@@ -119,16 +128,10 @@ bool shares_caches(const PointSpec& spec) {
          (replay != nullptr && has_prefixes(replay->trace)) || (pairs != nullptr && has_prefixes(pairs->trace));
 }
 
-}  // namespace
-
 // If another replica can never hurt, a fleet that passes proves that all larger ones pass, and one that fails proves
 // that all smaller ones fail.
 bool more_replicas_help(const PointSpec& spec) {
-  const bool sticks = sched::router_info(spec.deployment.router).follows_content;
-  // A batch that must fill waits longer if fewer requests arrive. A batch of one never waits.
-  const bool fills_batches =
-      sched::traits_of(spec.policy).returns_at_batch_end && sched::resolve_limits(spec.policy).max_running > 1;
-  return spec.deployment.is_fixed() && !fills_batches && !sticks && !shares_caches(spec);
+  return helps_here(spec) && (!spec.prefill || helps_here(*spec.prefill));
 }
 
 Bounds::Floor Bounds::floor_of(const Candidate& candidate) {
@@ -144,6 +147,7 @@ Bounds::Floor Bounds::floor_of(const Candidate& candidate) {
                 s.shape.get(),
                 s.tp,
                 s.pp,
+                s.ep,
                 static_cast<int>(s.weight_dtype),
                 static_cast<int>(s.kv_dtype),
                 rows,
@@ -178,13 +182,17 @@ Bounded Bounds::problem(const Candidate& candidate, double load) {
   if (!(floor.step > 0)) return {};
   const PointSpec& spec = candidate.spec;
   const auto n = static_cast<double>(std::max<std::int64_t>(1, spec.workload.requests));
-  const Lengths lengths = lengths_of(spec.workload, n);
+  Lengths lengths = lengths_of(spec.workload, n);
+  if (spec.prefill) {  // the first token may come from the prefill pool
+    lengths.output_min -= 1;
+    lengths.output_mean_low -= 1;
+  }
   for (const sched::Slo::Bound& bound : spec.slo.bounds) {
     double least = floor.step;  // TPOT and ITL: one step
     if (bound.metric == sched::Slo::Metric::ttft) continue;
     if (bound.metric == sched::Slo::Metric::latency) least = lengths.output_min * floor.step;
     if (is_between_tokens(bound.metric) &&
-        (lengths.output_min < 2 || sched::traits_of(spec.policy).returns_at_batch_end))
+        (lengths.output_min < (spec.prefill ? 1 : 2) || sched::traits_of(spec.policy).returns_at_batch_end))
       continue;
     // Reported values are rounded: ITL to the bins of a histogram, the others to nanoseconds.
     const double rounded = bound.metric == sched::Slo::Metric::itl ? kItlRounding : kRounding;
@@ -197,13 +205,13 @@ Bounded Bounds::problem(const Candidate& candidate, double load) {
   }
   const auto rate = steady_rate(spec, load);
   if (!rate) return {};
-  // Requests sent during the warm-up do not count. In the worst case they are exactly the late ones.
+  // Requests sent during the warm-up do not count. In the worst case, exactly these are the late ones.
   const double unmeasured =
       std::ceil(*rate * spec.warmup.count() + kFourSigma * std::sqrt(*rate * spec.warmup.count()));
   const double measured = n - unmeasured;
   if (measured < 1) return {};
   const LateAllowed allowed = late_allowed(spec.slo, measured);
-  if (allowed.share > 1) return {};
+  if (allowed.share > 1 || !(lengths.output_mean_low > 0)) return {};
   const double capacity =
       spec.deployment.most_replicas() / (lengths.output_mean_low * floor.share);  // requests/s, upper bound
   // The last arrival may come later than on average; four standard deviations are allowed for.

@@ -26,6 +26,9 @@ struct Bounded {
 /// the same load. False if batches wait to be filled, if requests share caches or sessions, or if replicas come and go.
 [[nodiscard]] bool more_replicas_help(const PointSpec& spec);
 
+/// Returns whether requests may find blocks of other requests, or of earlier turns, in the cache of this pool.
+[[nodiscard]] bool shares_caches(const PointSpec& spec);
+
 class Bounds {
  public:
   /// Checks the candidate at `load` (0: the study's own). Excludes nothing if the formulas do not hold: measured
@@ -36,7 +39,7 @@ class Bounds {
   struct Floor {
     double step = 0, share = 0;  // seconds: the shortest step, and the shortest time per token
   };
-  using Key = std::tuple<const void*, const void*, const void*, int, int, int, int, std::int64_t, std::int64_t>;
+  using Key = std::tuple<const void*, const void*, const void*, int, int, int, int, int, std::int64_t, std::int64_t>;
   [[nodiscard]] Floor floor_of(const Candidate& candidate);
 
   std::map<Key, Floor> floors_;

@@ -6,7 +6,7 @@
 
 namespace plimsoll::study::plan {
 namespace {
-constexpr double kReachUp = 4096, kReachDown = 16777216;  // 2^12, 2^24: closed loops grow with their clients
+constexpr double kReachUp = 4096, kReachDown = 16777216;  // 2^12, 2^24
 }
 
 Bracket::Bracket(const BracketSpec& spec)

@@ -16,7 +16,7 @@ struct BracketSpec {
   double least = 0;    // no smaller load is tested
 };
 
-/// One search for the largest load that passes: a bisection that may begin with a guess; each answer narrows it.
+/// One search for the largest load that passes: a bisection that begins with a guess and narrows with each answer.
 class Bracket {
  public:
   explicit Bracket(const BracketSpec& spec);
@@ -27,8 +27,8 @@ class Bracket {
   void answer(double load, bool passes);
   /// Stops the search and keeps the result: other loads would give no new information.
   void end_search() { ended_ = true; }
-  /// The largest load that passed, and the smallest larger load that failed. 0 and nullopt if there is none between
-  /// start / 2^24 and start * 2^12.
+  /// Return the largest load that passed, and the smallest larger load that failed. 0 and nullopt if there is none
+  /// between start / 2^24 and start * 2^12.
   [[nodiscard]] double passing() const { return passing_; }
   [[nodiscard]] std::optional<double> failing() const { return failing_; }
   /// Returns the middle of the two; 0 if nothing passes.

@@ -28,8 +28,8 @@ constexpr int kSteps = 8;
 // 1.25 times as many.
 constexpr double kLonger = 3, kLongerOfMany = 1.25;
 constexpr std::int64_t kLongRequests = 100'000, kMany = 400'000;
-// The first waves of a closed loop settle within tens of rounds, and must then be less than what a quantile lets be
-// late.
+// The first waves of a closed loop settle within tens of rounds. Their requests must be fewer than those that a
+// quantile allows to be late.
 constexpr double kLongRounds = 400;
 
 bool whole_loads(const PointSpec& spec) { return load::is_whole(load::kind_of(spec.workload.load).quantity); }
@@ -40,8 +40,8 @@ PointSpec without_goals(PointSpec spec) {
   return spec;
 }
 
-// Returns the load at which a run of this many requests lasts ten years. Its requests are alone long before, and a run
-// of more than a hundred years cannot be simulated.
+// Returns the load at which a run of this many requests lasts ten years. At far larger loads, requests are already
+// alone in the system; and runs of more than a hundred years cannot be simulated.
 double least_load(const PointSpec& spec, std::int64_t requests) {
   constexpr double kTenYears = 10 * 365.25 * 86'400;  // seconds
   if (const auto* const replay = std::get_if<load::TraceReplay>(&spec.workload.load)) {
@@ -52,9 +52,9 @@ double least_load(const PointSpec& spec, std::int64_t requests) {
   return static_cast<double>(std::max(requests, spec.workload.requests)) / kTenYears;
 }
 
-// Returns whether requests are alone in the system, but for one in a thousand on average: less load does not help them.
-// If arrivals cluster (a trace or a gamma distribution), an empty system on average proves nothing, because requests
-// still wait.
+// Returns whether requests are practically alone in the system, so that less load does not help them. If arrivals
+// cluster (a trace or a gamma distribution), requests wait even in a system that is empty on average, so the result is
+// false.
 bool is_alone(const PointSpec& spec, const sched::PointMetrics& m) {
   constexpr double kAlone = 1e-3;
   const bool measured = m.requests_completed + m.requests_rejected + m.requests_timed_out > 0;
@@ -63,8 +63,8 @@ bool is_alone(const PointSpec& spec, const sched::PointMetrics& m) {
   return measured && !clusters && m.in_system_mean < kAlone;
 }
 
-// Returns whether more clients would only wait longer and miss no limit: most clients of a closed loop wait, and the
-// SLO limits only the time between tokens.
+// Returns whether more clients would only wait longer and miss no limit: most clients of a closed loop already wait,
+// and the SLO limits only the time between tokens.
 bool only_waits(const PointSpec& spec, const sched::PointMetrics& m) {
   const auto between_tokens = [](const sched::Slo::Bound& b) { return is_between_tokens(b.metric); };
   const bool no_other =
@@ -106,8 +106,8 @@ class Rounds {
     }
   }
 
-  // The candidates with the highest upper bounds run first and show what must be beaten. Most of the others then need
-  // only one run, just below that load.
+  // The candidates with the highest upper bounds run first, and their loads must be beaten. Most other candidates then
+  // need only one run, just below the best load.
   void run() {
     hold_back();
     for (;;) {
@@ -140,7 +140,7 @@ class Rounds {
   }
 
   /// Makes the long trial at `load`. `run` is a confirming run near that load, or null.
-  [[nodiscard]] Trial long_trial(std::size_t candidate, const sched::PointMetrics* run, double load) const {
+  [[nodiscard]] Trial long_trial(std::size_t candidate, const sched::PointMetrics* run, double load) {
     Trial trial{.candidate = candidate,
                 .replication = static_cast<std::int32_t>(kConfirmingRuns),
                 .load = load,
@@ -150,7 +150,8 @@ class Rounds {
     const double rounds = load::is_closed_loop(question_.spec.workload.load) ? kLongRounds * load : 0;
     const auto settled = std::min<std::int64_t>(kMany, std::llround(rounds));
     if (can_be_longer(question_.spec))
-      trial.requests = std::max<std::int64_t>({requests_at(load, 0), kLongRequests, std::llround(longer), settled});
+      trial.requests = std::max<std::int64_t>(
+          {requests_at(load, 0), kLongRequests, std::llround(longer), settled, remembered(candidate, load)});
     else
       trial.lives = kLonger * kConfirmingLives;
     return trial;
@@ -169,7 +170,7 @@ class Rounds {
       if (out.failing && *out.failing < line.most) out.at_failing = trials_.of(trial(line, *out.failing));
       if (!line.dropped) continue;
       out.failing = std::min(line.most, out.failing.value_or(line.most));
-      if (out.passing > 0) values.back() = *out.failing;  // its bracket was not completed: only an upper bound is known
+      if (out.passing > 0) values.back() = *out.failing;  // its bracket is incomplete: only an upper bound is known
     }
     out.load = estimate(values, question_.search.confidence);
     out.confirmed = plan_.long_runs;
@@ -230,7 +231,7 @@ class Rounds {
   }
 
   [[nodiscard]] const std::string& hardware_of(const Line& line) const {
-    return question_.candidates[line.candidate].spec.hardware.label;
+    return label_of(question_.candidates[line.candidate]);
   }
 
   [[nodiscard]] Trial trial(const Line& line, double load) const {
@@ -259,13 +260,13 @@ class Rounds {
     std::optional<sched::PointMetrics> at_passing;
     std::vector<double> loads;
     CapacityStart start;
-    /// Brackets of a part of a fleet, of a closed loop that has not left its first waves behind, or that differ much
-    /// may end too low. So if the load that was found passes, larger ones are tried.
+    /// Brackets may end too low if they ran part of a fleet, if the first waves of a closed loop still had an effect,
+    /// or if the replications differ much. So if the load that was found passes, larger loads are tried.
     bool looks_up = false;
     [[nodiscard]] bool is_kept(double load) const { return start.kept != nullptr && load == start.asked_for; }
   };
 
-  // Includes the load that the study asks for: an answer that recommends this deployment must not end just below it.
+  // Includes the study's own load: if the answer recommends this deployment, its capacity must not end just below it.
   [[nodiscard]] Descent descent_of(std::size_t slot, std::size_t candidate, const Capacity& found,
                                    const CapacityStart& start) const {
     const bool whole = whole_loads(limits_);
@@ -295,7 +296,17 @@ class Rounds {
     return d;
   }
 
-  [[nodiscard]] Trial long_trial(const Descent& d, double load) const {
+  // A queue forgets its past only after about u / (1 - u)^2 requests, where u is the part of the deployment's rate that
+  // the load uses: the relaxation time of an M/G/c queue. A run that is not much longer shows waits that are too short.
+  [[nodiscard]] std::int64_t remembered(std::size_t candidate, double load) {
+    constexpr double kTimes = 20, kMost = 700'000;
+    const std::optional<double> most = bounds_.most(question_.candidates[candidate]);
+    if (!most || !(load < *most) || question_.spec.limits.timeout.count() > 0) return 0;
+    const double used = load / *most;
+    return std::llround(std::min(kMost, kTimes * used / ((1 - used) * (1 - used))));
+  }
+
+  [[nodiscard]] Trial long_trial(const Descent& d, double load) {
     return long_trial(d.candidate, d.at_passing ? &*d.at_passing : nullptr, load);
   }
 
@@ -316,7 +327,7 @@ class Rounds {
     }
     if (step + 2 < d.loads.size()) return false;
     if (search_below(d, out)) return true;
-    out.confirmed = false;  // none passes: the lowest that failed is an upper bound
+    out.confirmed = false;  // no load passes: the lowest that failed is an upper bound
     out.load.mean = std::min(out.load.mean, out.failing.value_or(out.load.mean));
     return true;
   }
@@ -362,7 +373,7 @@ class Rounds {
       return false;
     }
     if (d.looks_up && load == d.loads.front()) out.failing.reset();  // only brackets failed above it
-    // Keeps the brackets' mean, and their ends if they enclose it.
+    // Keeps the mean of the brackets. Their ends are kept only if they enclose it.
     if (load == d.found && out.failing && *out.failing <= load) return true;
     if (load != d.found) out.load.mean = load;
     out.passing = load;

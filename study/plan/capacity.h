@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the largest load that a deployment carries within the SLO, by brackets between a load that keeps the SLO and
-// one that does not. Every load uses the same random numbers, so a larger load only packs the same requests closer.
-// Throughput goals, which a larger load helps to reach, are not part of the brackets: they are checked at the load that
-// is found.
+// Finds the largest load that a deployment carries within the SLO. A bracket lies between a load that keeps the SLO and
+// one that does not. Every load uses the same random numbers, so a larger load only moves the same requests closer
+// together. Throughput goals, which a larger load helps to reach, are not part of the brackets: they are checked at the
+// load that is found.
 #pragma once
 
 #include <cstddef>
@@ -21,19 +21,19 @@ struct CapacityPlan {
   bool long_runs = false;  // check the result by still longer runs, which confirm it
   std::size_t replications = 1;
   double stride = 2, tolerance = 0.01;
-  /// Stops following a candidate that fails at this share of the load that another one on its kind of hardware carries;
-  /// 0: follows all. With `for_its_rent`, loads are compared per hourly cost.
+  /// Gives up a candidate that fails at this share of the load that another candidate on its kind of hardware carries;
+  /// 0: gives up none. With `for_its_rent`, loads are compared per hourly cost.
   double worth_following = 0;
-  /// Stops following a candidate that passes at `worth_following` and fails at this share, since the two are as good as
-  /// equal; 0: does not stop.
+  /// Stops the search for a candidate that passes at `worth_following` and fails at this share, since the two are
+  /// practically equal; 0: does not stop.
   double alike = 0;
   bool for_its_rent = false;
-  double part = 1;  // share of the fleet that runs in place of the whole (sampled_replicas)
+  double part = 1;  // share of the fleet that is simulated instead of the whole (sampled_replicas)
 };
 
 /// Relative difference of loads below which two loads are indistinguishable.
 inline constexpr double kTellsApart = 0.01;
-/// What carries less than this share of another confirmed capacity surely carries less.
+/// A capacity below this share of another confirmed capacity is certainly smaller.
 inline constexpr double kSurelyLess = 0.97;
 /// If the best confirmed capacity is less than this share of another candidate's capacity in short runs, that candidate
 /// is confirmed too: long runs have disproved the load with which the others were compared.
@@ -43,8 +43,8 @@ inline constexpr double kDisproved = 0.95;
 struct CapacityStart {
   double load = 0;
   double requests_per_load = 0;  // requests that runs need per unit of load; 0: not known
-  /// The load that the study asks for, if any: a long run checks it. `kept`: a long run there that kept the SLO, or
-  /// null; it must outlive the search.
+  /// The study's own load, if any; a long run checks it. `kept`: a long run at that load that kept the SLO, or null; it
+  /// must outlive the search.
   double asked_for = 0;
   const sched::PointMetrics* kept = nullptr;
 };
@@ -73,14 +73,14 @@ struct CapacityStart {
 /// Searches for the largest capacity and fills every waiting entry. Returns the leaders in their final order.
 [[nodiscard]] std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& trials, Answer& answer);
 
-/// Returns the capacity of one deployment as shown in an answer. `look`: a first look at it, or null.
+/// Returns the confirmed capacity of one deployment for an answer. `look`: the result of a first look, or null.
 [[nodiscard]] Capacity capacity_of(Trials& trials, std::size_t candidate, const CapacityStart& start,
                                    const Capacity* look = nullptr);
 
 /// Returns a start at `load`, given the result of a run of at least kScreeningLives at `run_load`.
 [[nodiscard]] CapacityStart start_from(const PointSpec& spec, double load, double run_load,
                                        const sched::PointMetrics& run);
-/// Near a load that is known: four replications, then long runs.
+/// Returns settings for brackets near a known load: four replications, then long runs.
 [[nodiscard]] CapacityPlan confirming_brackets();
 [[nodiscard]] CapacityStart confirming_start(const Question& question, const Capacity& first);
 

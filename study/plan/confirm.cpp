@@ -22,7 +22,8 @@ Trial Confirm::trial(std::size_t candidate, std::size_t run) const {
           .lives = kConfirmingLives};
 }
 
-// Returns as many requests as the first run shows to be needed. A run that proves too short would have to be repeated.
+// Returns the number of requests that the first run shows to be needed, because a run that is too short would have to
+// be repeated.
 std::int64_t Confirm::requests_of(std::size_t candidate) const {
   const std::int64_t least = confirming_requests(question_.spec);
   const Trial first = first_trial(question_.spec, candidate);
@@ -108,7 +109,7 @@ std::vector<std::size_t> Confirm::unsettled(const std::vector<std::size_t>& cont
   const auto leader = std::min_element(able.begin(), able.end(), before);
   for (const std::size_t c : contenders) {
     const SloVerdict& standing = answer_.entries[c].standing;
-    // A contender behind the leader by its objective cannot win, so its verdict need not be certain.
+    // A contender with a worse objective than the leader cannot win, so its verdict need not be certain.
     const bool worth_it = leader == able.end() || c == *leader || by_objective(c, *leader) != Relation::after;
     const bool verdict_open = !standing.certain && worth_it;
     const bool order_open = standing.meets && c != *leader && could_lead(c, *leader);

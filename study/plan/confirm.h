@@ -21,7 +21,7 @@ class Confirm {
   /// Returns the contenders that meet the SLO, best first by their means. First it repeats runs until intervals have
   /// decided on the SLO and on objectives that must be measured. Updates every contender's entry.
   std::vector<std::size_t> order_of(const std::vector<std::size_t>& contenders);
-  /// Puts them into their final order (ranking.h), by the intervals of their differences.
+  /// Puts the contenders into their final order (ranking.h), by the intervals of their differences.
   void settle_ties(std::vector<std::size_t>& order);
 
  private:

@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
+#include <string_view>
+#include <utility>
 
 #include "study/output/chart_axis.h"
 #include "study/plan/ranking.h"
@@ -37,19 +40,21 @@ std::string miss_text(const Question& question, const Entry& entry) {
 }
 
 // Returns "34 % more USD/h" or "3.1 times the USD/h".
-std::string factor_gap(double factor, const char* more, const char* less, const char* unit) {
+std::string factor_gap(double factor, const char* more, const char* less, std::string_view unit) {
   constexpr double kManyTimes = 2;  // above this, percentages are hard to read
   if (factor >= kManyTimes) return fmt::format("{} times the {}", reader_number(factor, 3), unit);
   return fmt::format("{} {} {}", percent(factor - 1), factor > 1 ? more : less, unit);
 }
 
 // Returns "1 more GPU" or "2 GPUs more".
-std::string gpu_count(std::int64_t count, const char* before) {
-  return fmt::format("{}{} GPU{}", count, before, count == 1 ? "" : "s");
+std::string gpu_count(const Question& question, std::int64_t count, const char* before) {
+  std::string_view word = counted(question);
+  if (count == 1) word.remove_suffix(1);
+  return fmt::format("{}{} {}", count, before, word);
 }
 
-std::string gpu_gap(double mine, double its) {
-  return gpu_count(std::lround(std::abs(mine - its)), "") + (mine > its ? " more" : " fewer");
+std::string gpu_gap(const Question& question, double mine, double its) {
+  return gpu_count(question, std::lround(std::abs(mine - its)), "") + (mine > its ? " more" : " fewer");
 }
 
 // Returns the first criterion that distinguishes the two, in the order of the ranking (settle() in ranking.cpp).
@@ -62,8 +67,8 @@ std::string lose_text(const Question& question, std::size_t i, std::size_t winne
   if (!gap.empty() && counts) return gap;
   const Candidate &mine = question.candidates[i], &its = question.candidates[winner];
   if (mine.rent > its.rent)
-    return fmt::format("the same, for {}",
-                       factor_gap(mine.rent / its.rent, "more", "less", question.is_priced ? "USD/h" : "GPUs"));
+    return fmt::format("the same, for {}", factor_gap(mine.rent / its.rent, "more", "less",
+                                                      question.is_priced ? "USD/h" : counted(question)));
   if (entry.capacity && best.capacity && entry.capacity->load.mean < best.capacity->load.mean &&
       !entry.capacity->is_open()) {
     return fmt::format("the same, but carries {} less",
@@ -71,10 +76,10 @@ std::string lose_text(const Question& question, std::size_t i, std::size_t winne
   }
   if (entry.stage != Stage::confirmed && best.capacity && is_known(question))
     return "the same, but carries less, judged by one run";
-  // Neither the objective nor the price distinguishes them, so it was the latency.
+  // If neither the objective nor the price distinguishes them, the latency decided.
   const double slower = entry.standing.latency_p90.mean / best.standing.latency_p90.mean - 1;
   if (std::isfinite(slower) && slower > 0) return fmt::format("the same, with {} more p90 latency", percent(slower));
-  if (mine.gpus > its.gpus) return gpu_count(mine.gpus - its.gpus, " more") + " for the same";
+  if (mine.gpus > its.gpus) return gpu_count(question, mine.gpus - its.gpus, " more") + " for the same";
   return entry.stage == Stage::confirmed ? "ties with the winner" : "as good, judged by one run";
 }
 
@@ -85,8 +90,9 @@ std::string objective_gap(const Question& question, const Entry& entry, const En
   if (mine == its || its == 0) return {};
   const double factor = mine / its;
   switch (question.search.objective) {
-    case Objective::cost: return question.is_priced ? factor_gap(factor, "more", "less", "USD/h") : gpu_gap(mine, its);
-    case Objective::gpus: return gpu_gap(mine, its);
+    case Objective::cost:
+      return question.is_priced ? factor_gap(factor, "more", "less", "USD/h") : gpu_gap(question, mine, its);
+    case Objective::gpus: return gpu_gap(question, mine, its);
     case Objective::latency: return factor_gap(factor, "longer", "shorter", "p90 latency");
     case Objective::throughput: return factor_gap(factor, "more", "fewer", "tokens/s");
     case Objective::cost_per_token:
@@ -98,20 +104,32 @@ std::string objective_gap(const Question& question, const Entry& entry, const En
 
 // Shows what to change: waiting suggests more replicas; reading weights suggests larger batches or narrower types.
 std::string largest_part(const sched::PointMetrics& m) {
-  const std::array<std::pair<double, const char*>, 8> parts = {{{m.time_queue_s, "waiting"},
-                                                                {m.time_host_s, "in the host"},
-                                                                {m.time_weights_s, "reading weights"},
-                                                                {m.time_kv_s, "reading the KV cache"},
-                                                                {m.time_compute_s, "computing"},
-                                                                {m.time_allreduce_s, "in all-reduces"},
-                                                                {m.time_preempt_s, "preempted"},
-                                                                {m.time_other_s, "other steps"}}};
-  double whole = 0;
-  for (const auto& part : parts) whole += part.first;
-  const auto largest =
-      std::max_element(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  if (!(whole > 0)) return {};
-  return fmt::format("{:.0f} % of the time {}", 100 * largest->first / whole, largest->second);
+  using Part = std::pair<double, const char*>;
+  const auto named = [](std::span<const Part> parts) -> std::string {
+    double whole = 0;
+    for (const Part& part : parts) whole += part.first;
+    const auto largest =
+        std::max_element(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    if (!(whole > 0)) return {};
+    return fmt::format("{:.0f} % of the time {}", 100 * largest->first / whole, largest->second);
+  };
+  if (const auto& p = m.pools) {
+    const std::array<Part, 5> stages = {{{p->time_queue_prefill, "waiting for the prefill pool"},
+                                         {p->time_prefill, "in the prefill"},
+                                         {p->time_transfer, "in the KV transfer"},
+                                         {p->time_queue_decode, "waiting for the decode pool"},
+                                         {p->time_decode, "in the decode pool"}}};
+    return named(stages);
+  }
+  const std::array<Part, 8> parts = {{{m.time_queue_s, "waiting"},
+                                      {m.time_host_s, "in the host"},
+                                      {m.time_weights_s, "reading weights"},
+                                      {m.time_kv_s, "reading the KV cache"},
+                                      {m.time_compute_s, "computing"},
+                                      {m.time_allreduce_s, "in all-reduces"},
+                                      {m.time_preempt_s, "preempted"},
+                                      {m.time_other_s, "other steps"}}};
+  return named(parts);
 }
 
 void explain(const Question& question, Answer& answer) {

@@ -17,7 +17,8 @@ namespace plimsoll::study::plan {
 /// Fills the verdict of every entry.
 void explain(const Question& question, Answer& answer);
 
-/// Returns how the objective of one differs from the best's ("34 % more USD/h", "2 GPUs more"); empty if it does not.
+/// Returns how the objective of an entry differs from the best one's ("34 % more USD/h", "2 GPUs more"); empty if it
+/// does not.
 [[nodiscard]] std::string objective_gap(const Question& question, const Entry& entry, const Entry& best);
 
 /// Returns the largest part of a request's latency ("52 % waiting", "61 % host time"); empty if nothing was measured.

@@ -21,7 +21,7 @@ double student_quantile(std::size_t degrees, double confidence) {
   return boost::math::quantile(distribution, 0.5 + confidence / 2);
 }
 
-// A run too short to judge its steady state, however much it was lengthened, proves no capacity.
+// If even a lengthened run is too short to judge its steady state, it counts as beyond capacity.
 bool is_beyond_capacity(const PointSpec& spec, const sched::PointMetrics& m) {
   return m.steady.verdict != sched::Steadiness::stable && !load::is_closed_loop(spec.workload.load);
 }
@@ -62,7 +62,7 @@ Estimate estimate_of(std::span<const sched::PointMetrics* const> runs, double co
   return estimate(values, confidence);
 }
 
-// Meeting the SLO is certain if every check is; missing it is certain if one miss is.
+// Meeting the SLO is certain if every check is certain. Missing it is certain if one miss is certain.
 bool verdict_is_certain(const SloVerdict& standing) {
   if (standing.runs < 2) return false;
   if (standing.meets) return std::all_of(standing.checks.begin(), standing.checks.end(), is_certain);
@@ -128,7 +128,7 @@ SloVerdict standing_of(const PointSpec& spec, std::span<const sched::PointMetric
   }
   for (std::size_t i = 0; i < out.checks.size(); ++i) {
     out.checks[i].value = estimate(values[i], confidence);
-    // The check that is exceeded the most names the reason; the others are listed below it.
+    // The check that is exceeded the most is the reason; the others are listed below it.
     const double ratio = out.checks[i].ratio();
     if (ratio > out.ratio) {
       out.ratio = ratio;
@@ -144,6 +144,9 @@ SloVerdict standing_of(const PointSpec& spec, std::span<const sched::PointMetric
   if (!runs.empty() && runs.front()->instance_s) {
     out.instances = estimate_of(runs, confidence,
                                 [](const auto& m) { return m.duration_s > 0 ? *m.instance_s / m.duration_s : 0; });
+    out.prefill_instances = estimate_of(runs, confidence, [](const auto& m) {
+      return m.pools && m.duration_s > 0 ? m.pools->prefill_instance_s.value_or(0) / m.duration_s : 0;
+    });
   }
   return out;
 }

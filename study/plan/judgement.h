@@ -22,14 +22,14 @@ struct Estimate {
   [[nodiscard]] double high() const { return mean + half_width; }
 };
 
-/// Student's t interval. A single value has no interval: half_width is then 0, so check `values`. Infinite values give
-/// an infinite mean; half_width is infinite too if only some are infinite.
+/// Returns Student's t interval. A single value has no interval: half_width is then 0, so check `values`. Infinite
+/// values give an infinite mean; half_width is infinite too if only some are infinite.
 [[nodiscard]] Estimate estimate(std::span<const double> values, double confidence);
 
 /// The same for the mean of a[i] - b[i], where a[i] and b[i] used the same random numbers.
 [[nodiscard]] Estimate paired_difference(std::span<const double> a, std::span<const double> b, double confidence);
 
-/// What a check is about.
+/// The subject of a check.
 enum class CheckKind : std::uint8_t {
   queue,           // whether the queue of an open load grows without bound
   between_tokens,  // TPOT or ITL, which batches that return as a whole do not have
@@ -57,7 +57,8 @@ struct SloVerdict {
   bool meets = false;         // judged by the means
   bool certain = false;       // whether that is certain at the stated confidence
   Estimate latency_p90, ttft_p90, output_tokens_per_s, total_tokens_per_s;
-  Estimate instances;  // mean number in use, if the fleet comes and goes; else no values
+  Estimate instances;          // mean number in use, if the fleet comes and goes; else no values
+  Estimate prefill_instances;  // the prefill pool's part of them; 0 with one pool
   std::size_t runs = 0;
 };
 

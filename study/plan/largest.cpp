@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of many deployments carries most, or most for its price: short runs choose, long runs confirm.
+// Finds which of many deployments carries most, or most for its price. Short runs choose, long runs confirm.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -47,8 +47,8 @@ class Largest {
     return order;
   }
 
-  // Among ties the cheapest wins: the one that is confirmed to carry as much for its share as any other. If long runs
-  // disprove a candidate, the others cannot be compared with it, so those that it had ruled out are tried again.
+  // Among ties the cheapest wins that is confirmed to carry as much for its share as any other. If long runs disprove a
+  // candidate's load, the candidates that it had ruled out are tried again.
   std::map<std::size_t, Capacity> confirmed() {
     std::map<std::size_t, Capacity> out;
     std::vector<std::size_t> alike;
@@ -60,7 +60,7 @@ class Largest {
     if (!leader) return out;
     for (const std::size_t c : alike) {
       const auto at = out.find(c);
-      if (at == out.end()) {  // cheaper ones carry less than a confirmed one of their price
+      if (at == out.end()) {  // the cheaper ones carry less than a confirmed one of the same price
         if (rent(c) >= rent(*leader)) out[c] = tied(c, *leader, out.at(*leader));
       } else if (proven(c, at->second) == 0) {
         first_[c] = std::move(at->second);
@@ -150,7 +150,7 @@ class Largest {
     std::stable_sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) { return worth(a) > worth(b); });
   }
 
-  // All start at the load of the first, so that candidates whose differences have no effect share their runs.
+  // All start at the load of the first one, so candidates that behave identically share their runs.
   [[nodiscard]] std::vector<CapacityStart> starts_of(const std::vector<std::size_t>& order) const {
     std::vector<CapacityStart> starts(order.size(), confirming_start(question_, first_.at(order.front())));
     for (std::size_t i = 0; i < order.size(); ++i) starts[i].load *= share(order[i]) / share(order.front());
@@ -174,7 +174,8 @@ class Largest {
     return open;
   }
 
-  // The capacity of a tie, derived from the leader's and from single runs at about the same load; it is not confirmed.
+  // Returns the capacity of a tie, derived from the leader's and from single runs at about the same load; it is not
+  // confirmed.
   [[nodiscard]] Capacity tied(std::size_t c, std::size_t leader, const Capacity& best) const {
     Capacity out = first_.at(c);
     const double load = best.load.mean / share(leader) * share(c);

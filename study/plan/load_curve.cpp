@@ -37,8 +37,8 @@ double interpolated(std::span<const double> x, std::span<const double> y, double
   return y[right - 1] + share * (y[right] - y[right - 1]);
 }
 
-// At least as many requests as a first run at that load, since the opening wave of many clients would dominate a short
-// run. Near the capacity, as many as the capacity's own run needed.
+// Returns at least as many requests as a first run at that load has, since the opening wave of many clients would
+// dominate a short run. Near the capacity, returns as many as the capacity's own run needed.
 std::int64_t requests_at(const PointSpec& spec, double load, const Capacity& capacity) {
   constexpr double kNear = 0.9;
   if (!can_be_longer(spec)) return 0;

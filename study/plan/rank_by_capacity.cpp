@@ -13,6 +13,7 @@
 #include "load/load_kind.h"
 #include "study/plan/bounds.h"
 #include "study/plan/capacity.h"
+#include "study/plan/pool_counts.h"
 #include "study/plan/ranking.h"
 
 namespace plimsoll::study::plan {
@@ -41,7 +42,7 @@ Estimate cost_of_a_million(const PointSpec& spec, const Candidate& candidate, co
   return {mean, mean * capacity.load.half_width / capacity.load.mean, capacity.load.values};
 }
 
-// In a search for capacity, an entry's figures are those at the load that it carries. Its stage is already set.
+// Fills an entry of a search for capacity with the figures at the load that it carries. Its stage is already set.
 void fill_entry(const Question& question, std::size_t candidate, Capacity capacity, Entry& entry) {
   const auto& shown = capacity.at_passing ? capacity.at_passing : capacity.at_failing;
   if (!shown && capacity.failing) {
@@ -54,7 +55,7 @@ void fill_entry(const Question& question, std::size_t candidate, Capacity capaci
     entry.standing = standing_of(question.spec, std::span(&run, 1), question.search.confidence);
     entry.metrics = *shown;
   }
-  // Each replication found a load of its own that passes.
+  // Each replication found its own largest load.
   entry.standing.runs = capacity.load.values;
   entry.standing.certain = entry.standing.meets && entry.stage == Stage::confirmed && capacity.load.low() > 0;
   entry.objective = question.search.objective == Objective::capacity
@@ -66,7 +67,7 @@ void fill_entry(const Question& question, std::size_t candidate, Capacity capaci
   entry.capacity = std::move(capacity);
 }
 
-// Overlapping intervals are ties, unless long runs told the two apart.
+// Overlapping intervals are ties, unless long runs distinguished the two.
 void settle_overlapping(const Question& question, Answer& answer, std::vector<std::size_t>& leaders) {
   const bool less = is_minimised(question.search.objective);
   const auto overlaps = [&](std::size_t a, std::size_t b) {
@@ -85,7 +86,7 @@ void settle_overlapping(const Question& question, Answer& answer, std::vector<st
   settle(question, answer, leaders, {.by_objective = overlaps, .by_latency = as_fast});
 }
 
-// Takes first looks at all waiting candidates. Returns those that may carry most, with the results.
+// Takes first looks at all waiting candidates. Returns the results of those that may carry most.
 std::map<std::size_t, Capacity> look_at_all(const Question& question, Trials& trials, Answer& answer) {
   std::vector<std::size_t> candidates;
   for (std::size_t i = 0; i < answer.entries.size(); ++i) {
@@ -97,7 +98,7 @@ std::map<std::size_t, Capacity> look_at_all(const Question& question, Trials& tr
                             .replications = 1,
                             .stride = 2,
                             .tolerance = 0.05,
-                            .worth_following = !per_token || question.spec.deployment.is_fixed() ? kStillPossible : 0,
+                            .worth_following = !per_token || question.spec.is_fixed() ? kStillPossible : 0,
                             .for_its_rent = per_token,
                             .part = 0};
   std::vector<Capacity> found = find_capacities(trials, candidates, starts, coarse);
@@ -141,11 +142,11 @@ std::vector<std::size_t> likely_leaders(const Question& question, Trials& trials
   return narrow_largest(question, trials, contenders, question.search.objective == Objective::cost_per_token);
 }
 
-// Families of deployments that differ in their number of replicas. More replicas carry more, and each of them no less,
-// because chance evens out over many. So only the largest fleet of each family runs; for the cost per token, the
-// largest among those with the cheapest replicas. There, smaller fleets of the best families follow, since among equal
-// costs per token the cheaper one is preferred. Gaps between tokens need not get shorter in larger fleets, so if they
-// are limited the smallest of the cheapest runs too.
+// Families of deployments that differ in their number of replicas. A larger fleet carries more in total and no less per
+// replica, because random fluctuations average out. So only the largest fleet of each family is run. For the cost per
+// token, that is the largest among those with the cheapest replicas; smaller fleets of the best families follow, since
+// at an equal cost per token the cheaper fleet is preferred. Gaps between tokens need not get shorter in larger fleets,
+// so if the SLO limits them, the smallest of the cheapest fleets is run too.
 class Families {
  public:
   Families(const Question& question, Trials& trials, Answer& answer)
@@ -157,6 +158,12 @@ class Families {
   // Leaves out the candidates that cannot be the answer.
   void leave_out_lesser() {
     const std::map<std::size_t, Candidates> families = families_that_grow();
+    if (question_.spec.prefill) {
+      // The lowest cost per token may occur with any matching pair of pool sizes. Bounds leave out the other pairs.
+      for (const auto& [family, members] : families)
+        if (!per_token_) keep_largest(members);
+      return;
+    }
     for (const auto& [family, members] : families) keep_extremes(members);
     if (!per_token_ ||
         std::none_of(families.begin(), families.end(), [](const auto& f) { return f.second.size() > 1; }))
@@ -174,7 +181,21 @@ class Families {
  private:
   using Candidates = std::vector<std::size_t>;
 
-  // Leaves out all members of a family but those that show what it carries.
+  // With two pools, keeps the members that no other exceeds in both pools.
+  void keep_largest(const Candidates& members) {
+    const Candidates largest = largest_of(question_, members);
+    const auto counts = [this](std::size_t i) { return counts_of(question_.candidates[i].spec); };
+    for (const std::size_t i : members) {
+      if (std::find(largest.begin(), largest.end(), i) != largest.end()) continue;
+      const PoolCounts more = counts(
+          *std::find_if(largest.begin(), largest.end(), [&](std::size_t l) { return counts(i).fits_into(counts(l)); }));
+      answer_.entries[i].stage = Stage::outranked;
+      answer_.entries[i].reason = fmt::format(
+          "not simulated: it carries no more than the same with prefill {} + decode {}", more.prefill, more.decode);
+    }
+  }
+
+  // Leaves out all members of a family except those that determine its capacity.
   void keep_extremes(const Candidates& members) {
     const auto replicas = [this](std::size_t i) { return question_.candidates[i].spec.deployment.replicas; };
     const std::size_t best = *std::min_element(members.begin(), members.end(),
@@ -259,10 +280,10 @@ std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& tria
     fill_entry(question, candidate, is_leader ? std::move(at->second) : std::move(first), entry);
     if (is_leader) leaders.push_back(candidate);
   }
-  std::erase_if(leaders,
-                [&](std::size_t c) { return !answer.entries[c].standing.meets; });  // too little throughput there
+  // At its load, a leader may miss a throughput goal.
+  std::erase_if(leaders, [&](std::size_t c) { return !answer.entries[c].standing.meets; });
   settle_overlapping(question, answer, leaders);
-  // Among equals, a confirmed one is the answer: the figures of the others come from short runs.
+  // Among equals, a confirmed candidate is the answer, since the figures of the others come from short runs.
   const auto sure = std::find_if(leaders.begin(), leaders.end(),
                                  [&](std::size_t c) { return answer.entries[c].stage == Stage::confirmed; });
   if (sure != leaders.end() && sure != leaders.begin() && answer.entries[*sure].ties) {

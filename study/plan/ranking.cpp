@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "load/load_kind.h"
+#include "study/plan/pool_counts.h"
 
 namespace plimsoll::study::plan {
 namespace {
@@ -29,7 +30,7 @@ double carried(const Entry& entry) {
   return entry.capacity->is_open() ? std::numeric_limits<double>::infinity() : entry.capacity->load.mean;
 }
 
-// Loads are alike within their intervals, and within the width at which brackets end.
+// Two loads count as equal within their intervals, and within the width at which brackets end.
 bool carry_alike(const Entry& a, const Entry& b) {
   constexpr double kFine = 0.01;
   if (!a.capacity || !b.capacity || a.capacity->is_open() || b.capacity->is_open()) return carried(a) == carried(b);
@@ -41,13 +42,36 @@ bool carry_alike(const Entry& a, const Entry& b) {
 
 bool is_known(const Question& question) {
   const Objective objective = question.search.objective;
-  return objective == Objective::gpus || (objective == Objective::cost && question.spec.deployment.is_fixed());
+  return objective == Objective::gpus || (objective == Objective::cost && question.spec.is_fixed());
 }
 
-// A fleet that changes pays for the instances that it used. Others pay for all of them, whatever the run was.
+// A fleet that comes and goes pays for the instances that it used. A fixed fleet pays for all of them.
 double run_cost(const Candidate& candidate, const sched::PointMetrics& run) {
   if (!run.instance_s || !(run.duration_s > 0)) return candidate.rent;
-  return candidate.rent / candidate.point.instances * *run.instance_s / run.duration_s;
+  const double prefill_s = run.pools ? run.pools->prefill_instance_s.value_or(0) : 0;
+  return rent_of(candidate, *run.instance_s / run.duration_s, prefill_s / run.duration_s);
+}
+
+double rent_of(const Candidate& candidate, double instances, double of_prefill) {
+  const PointResult& p = candidate.point;
+  if (!candidate.spec.prefill) return candidate.rent / p.instances * instances;
+  return candidate.prefill_rent / p.prefill_instances * of_prefill +
+         (candidate.rent - candidate.prefill_rent) / (p.instances - p.prefill_instances) * (instances - of_prefill);
+}
+
+std::vector<std::size_t> largest_of(const Question& question, const std::vector<std::size_t>& candidates) {
+  std::vector<std::pair<PoolCounts, std::size_t>> sorted;
+  for (const std::size_t i : candidates) sorted.emplace_back(counts_of(question.candidates[i].spec), i);
+  // Sorted by falling prefill replicas, a candidate is exceeded if an earlier one has at least as many for decode.
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<std::size_t> out;
+  std::int32_t most = -1;
+  for (const auto& [counts, i] : sorted) {
+    if (counts.decode <= most) continue;
+    most = counts.decode;
+    out.push_back(i);
+  }
+  return out;
 }
 
 bool finds_load(Objective objective) {
@@ -78,8 +102,8 @@ std::string_view load_unit(const load::LoadSpec& load) {
 
 std::string_view objective_unit(const Question& question) {
   switch (question.search.objective) {
-    case Objective::cost: return question.is_priced ? "USD/h" : "GPUs";
-    case Objective::gpus: return "GPUs";
+    case Objective::cost: return question.is_priced ? "USD/h" : counted(question);
+    case Objective::gpus: return counted(question);
     case Objective::latency: return "s";
     case Objective::throughput: return "tokens/s";
     case Objective::capacity: return load_unit(question.spec.workload.load);
@@ -91,10 +115,11 @@ std::string_view objective_unit(const Question& question) {
 Estimate objective_of(const Question& question, const Candidate& candidate, const SloVerdict& standing) {
   switch (question.search.objective) {
     case Objective::cost: {
-      const Estimate& used = standing.instances;
-      const double rent = candidate.rent / candidate.point.instances;
-      return used.values == 0 ? Estimate{candidate.rent, 0, 1}
-                              : Estimate{rent * used.mean, rent * used.half_width, used.values};
+      const Estimate &used = standing.instances, &prefill = standing.prefill_instances;
+      if (used.values == 0) return {candidate.rent, 0, 1};
+      // Both pools follow the same load, so their intervals add up.
+      return {rent_of(candidate, used.mean, prefill.mean), rent_of(candidate, used.half_width, prefill.half_width),
+              used.values};
     }
     case Objective::gpus: return {static_cast<double>(candidate.gpus), 0, 1};
     case Objective::latency: return standing.latency_p90;
@@ -105,8 +130,7 @@ Estimate objective_of(const Question& question, const Candidate& candidate, cons
   return {};
 }
 
-// Those that keep the SLO come first; among the others the one that misses it by the least, then the one that serves
-// most.
+// Candidates that keep the SLO come first. The others follow by how little they miss it, then by how much they serve.
 bool goes_before(const Question& question, const Answer& answer, std::size_t a, std::size_t b) {
   const Entry &x = answer.entries[a], &y = answer.entries[b];
   if (x.standing.meets != y.standing.meets) return x.standing.meets;
@@ -130,8 +154,8 @@ bool breaks_tie(const Question& question, const Answer& answer, std::size_t a, s
   return c.name != d.name ? name_before(c.name, d.name) : a < b;
 }
 
-// Sorts by one criterion after the other, each only among candidates that the earlier ones cannot distinguish from the
-// first. So a small difference within the noise never outweighs a certain one in the next criterion.
+// Applies one criterion after the other, each only among candidates that the earlier criteria cannot distinguish from
+// the first. So a difference within the noise never outweighs a certain difference in the next criterion.
 void settle(const Question& question, Answer& answer, std::vector<std::size_t>& order, const Ties& ties) {
   if (order.empty()) return;
   const std::vector<Candidate>& all = question.candidates;
@@ -182,7 +206,7 @@ void mark_frontier(const Question& question, Answer& answer) {
         entry.standing.output_tokens_per_s.mean / static_cast<double>(std::max<std::int64_t>(1, candidate.gpus));
     corners.push_back({i, {p90, -per_gpu, candidate.point.usd_per_hour.value_or(kNoPrice)}});
   }
-  // In this order, only an equal corner may beat an earlier one. Of equal corners the first stays.
+  // In this order, only an equal corner may beat an earlier one. Of equal corners, the first is kept.
   std::stable_sort(corners.begin(), corners.end(),
                    [](const Corner& a, const Corner& b) { return a.values < b.values; });
   std::vector<Corner> front;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of candidates; no other code knows it. First come those that meet the SLO, by the objective; at an equal
-// objective by lower price, then more capacity, lower p90 latency, fewer GPUs, and the name. Then come those that miss
-// it, by how little they miss it.
+// The order of candidates, which is defined only here. Those that meet the SLO come first, by the objective; at an
+// equal objective by lower price, then more capacity, lower p90 latency, fewer GPUs, and the name. Those that miss it
+// follow, by how little they miss it.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +16,21 @@ namespace plimsoll::study::plan {
 [[nodiscard]] bool is_known(const Question& question);
 /// Returns the hourly cost of one run, by the instances that it used, in the unit of Candidate::rent.
 [[nodiscard]] double run_cost(const Candidate& candidate, const sched::PointMetrics& run);
-/// A candidate's objective, given its standing (not for capacity). Beyond capacity infinite, or 0 if more is better.
+/// The same for a mean number of instances in use, some of them of the prefill pool.
+[[nodiscard]] double rent_of(const Candidate& candidate, double instances, double of_prefill);
+/// Returns a candidate's objective, given its standing (not for capacity). Beyond capacity it is infinite, or 0 if more
+/// is better.
 [[nodiscard]] Estimate objective_of(const Question& question, const Candidate& candidate, const SloVerdict& standing);
 /// Returns whether `a` ranks before `b` by their means alone.
 [[nodiscard]] bool goes_before(const Question& question, const Answer& answer, std::size_t a, std::size_t b);
 /// Returns whether `a` ranks before `b` if their objectives are equal.
 [[nodiscard]] bool breaks_tie(const Question& question, const Answer& answer, std::size_t a, std::size_t b);
 
-/// Which two candidates are indistinguishable in one respect.
+/// Returns the members that no other exceeds in both pools or, with one pool, the one with the most replicas. All must
+/// be of one family.
+[[nodiscard]] std::vector<std::size_t> largest_of(const Question& question, const std::vector<std::size_t>& candidates);
+
+/// Tells which candidates are indistinguishable in one respect.
 struct Ties {
   std::function<bool(std::size_t, std::size_t)> by_objective, by_latency;
 };

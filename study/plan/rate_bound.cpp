@@ -18,13 +18,8 @@
 #include "study/run/resolve.h"
 
 namespace plimsoll::study::plan {
-namespace {
-
-constexpr double kMargin = 1.1;  // margin on the bound, since the efficiency of matrix products depends on their shape
-constexpr double kNoLimit = std::numeric_limits<double>::infinity();
-
 /// Lower bounds on the mean work of a request. A request too long to be served adds nothing.
-struct Work {
+struct RequestWork {
   double input = 0, decode_rows = 0, context = 0, windowed = 0;  // context, windowed: sums over the decode rows
 
   void add(double in, double out, double window) {
@@ -35,7 +30,7 @@ struct Work {
     windowed += window > 0 ? windowed_sum(in, rows, window) : rows * (in + rows / 2);
   }
 
-  [[nodiscard]] Work over(double n) const { return {input / n, decode_rows / n, context / n, windowed / n}; }
+  [[nodiscard]] RequestWork over(double n) const { return {input / n, decode_rows / n, context / n, windowed / n}; }
 
  private:
   [[nodiscard]] static double windowed_sum(double in, double rows, double window) {
@@ -44,20 +39,29 @@ struct Work {
   }
 };
 
-/// A request longer than these is refused.
+namespace {
+
+using Work = RequestWork;
+
+constexpr double kInKey = 1 << 20;  // keeps two lengths apart in a key
+constexpr double kMargin = 1.1;  // margin on the bound, since the efficiency of matrix products depends on their shape
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+
+/// Limits on lengths; longer requests are refused.
 struct Limits {
   double input = kNoLimit, total = kNoLimit;
   [[nodiscard]] bool takes(double in, double out) const { return in <= input && in + out <= total; }
 };
 
-// What is refused is not served and does not load the deployment, so it must not count as work.
-Limits limits_of(const load::Scenario& s, std::int64_t longest) {
+// Refused requests do not load the deployment, so they must not count as work. `cuts`: the policy computes prompts in
+// chunks.
+Limits limits_of(const load::Scenario& s, std::int64_t longest, bool cuts = false) {
   Limits limits;
   if (longest > 0) limits.total = static_cast<double>(longest);
   limits.total = std::min(limits.total, static_cast<double>(s.kv.blocks) * s.kv.block_tokens);
   if (s.policy.max_input) limits.input = static_cast<double>(*s.policy.max_input);
   for (const auto& budget : {s.policy.step_token_budget, s.policy.prefill_token_budget}) {
-    if (budget)
+    if (budget && !cuts)
       limits.input = std::min(limits.input, static_cast<double>(*budget));  // some policies refuse what they cannot cut
   }
   return limits;
@@ -95,20 +99,23 @@ Work mean_work(const load::WorkloadSpec& workload, const Limits& limits, double 
   }
   const auto n = static_cast<double>(draws);
   if (!(tokens > 0)) return {};
-  // The mean of the draws may exceed the true mean by chance. So it is lowered by five standard errors, which gives a
-  // lower bound of the true mean.
+  // The mean of the draws may exceed the true mean by chance. Lowered by five standard errors, it is a lower bound of
+  // the true mean.
   const double cv = std::sqrt(std::max(0.0, squares * n / (tokens * tokens) - 1));
   const double at_least = std::max(0.0, 1 - kSigmas * cv / std::sqrt(n));
   return sum.over(n / at_least);
 }
 
+/// The part of a request that a pool does.
+enum class Part : std::uint8_t { whole, prompt, answer };
+
 // Returns the most rows of a step, by the batch limit and by the pool.
-double most_rows(const load::Scenario& s, const Work& work) {
+double most_rows(const load::Scenario& s, const Work& work, bool shares) {
   const sched::PolicyConfig& policy = s.policy;
   double rows = kNoLimit;
   if (policy.max_running || sched::traits_of(policy).returns_at_batch_end)
     rows = static_cast<double>(sched::resolve_limits(policy).max_running);
-  if (s.kv.prefix_caching || !(work.decode_rows > 0)) return rows;  // contexts may share blocks
+  if (shares || !(work.decode_rows > 0)) return rows;  // contexts may share blocks
   const double pool = static_cast<double>(s.kv.blocks) * s.kv.block_tokens;
   return std::min(rows, std::max(1.0, pool / (work.context / work.decode_rows)));
 }
@@ -120,10 +127,20 @@ double constant_service(const load::Scenario& s, const Work& work, double rows) 
   return (cost.prefill.count() + (work.decode_rows + 1) * cost.decode.count()) / rows;
 }
 
+// Returns the time of a part of a request for an engine of constant cost.
+double constant_part(const load::Scenario& s, const Work& work, double rows, Part part, bool shares) {
+  const model::ConstantCost& cost = *s.engine->constant;
+  const double input = shares || part == Part::answer ? 0 : work.input;
+  const double decodes = part == Part::prompt ? 0 : work.decode_rows;
+  if (cost.rates) return input * cost.rates->prompt_token.count() + decodes * cost.rates->decode.count();
+  return std::isfinite(rows) && !cost.batch ? decodes * cost.decode.count() / rows : 0;
+}
+
 class FullBatch {
  public:
-  FullBatch(const load::Scenario& s, const Work& work)
-      : work_(work), prompt_(s.kv.prefix_caching ? 0 : work.input), cost_(sim::cost_inputs(s)) {}
+  /// `shares`: prompts may be cached and then take no time.
+  FullBatch(const load::Scenario& s, const Work& work, bool shares)
+      : work_(work), prompt_(shares ? 0 : work.input), cost_(sim::cost_inputs(s)) {}
 
   // Returns the least seconds per request, however prompts and decodes share the steps.
   [[nodiscard]] double least(double most_rows) {
@@ -162,9 +179,9 @@ class FullBatch {
         .total();
   }
 
-  // Seconds per prompt in steps of prompts alone.
+  // Returns the least seconds per prompt in steps that contain only prompts.
   [[nodiscard]] double least_prompt() {
-    // Batches of prompts share the reading of the weights; beyond some 64 nothing is gained.
+    // Prompts of a batch share the reading of the weights; beyond about 64 prompts nothing is gained.
     constexpr std::array<double, 7> kPrompts = {1, 2, 4, 8, 16, 32, 64};
     double least = kNoLimit;
     for (const double n : kPrompts) {
@@ -198,47 +215,142 @@ std::optional<double> rate_of_unit(const load::LoadSpec& load) {
 
 }  // namespace
 
+double rate_margin(const PointSpec& pool) { return pool.engine->constant ? 1 : kMargin; }
+
+bool has_local_prefills(const PointSpec& spec) {
+  return spec.prefill && spec.local_prefill.policy != load::LocalPrefill::Policy::never;
+}
+
+std::optional<double> beyond_need(double need, std::int32_t replicas) {
+  return need > 0 ? std::optional(std::max(0.0, replicas - need)) : std::nullopt;
+}
+
+namespace {
+// Returns whether all gaps between requests and their work are equal, or stated by a trace.
+bool is_even(const load::WorkloadSpec& workload) {
+  if (std::holds_alternative<load::TraceReplay>(workload.load)) return true;
+  const auto* const lengths = std::get_if<load::IndependentLengths>(&workload.lengths);
+  return std::holds_alternative<load::ConstantRate>(workload.load) && lengths != nullptr &&
+         std::holds_alternative<load::FixedLength>(lengths->input) &&
+         std::holds_alternative<load::FixedLength>(lengths->output);
+}
+}  // namespace
+
+// If the load exceeds the rate even slightly, the queue grows without end, which only a long run shows. With random
+// gaps or work, it also does so exactly at the rate.
+bool is_beyond(const PointSpec& spec, double load, double most) {
+  constexpr double kRounding = 1e-9;
+  const bool sheds = spec.limits.timeout.count() > 0 || spec.policy.max_concurrent;
+  const double counts = sheds ? sched::kShareServed : is_even(spec.workload) ? 1 - kRounding : 1 + kRounding;
+  return counts * load > most;
+}
+
 Bounded beyond_rate(const Candidate& candidate, const std::optional<double>& most) {
   const double load = load::load_value(candidate.spec.workload.load);
-  if (!most || sched::kShareServed * load <= *most) return {};
+  if (!most || !is_beyond(candidate.spec, load, *most)) return {};
   const auto unit = load_unit(candidate.spec.workload.load);
   return {fmt::format("carries at most {:.3g} of {:.4g} {}: full batches serve no more", *most, load, unit),
           load / *most};
 }
 
+namespace {
+double window_of(const load::Scenario& s) {
+  return s.shape && s.shape->sliding_window > 0 ? static_cast<double>(s.shape->sliding_window) : 0;
+}
+}  // namespace
+
 double RateBound::least_service(const load::Scenario& s, std::int64_t longest) {
-  const double window = s.shape && s.shape->sliding_window > 0 ? static_cast<double>(s.shape->sliding_window) : 0;
-  const Work work = mean_work(s.workload, limits_of(s, longest), window);
-  const double rows = most_rows(s, work);
+  const Work work = mean_work(s.workload, limits_of(s, longest), window_of(s));
+  const bool shares = s.kv.prefix_caching;
+  const double rows = most_rows(s, work, shares);
   if (s.engine->constant) return constant_service(s, work, rows);
+  return full_batch(s, work, rows, shares);
+}
+
+double RateBound::full_batch(const load::Scenario& s, const Work& work, double rows, bool shares) {
   const Key key{s.accelerator.get(),
                 s.engine.get(),
                 s.shape.get(),
                 s.interconnect.get(),
                 s.tp,
                 s.pp,
+                s.ep,
                 static_cast<int>(s.weight_dtype),
                 static_cast<int>(s.kv_dtype),
-                s.kv.prefix_caching ? 1 : 0,
+                shares ? 1 : 0,
                 static_cast<std::int64_t>(std::min(rows, 1e9)),
-                std::llround(work.context)};
+                std::llround(work.context + kInKey * work.input)};
   const auto known = services_.find(key);
   if (known != services_.end()) return known->second;
-  const double service = FullBatch(s, work).least(rows);
+  const double service = FullBatch(s, work, shares).least(rows);
   services_.emplace(key, service);
   return service;
 }
 
+// A request that one of the pools refuses loads neither.
+std::optional<RateBound::PoolServices> RateBound::services_of(const PointSpec& spec) {
+  const auto rate = rate_of_unit(spec.workload.load);
+  if (!rate || !spec.prefill || !spec.is_fixed()) return {};
+  const ResolvedPoint point = resolve_spec(spec);
+  if (!point.scenario) return {};
+  const load::Scenario &decode = *point.scenario, &prefill = *point.scenario->pools->prefill;
+  const bool cuts = !sched::traits_of(prefill.policy).fits_whole_prompts;
+  const Limits a = limits_of(decode, longest_sequence(spec), true),
+               b = limits_of(prefill, longest_sequence(*spec.prefill), cuts);
+  const Work work =
+      mean_work(decode.workload, {std::min(a.input, b.input), std::min(a.total, b.total)}, window_of(decode));
+  const auto least = [&](const load::Scenario& s, Part part, bool shares) {
+    Work some = work;
+    if (part == Part::prompt) some.decode_rows = some.context = some.windowed = 0;
+    if (part == Part::answer) some.input = 0;
+    const double rows = most_rows(s, work, shares);
+    if (s.engine->constant) return constant_part(s, some, rows, part, shares);
+    if (!(some.input > 0) && !(some.decode_rows > 0)) return 0.0;
+    return full_batch(s, some, rows, shares);
+  };
+  const bool shared = shares_caches(spec), prompts_shared = shares_caches(*spec.prefill);
+  PoolServices out{.prompt = least(prefill, Part::prompt, prompts_shared),
+                   .answer = least(decode, Part::answer, shared),
+                   .both = 0,
+                   .rate = *rate};
+  if (has_local_prefills(spec)) out.both = least(decode, Part::whole, shared);
+  out.prefill_margin = rate_margin(*spec.prefill);
+  out.decode_margin = rate_margin(spec);
+  return out;
+}
+
+std::optional<PoolNeed> RateBound::need(const PointSpec& spec) {
+  const auto services = services_of(spec);
+  if (!services) return {};
+  const double rate = services->rate * load::load_value(spec.workload.load);
+  return PoolNeed{rate * services->prompt, rate * services->answer};
+}
+
+// The decode pool produces all answers. It also computes the prompts of a fraction f of the requests; the prefill pool
+// computes the others. For any f, the requests/s are at most decode / both + prefill / prompt: the requests whose
+// prompts the decode pool computes, plus those whose prompts the prefill pool computes.
+std::optional<double> RateBound::most_of_pools(const PointSpec& spec) {
+  const auto s = services_of(spec);
+  if (!s) return {};
+  const double prefill = s->prefill_margin * spec.prefill->deployment.replicas,
+               decode = s->decode_margin * spec.deployment.replicas;
+  double most = kNoLimit;
+  if (s->answer > 0) most = decode / s->answer;
+  if (s->prompt > 0 && !has_local_prefills(spec)) most = std::min(most, prefill / s->prompt);
+  if (s->prompt > 0 && s->both > 0) most = std::min(most, prefill / s->prompt + decode / s->both);
+  return std::isfinite(most) ? std::optional(most / s->rate) : std::nullopt;
+}
+
 std::optional<double> RateBound::most(const Candidate& candidate) {
   const PointSpec& spec = candidate.spec;
+  if (spec.prefill) return most_of_pools(spec);
   const auto rate = rate_of_unit(spec.workload.load);
   if (!rate || !spec.deployment.is_fixed() || spec.workload.prefix.groups > 0) return {};
   const ResolvedPoint point = resolve_spec(spec);
   if (!point.scenario) return {};
   const double service = least_service(*point.scenario, longest_sequence(spec));
   if (!(service > 0) || !std::isfinite(service)) return {};
-  const double margin = point.scenario->engine->constant ? 1 : kMargin;
-  return margin * spec.deployment.replicas / service / *rate;
+  return rate_margin(spec) * spec.deployment.replicas / service / *rate;
 }
 
 }  // namespace plimsoll::study::plan

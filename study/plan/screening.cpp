@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 #include <limits>
 #include <span>
@@ -17,9 +18,9 @@
 namespace plimsoll::study::plan {
 namespace {
 
-// A run that exceeds a limit by this factor is not worth confirming. A short run may do so because of its start (all
-// clients at once) or its end (the time of its last requests). Unless its queue grows, it gets a longer run before it
-// is left out.
+// A run that exceeds a limit by this factor is not worth confirming. A short run may exceed it because of its start
+// (all clients at once) or its end (the time of its last requests). So, unless its queue grows, the candidate gets a
+// longer run before it is left out.
 constexpr double kHopeless = 1.5;
 
 }  // namespace
@@ -32,11 +33,14 @@ bool Screening::was_run(std::size_t candidate) const {
   return stage == Stage::screened || stage == Stage::confirmed;
 }
 
-// Within a family more replicas never hurt (more_replicas_help()): what fails with many fails with fewer.
-bool Screening::is_too_small(std::size_t candidate) const {
-  const Candidate& c = question_.candidates[candidate];
-  const auto found = too_few_.find(c.family);
-  return found != too_few_.end() && c.spec.deployment.replicas < found->second;
+// Within a family more replicas never hurt (more_replicas_help()): if a fleet fails, so do all smaller ones.
+const PoolCounts* Screening::larger_that_misses(std::size_t candidate) const {
+  const auto found = too_few_.find(question_.candidates[candidate].family);
+  if (found == too_few_.end()) return nullptr;
+  const PoolCounts mine = counts(candidate);
+  for (const PoolCounts& others : found->second)
+    if (mine != others && mine.fits_into(others)) return &others;
+  return nullptr;
 }
 
 void Screening::fill(std::size_t candidate, const Trial& trial) {
@@ -54,8 +58,10 @@ void Screening::learn(std::size_t candidate) {
   const Entry& entry = answer_.entries[candidate];
   const bool misses = !entry.standing.meets && (entry.stage == Stage::screened || entry.standing.certain);
   if (!misses || !more_replicas_help(c.spec)) return;
-  std::int32_t& most = too_few_[c.family];
-  most = std::max(most, c.spec.deployment.replicas);
+  std::vector<PoolCounts>& known = too_few_[c.family];
+  const PoolCounts mine = counts(candidate);
+  std::erase_if(known, [&](const PoolCounts& others) { return others.fits_into(mine); });
+  known.push_back(mine);
 }
 
 void Screening::screen(const std::vector<std::size_t>& candidates) {
@@ -63,10 +69,12 @@ void Screening::screen(const std::vector<std::size_t>& candidates) {
   for (const std::size_t i : candidates) {
     Entry& entry = answer_.entries[i];
     if (entry.stage != Stage::waiting) continue;
-    if (is_too_small(i)) {
+    if (const PoolCounts* const larger = larger_that_misses(i)) {
       entry.stage = Stage::outranked;
-      entry.reason = fmt::format("not simulated: the same misses the SLO with {} replicas",
-                                 too_few_.at(question_.candidates[i].family));
+      entry.reason = larger->prefill > 0
+                         ? fmt::format("not simulated: the same misses the SLO with prefill {} + decode {}",
+                                       larger->prefill, larger->decode)
+                         : fmt::format("not simulated: the same misses the SLO with {} replicas", larger->decode);
       continue;
     }
     todo.push_back(first_trial(question_.spec, i));
@@ -111,17 +119,16 @@ std::vector<std::size_t> Screening::worth_confirming(const std::vector<std::size
 // A ladder holds the members of a family by their number of replicas. The lowest rung that passes is found by
 // bisection.
 std::vector<Screening::Ladder> Screening::ladders_of(const std::vector<std::size_t>& members) const {
-  std::map<std::size_t, Ladder> ladders;
+  std::map<std::pair<std::size_t, std::int32_t>, Ladder> ladders;
   for (const std::size_t i : members) {
-    const bool counts = was_run(i) || answer_.entries[i].stage == Stage::waiting;
-    if (counts && more_replicas_help(question_.candidates[i].spec))
-      ladders[question_.candidates[i].family].rungs.push_back(i);
+    const bool is_open = was_run(i) || answer_.entries[i].stage == Stage::waiting;
+    if (is_open && more_replicas_help(question_.candidates[i].spec))
+      ladders[{question_.candidates[i].family, counts(i).prefill}].rungs.push_back(i);
   }
   std::vector<Ladder> out;
   for (auto& [family, ladder] : ladders) {
-    std::sort(ladder.rungs.begin(), ladder.rungs.end(), [&](std::size_t a, std::size_t b) {
-      return question_.candidates[a].spec.deployment.replicas < question_.candidates[b].spec.deployment.replicas;
-    });
+    std::sort(ladder.rungs.begin(), ladder.rungs.end(),
+              [&](std::size_t a, std::size_t b) { return counts(a).decode < counts(b).decode; });
     ladder.high = ladder.rungs.size();
     out.push_back(std::move(ladder));
   }
@@ -152,16 +159,48 @@ void Screening::probe(std::vector<Ladder>& ladders, const std::function<std::siz
   }
 }
 
+// Returns one family for each kind of hardware and its degrees: the last one, which usually has the widest limits.
+std::vector<Screening::Ladder> Screening::guides_of(const std::vector<Ladder>& ladders) const {
+  using Degrees = std::pair<std::int32_t, std::int32_t>;
+  const auto degrees = [](const PointSpec& spec) { return Degrees(spec.deployment.tp, spec.deployment.pp); };
+  std::map<std::tuple<std::string, Degrees, Degrees>, Ladder> guides;
+  for (const Ladder& ladder : ladders) {
+    const Candidate& first = question_.candidates[ladder.rungs.front()];
+    const auto& prefill = first.spec.prefill;
+    Ladder& guide = guides[{label_of(first), degrees(first.spec), prefill ? degrees(*prefill) : Degrees()}];
+    const bool joins =
+        prefill && !guide.rungs.empty() && question_.candidates[guide.rungs.front()].family == first.family;
+    if (joins)
+      guide.rungs.insert(guide.rungs.end(), ladder.rungs.begin(), ladder.rungs.end());
+    else
+      guide = ladder;
+  }
+  std::vector<Ladder> out;
+  for (auto& [kind, guide] : guides)
+    out.push_back(counts(guide.rungs.front()).prefill > 0 ? balanced(guide.rungs) : std::move(guide));
+  return out;
+}
+
+// With two pools, returns for each total the split that may carry most, by the bound. Along these splits both pools
+// grow in proportion.
+Screening::Ladder Screening::balanced(const std::vector<std::size_t>& members) const {
+  std::map<std::int32_t, std::size_t> best;
+  const auto most = [&](std::size_t i) { return answer_.entries[i].capacity_at_most.value_or(0); };
+  const auto evenness = [&](std::size_t i) { return -std::abs(counts(i).prefill - counts(i).decode); };
+  for (const std::size_t i : members) {
+    const auto [at, is_new] = best.try_emplace(counts(i).total(), i);
+    const bool better = std::pair(most(i), evenness(i)) > std::pair(most(at->second), evenness(at->second));
+    if (!is_new && better) at->second = i;
+  }
+  Ladder ladder;
+  for (const auto& [total, i] : best) ladder.rungs.push_back(i);
+  ladder.high = ladder.rungs.size();
+  return ladder;
+}
+
 void Screening::scout(const std::vector<std::size_t>& members, const Level& level) {
   std::vector<Ladder> all = ladders_of(members);
-  std::map<std::tuple<std::string, std::int32_t, std::int32_t>, Ladder>
-      guides;  // usually the last family has the widest limits
-  for (const Ladder& ladder : all) {
-    const PointSpec& spec = question_.candidates[ladder.rungs.front()].spec;
-    guides.insert_or_assign({spec.hardware.label, spec.deployment.tp, spec.deployment.pp}, ladder);
-  }
-  std::vector<Ladder> some;
-  for (auto& [kind, guide] : guides) some.push_back(std::move(guide));
+  std::vector<Ladder> some = guides_of(all);
   // First halve the replicas of one family per kind of hardware: this finds a first price that is low enough to prune
   // by.
   probe(some, [](const Ladder& l) { return l.low < l.high ? (l.low + l.high) / 2 : l.rungs.size(); });

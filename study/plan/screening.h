@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "study/plan/answer.h"
+#include "study/plan/pool_counts.h"
 #include "study/plan/trials.h"
 
 namespace plimsoll::study::plan {
@@ -33,32 +34,38 @@ class Screening {
   void scout(const std::vector<std::size_t>& members, const Level& level);
   /// Runs doubtful members longer. Returns those worth a confirming run or already confirmed.
   [[nodiscard]] std::vector<std::size_t> worth_confirming(const std::vector<std::size_t>& members);
-  /// After confirming runs: records whether fewer replicas are ruled out too.
+  /// Call after confirming runs. Records whether fewer replicas are ruled out too.
   void learn(std::size_t candidate);
 
   /// Returns whether it may keep the SLO, judging by its runs so far.
   [[nodiscard]] bool is_hopeful(std::size_t candidate) const;
   /// Returns whether it misses in a short run but may do better in a longer one.
   [[nodiscard]] bool is_doubtful(std::size_t candidate) const;
-  /// For a cancelled search: fills the entries for which first runs exist.
+  /// Fills the entries for which first runs exist, after a search was cancelled.
   void take_what_is_known();
 
  private:
-  struct Ladder {  // members of one family, by number of replicas
+  struct Ladder {  // members of one family with one number of prefill replicas, by number of (decode) replicas
     std::vector<std::size_t> rungs;
-    std::size_t low = 0, high = 0;  // rungs below `low` miss; `high` keeps the SLO or is past the end
+    std::size_t low = 0, high = 0;  // rungs below `low` miss the SLO; rung `high` keeps it or is past the end
     bool is_fresh = true;
   };
-  [[nodiscard]] bool is_too_small(std::size_t candidate) const;
+  /// Returns more replicas of the same kind that miss the SLO; null if none are known.
+  [[nodiscard]] const PoolCounts* larger_that_misses(std::size_t candidate) const;
   [[nodiscard]] bool was_run(std::size_t candidate) const;
   [[nodiscard]] std::vector<Ladder> ladders_of(const std::vector<std::size_t>& members) const;
+  [[nodiscard]] std::vector<Ladder> guides_of(const std::vector<Ladder>& ladders) const;
+  [[nodiscard]] Ladder balanced(const std::vector<std::size_t>& members) const;
+  [[nodiscard]] PoolCounts counts(std::size_t candidate) const {
+    return counts_of(question_.candidates[candidate].spec);
+  }
   void probe(std::vector<Ladder>& ladders, const std::function<std::size_t(Ladder&)>& next);
   void fill(std::size_t candidate, const Trial& trial);
 
   const Question& question_;
   Trials& trials_;
   Answer& answer_;
-  std::map<std::size_t, std::int32_t> too_few_;  // by family: this many replicas miss the SLO
+  std::map<std::size_t, std::vector<PoolCounts>> too_few_;  // by family: numbers of replicas that miss the SLO
 };
 
 }  // namespace plimsoll::study::plan

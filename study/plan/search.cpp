@@ -17,6 +17,7 @@
 #include "study/plan/capacity.h"
 #include "study/plan/confirm.h"
 #include "study/plan/explain.h"
+#include "study/plan/one_pool.h"
 #include "study/plan/ranking.h"
 #include "study/plan/rate_bound.h"
 #include "study/plan/screening.h"
@@ -27,9 +28,9 @@ namespace {
 constexpr double kMuchWorse = 1.5;      // a short run's objective may be wrong by this factor
 constexpr std::size_t kAtOnce = 12;     // candidates confirmed side by side
 constexpr std::size_t kNearest = 24;    // candidates to simulate, if bounds exclude all
-constexpr std::size_t kNextFleets = 6;  // run after the winner, for the table and for a scenario 10 % off
-constexpr std::size_t kMostRivals = 4;  // of equal price, whose capacities are confirmed
-constexpr double kCoarse = 0.03;        // relative width at which brackets end that only choose contenders
+constexpr std::size_t kNextFleets = 6;  // run after the winner, for the table and for scenarios that differ by 10 %
+constexpr std::size_t kMostRivals = 4;  // rivals of equal price whose capacities are confirmed
+constexpr double kCoarse = 0.03;        // relative width at which brackets end if they only choose contenders
 
 using Candidates = std::vector<std::size_t>;
 
@@ -130,7 +131,8 @@ class Search {
     return [this](std::size_t i) { return objective_of(question_, question_.candidates[i], {}).mean; };
   }
 
-  // Returns those on the first level where some keep the SLO, in order: confirmed if `confirms`, else by one run.
+  // Returns the candidates of the first level on which some keep the SLO, in order. With `confirms` they are confirmed,
+  // else one run decides.
   Candidates first_level(const Candidates& set, const Screening::Level& level, bool confirms) {
     screening_.scout(set, level);
     std::map<double, Candidates> levels;
@@ -144,23 +146,22 @@ class Search {
     return {};
   }
 
-  // At an equal price more replicas carry more, and win.
+  // At an equal price more replicas carry more, so only the largest can win.
   [[nodiscard]] Candidates largest_of_each_family(const Candidates& members) const {
     if (!capacity_counts()) return members;
-    const auto replicas = [this](std::size_t i) { return question_.candidates[i].spec.deployment.replicas; };
-    const auto price = [this](std::size_t i) { return question_.candidates[i].rent; };
-    std::map<std::pair<std::size_t, double>, std::size_t> largest;
+    std::map<std::pair<std::size_t, double>, Candidates> kin;  // of one family and price
     Candidates out;
     for (const std::size_t i : all_simulable(members)) {
       const Candidate& c = question_.candidates[i];
-      if (!more_replicas_help(c.spec)) {
+      if (more_replicas_help(c.spec))
+        kin[{c.family, c.rent}].push_back(i);
+      else
         out.push_back(i);
-        continue;
-      }
-      const auto [at, is_new] = largest.try_emplace({c.family, price(i)}, i);
-      if (!is_new && replicas(i) > replicas(at->second)) at->second = i;
     }
-    for (const auto& [key, i] : largest) out.push_back(i);
+    for (const auto& [key, some] : kin) {
+      const Candidates largest = largest_of(question_, some);
+      out.insert(out.end(), largest.begin(), largest.end());
+    }
     std::sort(out.begin(), out.end());
     return out;
   }
@@ -209,7 +210,7 @@ class Search {
     return order;
   }
 
-  // Members of one price by what they carry, the most first, and how many are indistinguishable from the first.
+  // Members of one price in falling order of capacity, and how many are indistinguishable from the first.
   struct ByCapacity {
     Candidates order;
     std::size_t alike = 0;
@@ -282,7 +283,7 @@ class Search {
     });
   }
 
-  // What failed in short runs bounds the capacity.
+  // Loads that failed in short runs become upper bounds of the capacity.
   void note_bounds(const ByCapacity& members) {
     constexpr double kByChance = 1.05;
     for (const auto& [i, look] : members.looks) {
@@ -295,7 +296,7 @@ class Search {
     return !std::holds_alternative<load::Script>(question_.spec.workload.load) && ends_somewhere(question_.spec);
   }
 
-  // Capacities by short runs. Members far from carrying most are not followed to the end.
+  // Finds capacities by short runs. Gives up members that are far from the best.
   std::map<std::size_t, Capacity> capacities_by_short_runs(const Candidates& members) {
     const CapacityPlan coarse{.confirms = false,
                               .replications = 1,
@@ -311,8 +312,8 @@ class Search {
     return carried;
   }
 
-  // Drops leaders that miss the SLO in a long run, since their shorter runs were lucky. Ties are then those with a
-  // leader that lasts.
+  // Drops leaders that miss the SLO in a long run, since their shorter runs were lucky. Ties then refer to the first
+  // leader that remains.
   void settle_what_lasts(Confirm& confirm, Candidates& order) {
     confirm.settle_ties(order);
     while (!order.empty() && !lasts(order.front())) {
@@ -349,9 +350,8 @@ class Search {
     const auto level = objective_level();
     const Candidate& winner = question_.candidates[*answer_.winner];
     std::map<std::string, Candidates> types;
-    for (std::size_t i = 0; i < answer_.entries.size(); ++i)
-      types[question_.candidates[i].spec.hardware.label].push_back(i);
-    types.erase(winner.spec.hardware.label);
+    for (std::size_t i = 0; i < answer_.entries.size(); ++i) types[label_of(question_.candidates[i])].push_back(i);
+    types.erase(label_of(winner));
     for (const auto& [label, members] : types) first_level(all_simulable(members), level, false);
     screening_.screen(next_fleets(level));
     rank(question_, answer_, leaders_);
@@ -378,7 +378,12 @@ class Search {
   }
 
   [[nodiscard]] bool same_limits(std::size_t a, std::size_t b) const {
-    const sched::PolicyConfig &p = question_.candidates[a].spec.policy, &q = question_.candidates[b].spec.policy;
+    const PointSpec &x = question_.candidates[a].spec, &y = question_.candidates[b].spec;
+    const bool same_prefill = !x.prefill || !y.prefill || same_limits(x.prefill->policy, y.prefill->policy);
+    return same_limits(x.policy, y.policy) && same_prefill;
+  }
+
+  static bool same_limits(const sched::PolicyConfig& p, const sched::PolicyConfig& q) {
     return p.policy == q.policy && p.max_running == q.max_running && p.step_token_budget == q.step_token_budget &&
            p.prefill_token_budget == q.prefill_token_budget && p.mem_fraction == q.mem_fraction;
   }
@@ -386,8 +391,7 @@ class Search {
   // Finds, on each instance type, the fewest GPUs that surely keep the SLO.
   void find_fewest() {
     std::map<std::string, Candidates> types;
-    for (std::size_t i = 0; i < answer_.entries.size(); ++i)
-      types[question_.candidates[i].spec.hardware.label].push_back(i);
+    for (std::size_t i = 0; i < answer_.entries.size(); ++i) types[label_of(question_.candidates[i])].push_back(i);
     std::vector<bool> ties;  // ties with the winner; the search below would overwrite them
     for (const Entry& entry : answer_.entries) ties.push_back(entry.ties);
     const auto gpus = [this](std::size_t i) { return static_cast<double>(question_.candidates[i].gpus); };
@@ -420,8 +424,8 @@ class Search {
 
   // ---- objectives that runs must measure ----------------------------------------------------------------------
 
-  // Confirms all that are near the best so far, in rounds until one remains. Then it gives those that the winner beats
-  // only by a short run their longer run.
+  // Confirms all candidates near the best so far, in rounds until one remains. Then the candidates that the winner
+  // beats only by a short run get a longer run as well.
   Candidates confirm_by_measure() {
     Candidates order = first_order_near_best(all_that([&](std::size_t i) { return screening_.is_hopeful(i); }));
     const auto rivals = [&](std::size_t i) {
@@ -434,7 +438,7 @@ class Search {
     return first_order_near_best(std::move(more));
   }
 
-  // Judged by a short run, whose objective may be as wrong as its limits.
+  // Decides by a short run, whose objective may be as inaccurate as its checks.
   [[nodiscard]] bool may_beat(std::size_t i, std::size_t leader) const {
     const Entry& entry = answer_.entries[i];
     if (entry.metrics->requests_completed == 0) return true;  // nothing was measured, so nothing is known
@@ -500,6 +504,7 @@ class Search {
     }
     if (entry.capacity) answer_.curve = load_curve(question_, trials_, winner, *entry.capacity);
     if (!finds_load(question_.search.objective)) answer_.sensitivities = sensitivities(question_, trials_, answer_);
+    if (question_.candidates[winner].spec.prefill) answer_.pools = compare_with_one_pool(question_, trials_, winner);
   }
 
   const Question& question_;
@@ -517,8 +522,9 @@ class Search {
 
 Answer find_best(const Question& question, Trials& trials, const SearchOptions& options) {
   if (finds_load(question.search.objective) && std::holds_alternative<load::Script>(question.spec.workload.load)) {
-    throw InputError(question.spec.places.workload,
-                     "this objective searches for the largest load, so it needs a load with a size: a script has none");
+    throw InputError(
+        question.spec.places.workload,
+        "this objective searches for the largest load, so the load must have a size to vary; a script has none");
   }
   if (finds_load(question.search.objective) && !ends_somewhere(question.spec)) {
     throw InputError(question.spec.places.workload,

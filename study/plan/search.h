@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The search for the best deployment (docs/plan.md). Bounds exclude candidates that cannot meet the SLO, and one run
 // each screens the rest. The best are run longer and repeatedly until their order is certain at the stated confidence.
-// All candidates get the same requests (common random numbers), so differences between them are known better than each
-// value.
+// All candidates get the same requests (common random numbers), so differences between them are known more precisely
+// than each value.
 #pragma once
 
 #include "study/plan/answer.h"

@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "study/plan/pool_counts.h"
 #include "study/plan/ranking.h"
 
 namespace plimsoll::study::plan {
@@ -22,7 +23,7 @@ struct World {
   const char* what;
   double load = 1, length = 1, step = 1;
 };
-// Each changes one thing that a plan assumes, by as much as forecasts and fits are often wrong.
+// Each scenario changes one assumption of a plan, by as much as forecasts and fits are often wrong.
 constexpr std::array<World, 6> kWorlds = {{{"load +10 %", 1 + kOff, 1, 1},
                                            {"load -10 %", 1 - kOff, 1, 1},
                                            {"lengths +10 %", 1, 1 + kOff, 1},
@@ -43,8 +44,9 @@ Rivals rivals_of(const Question& question, const Answer& answer) {
   std::vector<std::size_t> out{*answer.winner}, misses;
   const auto same_fleet = [&](std::size_t a, std::size_t b) {
     const Candidate &c = question.candidates[a], &d = question.candidates[b];
-    return c.spec.hardware.label == d.spec.hardware.label && c.spec.deployment.tp == d.spec.deployment.tp &&
-           c.spec.deployment.replicas == d.spec.deployment.replicas;
+    const auto degree = [](const Candidate& x) { return x.spec.prefill ? x.spec.prefill->deployment.tp : 0; };
+    return label_of(c) == label_of(d) && c.spec.deployment.tp == d.spec.deployment.tp && degree(c) == degree(d) &&
+           counts_of(c.spec) == counts_of(d.spec);
   };
   const auto is_new = [&](const std::vector<std::size_t>& known, std::size_t i) {
     return std::none_of(known.begin(), known.end(), [&](std::size_t k) { return same_fleet(k, i); });
@@ -67,14 +69,15 @@ Rivals rivals_of(const Question& question, const Answer& answer) {
   return {std::move(misses), {out.begin() + 1, out.end()}};
 }
 
-// A difference smaller than one run can show is no change.
+// A difference within the accuracy of one run does not count as a change.
 bool is_as_good(const Entry& entry, const Entry& best) {
   constexpr double kSame = 0.01;
   return entry.standing.meets &&
          std::abs(entry.objective.mean - best.objective.mean) <= kSame * std::abs(best.objective.mean);
 }
 
-// As many requests as in a confirming run where a short run is not enough: for closed loops and throughput goals.
+// Returns the number of requests: that of a confirming run for closed loops and throughput goals, where a short run
+// does not suffice.
 std::int64_t requests_of(const PointSpec& spec) {
   if (!can_be_longer(spec)) return 0;
   const bool long_ones = keeps_rate(spec.slo) || load::is_closed_loop(spec.workload.load);

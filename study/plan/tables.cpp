@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "study/plan/pool_counts.h"
 #include "study/plan/ranking.h"
 #include "study/plan/view.h"
 
@@ -48,6 +49,10 @@ constexpr std::array<std::string_view, 34> kColumns = {"rank",
                                                        "runs",
                                                        "verdict",
                                                        "capacity_at_most"};
+
+// Columns at the end, only for searches of pools.
+constexpr std::array<std::string_view, 5> kPoolColumns = {"prefill_replicas", "decode_replicas", "prefill_tp",
+                                                          "decode_tp", "pool"};
 
 std::string_view stage_name(Stage stage) {
   constexpr std::array<std::string_view, 6> kNames = {"excluded", "bounded",   "waiting",
@@ -92,6 +97,15 @@ void add_deployment(Row& row, const Candidate& c) {
   row.add(text_cell(l.policy));
 }
 
+void add_pools(Row& row, const Candidate& c) {
+  const Deployment &prefill = c.spec.prefill->deployment, &decode = c.spec.deployment;
+  row.add(count_cell(prefill.replicas));
+  row.add(count_cell(decode.replicas));
+  row.add(count_cell(prefill.tp));
+  row.add(count_cell(decode.tp));
+  row.add(text_cell(c.point.pools));
+}
+
 void add_measures(Row& row, const Candidate& c, const SloVerdict& s) {
   const std::optional<double> usd = cost_of(c, s);
   row.add(number_cell(usd));
@@ -129,6 +143,7 @@ std::vector<Cell> entry_row(const QuestionAnswer& f, const Entry& e, const Candi
   row.if_ran(count_cell(static_cast<std::int64_t>(s.runs)));
   row.add(text_cell(e.verdict));
   row.add(!limited && e.capacity_at_most ? number_cell(*e.capacity_at_most) : Cell());
+  if (c.spec.prefill) add_pools(row, c);
   return std::move(row.cells);
 }
 
@@ -169,6 +184,39 @@ std::string sensitivities_json(const QuestionAnswer& f) {
   return "[" + text + "]";
 }
 
+const char* equal_json(const OnePool& other) {
+  if (other.equal == OnePool::Equal::money) return "[\"money\"]";
+  return other.also_money ? "[\"gpus\",\"money\"]" : "[\"gpus\"]";
+}
+
+// Returns the JSON member `pools` of a winner with two pools.
+std::string pools_json(const QuestionAnswer& f) {
+  if (!f.answer.pools) return {};
+  const PoolFindings& found = *f.answer.pools;
+  std::string others;
+  for (const OnePool& other : found.one_pool) {
+    const auto& capacity = other.entry.capacity;
+    others += fmt::format(
+        "{}{{\"equal\":{},\"deployment\":{},\"meets_slo\":{},\"gpus\":{},\"usd_per_hour\":{},\"capacity\":{},"
+        "\"latency_p90_s\":{}}}",
+        others.empty() ? "" : ",", equal_json(other), json_quoted(other.candidate.name), other.carries,
+        other.candidate.gpus, optional_json(other.candidate.point.usd_per_hour),
+        capacity && !capacity->is_open() ? capacity_json(f, *capacity) : "null",
+        json_text(number_cell(other.entry.standing.latency_p90.mean)));
+  }
+  const auto need = [](double value) { return value > 0 ? json_text(number_cell(value)) : std::string("null"); };
+  const PoolCounts counts = counts_of(f.question.candidates[*f.answer.winner].spec);
+  const auto beyond = [](double value, std::int32_t replicas) {
+    const auto more = beyond_need(value, replicas);
+    return more ? json_text(number_cell(*more)) : std::string("null");
+  };
+  return fmt::format(
+      ",\"pools\":{{\"needs_prefill\":{},\"needs_decode\":{},\"more_prefill\":{},\"more_decode\":{},\"one_pool\":[{}]}"
+      "}",
+      need(found.need.prefill), need(found.need.decode), beyond(found.need.prefill, counts.prefill),
+      beyond(found.need.decode, counts.decode), others);
+}
+
 std::string winner_json(const QuestionAnswer& f) {
   if (!f.answer.winner) return "null";
   const Candidate& candidate = f.question.candidates[*f.answer.winner];
@@ -177,10 +225,10 @@ std::string winner_json(const QuestionAnswer& f) {
     files += fmt::format("{}{}:{}", files.empty() ? "" : ",", json_quoted(file.name), json_quoted(file.text));
   }
   const Entry& entry = f.answer.entries[*f.answer.winner];
-  return fmt::format("{{\"deployment\":{},\"price\":{},\"capacity\":{},\"curve\":{},\"deploy\":{{{}}}}}",
+  return fmt::format("{{\"deployment\":{},\"price\":{},\"capacity\":{},\"curve\":{},\"deploy\":{{{}}}{}}}",
                      json_quoted(candidate.name), json_quoted(candidate.spec.hardware.price_note),
                      entry.capacity && !entry.capacity->is_open() ? capacity_json(f, *entry.capacity) : "null",
-                     curve_json(f.answer.curve), files);
+                     curve_json(f.answer.curve), files, pools_json(f));
 }
 
 // The settings that turn the study into this candidate: paths and values, as --set accepts them.
@@ -193,17 +241,30 @@ std::string settings_members(const Candidate& candidate) {
 
 }  // namespace
 
-std::vector<std::string> ranking_columns(const std::vector<std::string>& swept_keys) {
+std::vector<std::string> ranking_columns(const std::vector<std::string>& swept_keys, PoolColumns pools) {
   std::vector<std::string> columns = swept_keys;
   columns.insert(columns.end(), kColumns.begin(), kColumns.end());
+  if (pools == PoolColumns::yes) columns.insert(columns.end(), kPoolColumns.begin(), kPoolColumns.end());
   return columns;
 }
 
+PoolColumns pool_columns_of(const Question& question) {
+  return question.spec.prefill ? PoolColumns::yes : PoolColumns::no;
+}
+
 std::string ranking_csv(const std::vector<std::string>& swept_keys, std::span<const QuestionAnswer> findings) {
-  std::string text = csv_header(ranking_columns(swept_keys));
+  const bool pools = std::any_of(findings.begin(), findings.end(), [](const QuestionAnswer& f) {
+    return pool_columns_of(f.question) == PoolColumns::yes;
+  });
+  const std::vector<std::string> columns = ranking_columns(swept_keys, pools ? PoolColumns::yes : PoolColumns::no);
+  std::string text = csv_header(columns);
   for (const QuestionAnswer& f : findings) {
     const std::vector<std::size_t> order = all_in_order(f.answer);
-    for (std::size_t place = 0; place < order.size(); ++place) text += csv_line(ranking_row(f, place, order[place]));
+    for (std::size_t place = 0; place < order.size(); ++place) {
+      std::vector<Cell> row = ranking_row(f, place, order[place]);
+      row.resize(columns.size());  // other questions of the sweep may have one pool
+      text += csv_line(row);
+    }
   }
   return text;
 }
@@ -219,7 +280,7 @@ std::string answer_members(const QuestionAnswer& f) {
 }
 
 std::vector<std::string> ranking_members(const std::vector<std::string>& swept_keys, const QuestionAnswer& f) {
-  const std::vector<std::string> columns = ranking_columns(swept_keys);
+  const std::vector<std::string> columns = ranking_columns(swept_keys, pool_columns_of(f.question));
   const std::vector<std::size_t> order = all_in_order(f.answer);
   std::vector<std::string> out;
   for (std::size_t place = 0; place < order.size(); ++place) {
@@ -236,8 +297,9 @@ std::string look_members(const std::vector<std::string>& swept_keys, const Quest
   const sched::PointMetrics* const runs[] = {&run};
   entry.standing = standing_of(candidate.spec, runs, f.question.search.confidence);
   if (!finds_load(f.question.search.objective)) entry.objective = objective_of(f.question, candidate, entry.standing);
-  return json_members(ranking_columns(swept_keys), entry_row(f, entry, candidate, Cell())) + ",\"settings\":{" +
-         settings_members(candidate) + "}";
+  return json_members(ranking_columns(swept_keys, pool_columns_of(f.question)),
+                      entry_row(f, entry, candidate, Cell())) +
+         ",\"settings\":{" + settings_members(candidate) + "}";
 }
 
 std::string findings_json(const std::vector<std::string>& swept_keys, std::span<const QuestionAnswer> findings) {

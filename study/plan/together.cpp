@@ -48,12 +48,17 @@ std::string why_not(const QuestionAnswer& finding, const std::string& hardware) 
   const std::vector<Candidate>& candidates = finding.question.candidates;
   const std::string* reason = nullptr;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (candidates[i].spec.hardware.label != hardware) continue;
+    if (label_of(candidates[i]) != hardware) continue;
     if (candidates[i].excluded.empty()) return fmt::format("{} does not meet its SLO there", model_of(finding));
     if (reason == nullptr) reason = &candidates[i].excluded;
   }
   return reason == nullptr ? fmt::format("the search does not ask for {} there", model_of(finding))
                            : fmt::format("{} cannot be there: {}", model_of(finding), *reason);
+}
+
+void add_pieces(std::vector<Piece>& pieces, const PointSpec& spec, std::size_t finding) {
+  const Deployment& d = spec.deployment;
+  for (std::int32_t r = 0; r < d.most_replicas(); ++r) pieces.push_back({finding, d.tp * d.pp});
 }
 
 // Each model brings the deployment with the fewest GPUs that keeps its SLO on this type; the replicas are then packed.
@@ -73,8 +78,14 @@ SharedHost host_of(std::span<const QuestionAnswer> findings, const std::string& 
     host.candidates.push_back(found->second);
     size = candidate.spec.hardware.count;
     price = candidate.spec.hardware.usd_per_hour;
-    const Deployment& d = candidate.spec.deployment;
-    for (std::int32_t r = 0; r < d.most_replicas(); ++r) pieces.push_back({f, d.tp * d.pp});
+    add_pieces(pieces, candidate.spec, f);
+    if (candidate.spec.prefill) {
+      if (candidate.spec.prefill->hardware.label != candidate.spec.hardware.label) {
+        host.impossible = fmt::format("the pools of {} are on instances of different types", model_of(findings[f]));
+        return host;
+      }
+      add_pieces(pieces, *candidate.spec.prefill, f);
+    }
   }
   host.instances = pack(std::move(pieces), size, findings.size());
   if (price) host.usd_per_hour = *price * static_cast<double>(host.instances.size());
@@ -82,8 +93,9 @@ SharedHost host_of(std::span<const QuestionAnswer> findings, const std::string& 
 }
 
 std::string replicas_text(const QuestionAnswer& finding, std::size_t candidate) {
-  const Deployment& d = candidate_of(finding, candidate).spec.deployment;
-  return fmt::format("{} x tp {}", d.most_replicas(), d.tp);
+  const PointSpec& spec = candidate_of(finding, candidate).spec;
+  const auto text = [](const Deployment& d) { return fmt::format("{} x tp {}", d.most_replicas(), d.tp); };
+  return spec.prefill ? text(spec.prefill->deployment) + " + " + text(spec.deployment) : text(spec.deployment);
 }
 
 }  // namespace
@@ -93,7 +105,7 @@ std::vector<SharedHost> share_instances(std::span<const QuestionAnswer> findings
   std::vector<std::string> labels;
   for (const QuestionAnswer& finding : findings) {
     for (const Candidate& candidate : finding.question.candidates) {
-      const std::string& label = candidate.spec.hardware.label;
+      const std::string& label = label_of(candidate);
       if (std::find(labels.begin(), labels.end(), label) == labels.end()) labels.push_back(label);
     }
   }

@@ -61,8 +61,20 @@ void scale_lengths(load::WorkloadSpec& workload, double by) {
 
 bool has_rate(const load::LoadSpec& load) { return load::kind_of(load).load_class == load::LoadClass::open; }
 
-// If every step takes k times as long, a clock that is k times slower shows no change in the engine. But on that clock
-// the outside world is faster by k.
+void slow_clock(Deployment& deployment, double k) {
+  const auto faster = [k](Nanos& time) { time = std::llround(static_cast<double>(time) / k); };
+  if (auto& scaling = deployment.autoscaling) {
+    for (auto* time :
+         {&scaling->period, &scaling->in_time, &scaling->out_cooldown, &scaling->in_cooldown, &scaling->start_up})
+      faster(*time);
+    if (scaling->metric == sched::ScalingMetric::invocations) scaling->target *= k;  // a rate
+  }
+  faster(deployment.failures.mean_between);
+  faster(deployment.failures.restart);
+}
+
+// If every step takes k times as long, the engine looks unchanged on a clock that is k times slower. On that clock,
+// however, the outside world is k times faster.
 void slow_clock(PointSpec& spec, double k) {
   if (has_rate(spec.workload.load)) spec = *with_load_value(spec, load::load_value(spec.workload.load) * k);
   if (auto* closed = std::get_if<load::ClosedLoop>(&spec.workload.load)) closed->think /= k;
@@ -74,23 +86,26 @@ void slow_clock(PointSpec& spec, double k) {
   spec.limits.timeout /= k;
   const auto faster = [k](Nanos& time) { time = std::llround(static_cast<double>(time) / k); };
   if (spec.policy.max_batch_delay) faster(*spec.policy.max_batch_delay);
-  if (auto& scaling = spec.deployment.autoscaling) {
-    for (auto* time :
-         {&scaling->period, &scaling->in_time, &scaling->out_cooldown, &scaling->in_cooldown, &scaling->start_up})
-      faster(*time);
-    if (scaling->metric == sched::ScalingMetric::invocations) scaling->target *= k;  // a rate
+  slow_clock(spec.deployment, k);
+  if (spec.prefill) {
+    PointSpec prefill = *spec.prefill;
+    slow_clock(prefill.deployment, k);
+    spec.prefill = std::make_shared<const PointSpec>(std::move(prefill));
+    load::TransferConfig& transfer = spec.transfer;
+    for (double* const time : {&transfer.launch_s, &transfer.descriptor_s}) *time /= k;
+    for (double* const rate : {&transfer.bandwidth, &transfer.path}) *rate *= k;
+    faster(transfer.hold);
+    faster(transfer.hop);
   }
-  faster(spec.deployment.failures.mean_between);
-  faster(spec.deployment.failures.restart);
   for (sched::Slo::Bound& bound : spec.slo.bounds) bound.limit /= k;
   for (auto* rate : {&spec.slo.min_output_tokens_per_s, &spec.slo.min_requests_per_s, &spec.slo.min_goodput}) {
     if (*rate) **rate *= k;
   }
 }
 
-// Replaces the fleet by a part of it under its share of the load. With balancing routers a replica sees less randomness
-// than a single one would, because the replicas take turns with the whole fleet's requests. So arrivals at the part are
-// as regular as those at the fleet over the same time. A random router leaves them random.
+// Replaces the fleet by a part of it with its share of the load. With a balancing router, arrivals at one replica are
+// more regular than the fleet's arrivals, because the replicas take turns. So arrivals at the part get the regularity
+// of the fleet's arrivals over the same time. With a random router they stay random.
 void take_part(PointSpec& spec, std::int32_t replicas) {
   const double part = static_cast<double>(replicas) / spec.deployment.replicas;
   load::LoadSpec& load = spec.workload.load;
@@ -122,8 +137,8 @@ std::int64_t turns_of(const PointSpec& spec) {
   return std::min<std::int64_t>(std::llround(turns * clients_of(spec.workload.load)), kMaxTurns);
 }
 
-// All clients start at once, and their first wave waits longer than any later one. So it must be a small part of a
-// mean, and of the requests that a limit allows to be late.
+// All clients start at once, and their first wave waits longer than any later one. So the wave must be a small part of
+// the requests in a mean, and of those that a limit allows to be late.
 std::int64_t long_turns_of(const PointSpec& spec) {
   const double clients = clients_of(spec.workload.load);
   if (clients == 0) return 0;
@@ -148,6 +163,7 @@ bool can_be_longer(const PointSpec& spec) {
 }
 
 bool can_be_sampled(const PointSpec& spec) {
+  if (spec.prefill) return false;  // a part would have to keep the ratio of the two pools
   return can_be_longer(spec) && load::stationary_rate(spec.workload.load) && more_replicas_help(spec);
 }
 

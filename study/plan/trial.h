@@ -13,9 +13,9 @@
 
 namespace plimsoll::study::plan {
 
-/// Trials that differ only in their candidate use the same random numbers; so do, draw by draw, trials that differ in
-/// load or length. A trial states the least length of its run: the run is lengthened until it shows whether the load
-/// has a steady state.
+/// Trials that differ only in their candidate use the same random numbers. Trials that differ in load or length also
+/// share them, draw by draw. A trial states the minimum length of its run, in mean latencies; the run is lengthened
+/// until it shows whether the load has a steady state.
 inline constexpr double kScreeningLives = sched::kLivesNeeded, kConfirmingLives = 20;
 
 /// One run of one candidate. Equal trials have equal results, so each is run once.
@@ -37,10 +37,10 @@ struct Trial {
 /// Returns whether part of a fleet, under its share of the load, shows approximately what the whole fleet does: for a
 /// stationary open load whose requests share nothing.
 [[nodiscard]] bool can_be_sampled(const PointSpec& spec);
-/// Computes Trial::replicas: `part` of a fleet, at least two, if the fleet can be sampled and this is at most half of
-/// it; else 0.
+/// Returns a value for Trial::replicas: `part` of a fleet, at least two, if the fleet can be sampled and this is at
+/// most half of it; else 0.
 [[nodiscard]] std::int32_t sampled_replicas(const PointSpec& spec, double part);
-/// A part of a fleet of this share gives results with little random variation.
+/// A quarter of a fleet gives results with little random variation.
 inline constexpr double kSampledPart = 0.25;
 /// Scales counts and rates of `part` of a fleet to the whole fleet.
 [[nodiscard]] sched::PointMetrics of_whole_fleet(sched::PointMetrics metrics, double part);

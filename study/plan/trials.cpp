@@ -120,8 +120,8 @@ bool is_far_off(const PointSpec& spec, const sched::PointMetrics& metrics) {
                      [](const Check& c) { return c.kind != CheckKind::queue && !c.at_least && c.ratio() > kFarOff; });
 }
 
-// If retries may turn time-outs into a collapse, a longer run need not settle it, because its waits are longer too. Nor
-// need it settle whether a few time-outs without retries become many.
+// Returns the length beyond which a run is not extended. If retries may turn time-outs into a collapse, even a longer
+// run need not decide it, because its waits are longer too. The same holds for whether a few time-outs become many.
 double most_requests(const PointSpec& spec) {
   constexpr double kMostWithRetries = 400'000, kMostWithTimeouts = 100'000;
   const auto most = static_cast<double>(kMaxRun);
@@ -130,9 +130,9 @@ double most_requests(const PointSpec& spec) {
                     spec.limits.retries > 0 ? kMostWithRetries : kMostWithTimeouts, most);
 }
 
-// Returns whether a run with almost no time-out is too short to prove that there will never be many. Without a time-out
-// the load is no lighter but needs less proof. That is enough for a search: it finds loads within percents, and with
-// more load than a deployment carries its last, long runs do have time-outs.
+// Returns whether a run with almost no time-out is too short to prove that there will never be many. Such a run is
+// judged as if clients never gave up, which needs less proof. That suffices for a search: it finds loads within a few
+// percent, and beyond the capacity its last, long runs do have time-outs.
 bool could_wait(const PointSpec& spec, const sched::PointMetrics& m) {
   constexpr double kFew = 0.01;
   return m.steady.verdict == sched::Steadiness::too_short && spec.limits.timeout.count() > 0 &&
@@ -166,7 +166,7 @@ std::optional<std::int64_t> most_at_once(const PointSpec& spec, const sched::Poi
     stay.begins.push_back(row.dispatched);
     stay.ends.push_back(row.end);
   }
-  // Sorted begins against sorted ends: the most requests that were in one replica at one time.
+  // Compares sorted begins with sorted ends to find the most requests that were in one replica at one time.
   std::int64_t most = 0;
   for (Stay& stay : replicas) {
     std::sort(stay.begins.begin(), stay.begins.end());
@@ -185,7 +185,16 @@ bool is_hopeless(const Candidate& candidate, const Trial& trial) {
   if (trial.length_scale != 1 || trial.step_scale != 1) return false;
   const double load = trial.load > 0 ? trial.load : load::load_value(candidate.spec.workload.load);
   const std::optional<double> most = RateBound().most(candidate);
-  return most && load * trial.load_scale > *most;
+  return most && is_beyond(candidate.spec, load * trial.load_scale, *most);
+}
+
+// The queue of such a run grows without end, even if so slowly that this run does not show it.
+void deny_steadiness(sched::SteadyState& steady) {
+  if (steady.verdict == sched::Steadiness::unstable) return;
+  steady = {.verdict = sched::Steadiness::unstable,
+            .grows = true,
+            .reason = "the backlog grows: full batches serve less than the offered load",
+            .requests_needed = 0};
 }
 
 std::optional<TrialRun> simulate_once(const PointSpec& spec, bool stepwise, const sim::RunOptions& options) {
@@ -198,7 +207,7 @@ std::optional<TrialRun> simulate_once(const PointSpec& spec, bool stepwise, cons
     PointSpec patient = spec;
     patient.limits.timeout = {};
     std::optional<TrialRun> run = simulate_once(patient, stepwise, options);
-    if (!run || finished.result.metrics->requests_timed_out == 0) return run;  // the same but for its verdict
+    if (!run || finished.result.metrics->requests_timed_out == 0) return run;  // identical except for its verdict
     finished.result.metrics->steady = run->metrics.steady;
   }
   const auto most = most_at_once(spec, *finished.result.metrics, finished.run.requests);
@@ -211,7 +220,12 @@ std::optional<TrialRun> simulate_trial(const Candidate& candidate, const Trial& 
                                        const sim::RunOptions& options) {
   constexpr std::int64_t kMaxRows = 500'000;  // request rows to keep in memory
   PointSpec spec = trial_spec(candidate.spec, trial);
+  // For engines of constant rates the bound is exact and cheap; others have a margin that any run shows.
+  const PointSpec* const prefill = candidate.spec.prefill.get();
+  const bool exact = rate_margin(candidate.spec) == 1 || (prefill != nullptr && rate_margin(*prefill) == 1);
+  const bool hopeless = exact && is_hopeless(candidate, trial);
   const auto finished = [&](std::optional<TrialRun> run) {
+    if (run && hopeless) deny_steadiness(run->metrics.steady);
     if (run && trial.replicas > 0) {
       const double part = static_cast<double>(trial.replicas) / candidate.spec.deployment.replicas;
       run->metrics = of_whole_fleet(std::move(run->metrics), part);
@@ -227,7 +241,7 @@ std::optional<TrialRun> simulate_trial(const Candidate& candidate, const Trial& 
     const sched::PointMetrics& m = found->metrics;
     const double wanted = requests_wanted(spec, trial, m);
     const auto sent = static_cast<double>(m.requests_completed + m.requests_rejected + m.requests_timed_out);
-    if (wanted <= sent || sent >= most || (run == 1 && is_hopeless(candidate, trial)))
+    if (wanted <= sent || sent >= most || hopeless || (run == 1 && is_hopeless(candidate, trial)))
       return finished(std::move(found));
     auto longer = with_requests(spec, static_cast<std::int64_t>(std::min(wanted, most)));
     if (!longer) return finished(std::move(found));

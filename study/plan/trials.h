@@ -58,6 +58,7 @@ class Trials {
   ~Trials();
 
   [[nodiscard]] const Question& question() const { return question_; }
+  [[nodiscard]] const TrialSettings& settings() const { return settings_; }
   /// Runs the trials that are not known yet. The results do not depend on the number of threads. Throws Cancelled, or
   /// InputError for a workload that cannot be simulated.
   void run(std::span<const Trial> trials);

@@ -15,6 +15,7 @@
 #include "study/output/table_view.h"
 #include "study/plan/capacity.h"
 #include "study/plan/explain.h"
+#include "study/plan/pool_counts.h"
 #include "study/plan/ranking.h"
 #include "study/run/load_variation.h"
 
@@ -79,9 +80,9 @@ std::string question_text(const Question& q, const Answer& answer) {
   const std::string load = load_text(q);
   switch (q.search.objective) {
     case Objective::cost:
-      return fmt::format("{} {}; {}", q.is_priced ? "Least USD/h that carries" : "Fewest GPUs that carry", load,
-                         limits);
-    case Objective::gpus: return fmt::format("Fewest GPUs that carry {}; {}", load, limits);
+      if (q.is_priced) return fmt::format("Least USD/h that carries {}; {}", load, limits);
+      [[fallthrough]];
+    case Objective::gpus: return fmt::format("Fewest {} that carry {}; {}", counted(q), load, limits);
     case Objective::latency: return fmt::format("Lowest p90 latency under {}; {}", load, limits);
     case Objective::throughput: return fmt::format("Most output tokens/s under {}; {}", load, limits);
     case Objective::cost_per_token:
@@ -113,7 +114,7 @@ std::string counts_text(const Question& q, const Answer& answer) {
   return text;
 }
 
-// A trace's load is a factor on its speed. Returns the mean rate: " (19.7 requests/s in the mean)".
+// Returns the mean rate of a trace, whose load is only a factor on its speed: " (19.7 requests/s in the mean)".
 std::string rate_text(const load::LoadSpec& load, double scale) {
   const auto* const replay = std::get_if<load::TraceReplay>(&load);
   const auto rate = replay == nullptr ? std::nullopt : offered_rate(load);
@@ -169,9 +170,10 @@ std::string sensitivity_lines(const QuestionAnswer& f) {
   return text.empty() ? text : "If an assumption is 10 % off\n" + text;
 }
 
-// Describes what is paid but idle: GPUs without a replica, and load that the others could carry beyond the study's.
+// Describes paid capacity that is unused: GPUs without a replica, and the load that the replicas could carry beyond the
+// study's.
 std::string unused_line(const Question& q, const Candidate& candidate, const Entry& entry) {
-  if (!candidate.spec.deployment.is_fixed()) return {};  // the cost follows the load
+  if (!candidate.spec.is_fixed()) return {};  // the cost follows the load
   const std::int64_t paid = paid_gpus(candidate);
   double used = static_cast<double>(candidate.gpus) / static_cast<double>(std::max<std::int64_t>(1, paid));
   std::vector<std::string> parts;
@@ -200,7 +202,7 @@ std::string interval_text(const Check& check, double confidence) {
                      unit, 100 * confidence);
 }
 
-// Returns whether it is a limit between tokens on batches that return as a whole.
+// Returns whether the check limits the time between tokens although batches return as a whole.
 bool does_not_apply(const PointSpec& spec, const Check& check) {
   return sched::traits_of(spec.policy).returns_at_batch_end && check.kind == CheckKind::between_tokens;
 }
@@ -214,6 +216,53 @@ std::string checks_text(const QuestionAnswer& f, const Candidate& candidate, con
                 : fmt::format("  {:<11} {}{}\n", "meets", check_text(check),
                               interval_text(check, f.question.search.confidence));
   }
+  return text;
+}
+
+std::string one_pool_text(const QuestionAnswer& f, const OnePool& other, const Entry& winner) {
+  const auto compared = [](double factor, const char* more, const char* less) {
+    const double percent = 100 * std::abs(factor - 1);
+    return fmt::format("{:.{}f} % {}", percent, percent < 10 ? 1 : 0, factor >= 1 ? more : less);
+  };
+  if (!other.carries) return "does not keep the SLO: " + other.entry.verdict;
+  if (!other.entry.capacity) {
+    const double mine = other.entry.standing.latency_p90.mean, its = winner.standing.latency_p90.mean;
+    return fmt::format("has a p90 latency of {} s, {}", number(mine), compared(mine / its, "longer", "shorter"));
+  }
+  if (other.entry.capacity->is_open()) return "carries any load of this kind";
+  const double mine = other.entry.capacity->load.mean;
+  const std::string text =
+      fmt::format("carries {} {}", with_interval(other.entry.capacity->load), load_unit(f.question.spec.workload.load));
+  if (!winner.capacity || winner.capacity->is_open() || !(winner.capacity->load.mean > 0)) return text;
+  return text + ", " + compared(mine / winner.capacity->load.mean, "more", "less");
+}
+
+// Returns lines on how many replicas the pools need without any waiting, and on what one pool would carry instead.
+std::string pool_lines(const QuestionAnswer& f, const Candidate& winner, const Entry& entry) {
+  if (!f.answer.pools) return {};
+  const PoolFindings& found = *f.answer.pools;
+  const PoolCounts counts = counts_of(winner.spec);
+  std::string text;
+  const double p = found.need.prefill, d = found.need.decode;
+  if (!finds_load(f.question.search.objective) && (p > 0 || d > 0)) {
+    const auto known = [](double need) { return need > 0 ? number(need) : std::string("?"); };
+    text += fmt::format("  needs       {} prefill + {} decode replicas if batches are always full and nothing waits; ",
+                        known(p), known(d));
+    const auto more = [](std::optional<double> beyond) { return beyond ? number(*beyond, 3) : std::string("?"); };
+    text += fmt::format("queueing and the SLO need {} + {} more\n", more(beyond_need(p, counts.prefill)),
+                        more(beyond_need(d, counts.decode)));
+    if (counts.prefill < p && has_local_prefills(winner.spec))
+      text += "              fewer prefill replicas suffice: decode replicas compute prompts too\n";
+    else if (counts.prefill < p || counts.decode < d)
+      text += "              fewer replicas suffice: larger steps are more efficient here than the bound assumes\n";
+  }
+  for (const OnePool& other : found.one_pool) {
+    const bool gpus = other.equal == OnePool::Equal::gpus;
+    const std::string equal = gpus ? fmt::format("{} GPUs{}", winner.gpus, other.also_money ? ", as much money" : "")
+                                   : fmt::format("{} USD/h", number(winner.point.usd_per_hour));
+    text += fmt::format("  one pool    for {}: {} {}\n", equal, other.candidate.name, one_pool_text(f, other, entry));
+  }
+  if (!found.not_compared.empty()) text += "  one pool    is not compared: " + found.not_compared + "\n";
   return text;
 }
 
@@ -231,8 +280,10 @@ std::string winner_text(const QuestionAnswer& f) {
   }
   text += checks_text(f, candidate, s);
   const std::string part = entry.metrics ? largest_part(*entry.metrics) : std::string();
-  text += fmt::format("  p90 latency {} s, {} output tokens/s on {} GPU{}{}\n", with_interval(s.latency_p90),
-                      number(s.output_tokens_per_s.mean), candidate.gpus, candidate.gpus == 1 ? "" : "s",
+  const std::string_view things = counted(f.question);
+  text += fmt::format("  p90 latency {} s, {} output tokens/s on {} {}{}\n", with_interval(s.latency_p90),
+                      number(s.output_tokens_per_s.mean), candidate.gpus,
+                      candidate.gpus == 1 ? things.substr(0, things.size() - 1) : things,
                       part.empty() ? part : "; " + part);
   if (s.instances.values > 0)
     text += fmt::format("  uses        {} instances on average, at most {}\n", with_interval(s.instances),
@@ -241,6 +292,7 @@ std::string winner_text(const QuestionAnswer& f) {
     text += capacity_lines(f.question, *entry.capacity);
   else if (!ends_somewhere(f.question.spec))
     text += "  carries     any load of this kind: this SLO does not limit the load\n";
+  text += pool_lines(f, candidate, entry);
   text += unused_line(f.question, candidate, entry);
   text += knee_line(f.question, f.answer.curve);
   std::string ties;
@@ -283,7 +335,7 @@ std::vector<std::size_t> best_of_each_first(const QuestionAnswer& f) {
   std::set<std::string> seen;
   std::vector<std::size_t> places, rest;
   for (std::size_t place = 0; place < f.answer.order.size(); ++place) {
-    const bool is_first = seen.insert(f.question.candidates[f.answer.order[place]].spec.hardware.label).second;
+    const bool is_first = seen.insert(label_of(f.question.candidates[f.answer.order[place]])).second;
     (is_first ? places : rest).push_back(place);
   }
   places.insert(places.end(), rest.begin(), rest.end());
@@ -320,8 +372,14 @@ std::string table_text(const QuestionAnswer& f, std::size_t rows) {
 }  // namespace
 
 std::optional<double> cost_of(const Candidate& candidate, const SloVerdict& standing) {
-  if (!candidate.point.usd_per_hour || standing.instances.values == 0) return candidate.point.usd_per_hour;
-  return *candidate.point.usd_per_hour / candidate.point.instances * standing.instances.mean;
+  const std::optional<double>& whole = candidate.point.usd_per_hour;
+  if (!whole || standing.instances.values == 0) return whole;
+  if (!candidate.spec.prefill || !candidate.point.prefill_usd_per_hour)
+    return *whole / candidate.point.instances * standing.instances.mean;
+  Candidate priced = candidate;
+  priced.rent = *whole;
+  priced.prefill_rent = *candidate.point.prefill_usd_per_hour;
+  return rent_of(priced, standing.instances.mean, standing.prefill_instances.mean);
 }
 
 std::optional<double> usd_per_million(std::optional<double> usd_per_hour, double tokens_per_s) {
@@ -330,6 +388,7 @@ std::optional<double> usd_per_million(std::optional<double> usd_per_hour, double
 }
 
 std::vector<DeployFile> deploy_files_of(const Candidate& candidate) {
+  if (candidate.spec.prefill) return {};  // one file cannot start both pools
   const Deployment& d = candidate.spec.deployment;
   const auto one_line = [](std::string text) {  // a line break would end the comment
     std::replace_if(

@@ -23,20 +23,23 @@ struct QuestionAnswer {
 
 /// Text for the terminal: the answer, the details of the winner, and the best `rows` candidates.
 [[nodiscard]] std::string finding_text(const QuestionAnswer& finding, std::size_t rows);
-/// The parts of that text: everything above the table, and the table of the best `rows`.
+/// Return the parts of that text: everything above the table, and the table of the best `rows`.
 [[nodiscard]] std::string answer_text(const QuestionAnswer& finding);
 [[nodiscard]] TextTable ranking_table(const QuestionAnswer& finding, std::size_t rows);
-/// If no candidate meets the SLO: which one comes nearest.
+/// Returns which candidate comes nearest, if none meets the SLO.
 [[nodiscard]] std::string nearest_text(const QuestionAnswer& finding);
 
 /// ranking.csv: one row per candidate, best first, then those that were not simulated.
-[[nodiscard]] std::vector<std::string> ranking_columns(const std::vector<std::string>& swept_keys);
+[[nodiscard]] std::vector<std::string> ranking_columns(const std::vector<std::string>& swept_keys,
+                                                       PoolColumns pools = PoolColumns::no);
+/// Returns whether the question's tables have the columns of pools, at their end.
+[[nodiscard]] PoolColumns pool_columns_of(const Question& question);
 [[nodiscard]] std::string ranking_csv(const std::vector<std::string>& swept_keys,
                                       std::span<const QuestionAnswer> findings);
 /// The same rows as members of JSON objects, and the rest of the answer: winner, its curve, sensitivity (docs/plan.md).
 [[nodiscard]] std::vector<std::string> ranking_members(const std::vector<std::string>& swept_keys,
                                                        const QuestionAnswer& finding);
-/// The same members for a candidate's first run, before the answer is known: rank, tie and verdict are null.
+/// Returns the same members for a candidate's first run, before the answer is known: rank, tie and verdict are null.
 [[nodiscard]] std::string look_members(const std::vector<std::string>& swept_keys, const QuestionAnswer& finding,
                                        const Candidate& candidate, const sched::PointMetrics& run);
 [[nodiscard]] std::string answer_members(const QuestionAnswer& finding);

@@ -35,14 +35,14 @@ load::Scenario beginning_of(const load::Scenario& scenario) {
   return s;
 }
 
-// The same requests, with the engine made faster or slower by the error of its profile. Waits grow more than step times
-// do, which factors on the result would miss.
+// Makes the engine faster or slower by the error of its profile; the requests stay the same. Waits grow more than step
+// times do, which factors on the result would miss.
 void scale(load::Scenario& s, double decode, double prefill) {
   auto engine = std::make_shared<model::EngineProfile>(*s.engine);
   engine->decode_time_scale *= decode;
   engine->prefill_time_scale *= prefill;
-  // The times of the front end are uncertain too. They are scaled like those of prefills, its time
-  // per token like that of decode steps.
+  // The times of the front end are uncertain too. They are scaled like prefills, and its time per token like decode
+  // steps.
   engine->front_end = engine->front_end * prefill;
   engine->intake = engine->intake * prefill;
   engine->host_stream = engine->host_stream * decode;
@@ -105,6 +105,18 @@ TimeUncertainty both(const TimeUncertainty& a, const TimeUncertainty& b) {
           .prefill_high = add(a.prefill_high, b.prefill_high)};
 }
 
+// One end of a mean over steps of both kinds. `together` is its factor if both errors reach their ends at once. It is
+// assumed to be (decode factor)^(1 - b) (prefill factor)^b, as in a closed loop. The two errors are independent.
+double independent(double together, double decode, double prefill) {
+  constexpr double kAlike = 0.01;  // too alike to tell the share of each
+  const double all = std::log(together), d = std::log(decode), p = std::log(prefill);
+  if (std::abs(p - d) < kAlike) return together;
+  const double share = (all - d) / (p - d);
+  if (share < 0 || share > 1) return together;  // queues make it grow beyond either factor
+  const double log = std::hypot((1 - share) * d, share * p);
+  return std::exp(together < 1 ? -log : log);
+}
+
 // Factors for profiles that state no errors.
 constexpr TimeUncertainty kUnknown{.decode_low = 0.7, .decode_high = 1.5, .prefill_low = 0.6, .prefill_high = 1.8};
 
@@ -144,11 +156,11 @@ TimeUncertainty band_factors(const model::EngineProfile& engine, const std::set<
 void add_bands(const load::Scenario& scenario, bool beyond_measured, PointMetrics& metrics, std::stop_token stop) {
   if (scenario.engine->constant || metrics.requests_completed == 0) return;
   TimeUncertainty u = scenario.uncertainty;
-  // The run itself found batches that no measurement covers: an error of its own, on top of the others.
+  // The run had batches that no measurement covers. This error comes on top of the others.
   if (beyond_measured && scenario.engine->uncertainty) u = both(u, beyond(*scenario.engine, model::Beyond::batch));
   const bool shortened = can_be_shortened(scenario, metrics);
   const load::Scenario s = shortened ? beginning_of(scenario) : scenario;
-  // A long run is represented by its beginning, also at unchanged times: the band is relative to that.
+  // A long run is represented by its beginning, at unchanged times too. The band is relative to that run.
   const PointMetrics middle = shortened ? at_end(s, 1, 1, stop) : metrics;
   const PointMetrics fast = at_end(s, u.decode_low, u.prefill_low, stop),
                      slow = at_end(s, u.decode_high, u.prefill_high, stop);
@@ -161,6 +173,11 @@ void add_bands(const load::Scenario& scenario, bool beyond_measured, PointMetric
   // The time between tokens does not depend on the queue.
   metrics.tpot_mean_band =
       time_band({middle, fast, slow, true}, metrics, [](const PointMetrics& m) { return m.tpot.mean; });
+  if (PointMetrics::Band& band = metrics.tpot_mean_band; metrics.tpot.mean && band.low && band.high) {
+    const double mean = *metrics.tpot.mean;
+    band.low = mean * independent(*band.low / mean, u.decode_low, u.prefill_low);
+    band.high = mean * independent(*band.high / mean, u.decode_high, u.prefill_high);
+  }
   const auto rate = [](const PointMetrics& m) { return std::optional(m.output_tokens_per_s); };
   if (const auto low = scaled(rate(metrics), rate(middle), rate(slow)))
     metrics.output_tokens_per_s_band.low = std::min(metrics.output_tokens_per_s, *low);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Digests of texts, files, the catalogue and the program itself. They show whether a stored result is still valid.
+// Digests of texts, files, the catalogue and the program itself, which tell whether a stored result is still valid.
 #pragma once
 
 #include <array>

@@ -141,6 +141,9 @@ Extrapolation extrapolation_of(const PointSpec& spec) {
                     "hold more sequences{}",
                     spec.shape->sliding_window, spec.shape->chunked ? "; a chunk reads as much as a window" : ""));
   }
+  if (spec.deployment.ep > 1)
+    add(fmt::format("ep {}: tokens choose experts as in the benchmark of the kernels, not as this model's do",
+                    spec.deployment.ep));
   if (spec.deployment.pp > 1) {
     add(fmt::format(
         "pp {0}: each step passes through all stages before the next begins, so throughput is up to {0} times too low "

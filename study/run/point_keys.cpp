@@ -24,7 +24,7 @@ Digest PointKeys::of_point(std::size_t index, const std::string& extra, std::spa
 }
 
 Digest PointKeys::of_file(const std::string& path) const {
-  const std::lock_guard lock(mutex_);  // held while reading, so that others wait for what is mostly the same file
+  const std::lock_guard lock(mutex_);  // held while reading, because other threads mostly need the same file
   const auto found = files_.find(path);
   return found != files_.end() ? found->second : files_.emplace(path, digest_of_file(path)).first->second;
 }

@@ -262,7 +262,15 @@ double instance_hours(const PointResult& point) {
 std::optional<double> mean_usd_per_hour(const PointResult& point) {
   const bool comes_and_goes = point.metrics && point.metrics->instance_s && point.metrics->duration_s > 0;
   if (!comes_and_goes || !point.usd_per_hour) return point.usd_per_hour;
-  return *point.usd_per_hour / point.instances * *point.metrics->instance_s / point.metrics->duration_s;
+  const sched::PointMetrics& m = *point.metrics;
+  if (!m.pools || !m.pools->prefill_instance_s || !point.prefill_usd_per_hour)
+    return *point.usd_per_hour / point.instances * *m.instance_s / m.duration_s;
+  // The instances of the two pools may differ in price.
+  const double prefill_s = *m.pools->prefill_instance_s;
+  return (*point.prefill_usd_per_hour / point.prefill_instances * prefill_s +
+          (*point.usd_per_hour - *point.prefill_usd_per_hour) / (point.instances - point.prefill_instances) *
+              (*m.instance_s - prefill_s)) /
+         m.duration_s;
 }
 
 void add_extrapolation(PointResult& point, const std::string& why) {

@@ -37,21 +37,24 @@ struct PointResult {
   std::string infeasible;                      // the reason, if there are no metrics
   std::vector<SloFigure> slo;             // each limit of the SLO with its value; empty: no SLO, or nothing measured
   std::optional<std::string> missed_slo;  // bounds that are missed, empty: none; nullopt: no SLO, or nothing measured
-  std::string starved;                 // which setting keeps prompts out of steps, and which key to change; empty: none
-  std::string extrapolates;            // why the figures are estimates; empty: calibrated
-  std::int32_t instances = 1;          // the most at any time
+  std::string starved;         // the setting that keeps prompts out of steps, and the key to change; empty: none
+  std::string extrapolates;    // why the figures are estimates; empty: calibrated
+  std::int32_t instances = 1;  // the maximum at any time
   std::optional<double> usd_per_hour;  // cost of these instances
   std::int64_t gpus = 0;  // GPUs in use by the replicas, at most at any time; 0: no GPUs, or the cores of this machine
   std::int32_t gpus_per_instance = 1;
-  std::string pools;                   // with two pools: "prefill 2 + decode 6"; empty: one pool
-  std::int32_t prefill_replicas = 0;   // of labels.replicas
-  std::vector<sched::FleetRow> fleet;  // changes of a fleet that comes and goes, if simulated here; else empty
+  std::string pools;                           // with two pools: "prefill 2 + decode 6"; empty: one pool
+  std::int32_t prefill_replicas = 0;           // of labels.replicas
+  std::int32_t prefill_instances = 0;          // of instances
+  std::optional<double> prefill_usd_per_hour;  // of usd_per_hour
+  std::vector<sched::FleetRow> fleet;  // changes of a fleet whose replicas come and go, if simulated here; else empty
 };
 
 /// Returns for example "7 of the 8 GPUs of p5.48xlarge are not used …"; empty if all are used.
 [[nodiscard]] std::string unused_gpus(const PointResult& point);
 
-/// The instance hours of the run, and its mean cost per hour: less than `usd_per_hour` if instances come and go.
+/// Return the instance hours of the run, and its mean cost per hour, which is below `usd_per_hour` if instances come
+/// and go.
 [[nodiscard]] double instance_hours(const PointResult& point);
 [[nodiscard]] std::optional<double> mean_usd_per_hour(const PointResult& point);
 

@@ -19,9 +19,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookEvery{100};
 constexpr std::size_t kMaxMessage = std::size_t{64} << 20U;  // bytes
-// The leader's messages other than tasks, which begin with a digit.
+// The leader's control messages. Tasks begin with a digit, these do not.
 constexpr std::string_view kWelcome = "welcome", kStranger = "stranger", kDone = "done";
-// A follower's messages: an empty one is a sign of life, any other one is an answer preceded by its digest.
+// A follower's messages: an empty one is a heartbeat, any other one is an answer preceded by its digest.
 std::string sealed(const std::string& answer) { return hex(digest_of(answer)) + answer; }
 
 // A process that dies while it writes may leave half an answer: it must not become a result.
@@ -31,7 +31,7 @@ std::optional<std::string> unsealed(const std::string& message) {
   return message.substr(size);
 }
 
-// Sends signs of life while a task is being worked on; sends one message at a time.
+// Sends heartbeats while a task runs. Sends one message at a time.
 class Beating {
  public:
   Beating(const net::Link& link, std::chrono::milliseconds beat)
@@ -73,7 +73,8 @@ RankCrew::~RankCrew() {
   if (std::uncaught_exceptions() == exceptions_) finish();
 }
 
-// A stopped process cannot end, and mpirun waits for it. So it is continued in order to learn that the run is over.
+// A process stopped by a signal cannot exit, and mpirun waits for it. So it is continued, to learn that the run is
+// over.
 void RankCrew::finish() {
   while (auto guest = lobby_.next(net::Deadline::min())) lobby_.keep(std::move(guest->link), "guest");
   for (net::Link& link : lobby_.dismiss()) places_.push_back({std::move(link), {}});
@@ -97,7 +98,7 @@ void RankCrew::open(std::size_t local, std::string same, std::function<void(cons
   door_ = std::jthread([this](const std::stop_token& stop) { welcome(stop); });
 }
 
-// A follower connects early, to see whether the leader is there, and sends its greeting when it has read the study.
+// A follower connects early, to detect a missing leader, and sends its greeting when it has read the study.
 void RankCrew::welcome(const std::stop_token& stop) {
   std::string told;
   while (!stop.stop_requested()) {
@@ -136,7 +137,7 @@ void RankCrew::give(Place place) {
   free_.notify_one();
 }
 
-// Returns the answer; nullopt if there is none. Then `loss` is the reason, unless the task was given up.
+// Returns the answer; nullopt if there is none. `loss` is then the reason, unless the task was cancelled.
 std::optional<std::string> RankCrew::ask(const Place& place, const std::string& task,
                                          const std::function<bool()>& give_up, Loss& loss) const {
   loss = Loss::died;
@@ -153,7 +154,7 @@ std::optional<std::string> RankCrew::ask(const Place& place, const std::string& 
     if (!message && std::chrono::steady_clock::now() >= until) loss = Loss::silent;
     if (!message) return {};
     if (!message->empty()) return message;
-    // An empty message is a sign of life.
+    // An empty message is a heartbeat.
     lost_at = net::within(pulse_.silence);
   }
   return {};
@@ -192,7 +193,7 @@ std::string RankCrew::run(const std::string& task, const std::function<bool()>& 
     }
     Loss loss{};
     std::optional<std::string> answer = ask(*place, task, give_up, loss);
-    // The task was given up. The follower may still be working on it, so its place is not used again.
+    // The task was cancelled. The follower may still be working on it, so its place is not used again.
     if (!answer && give_up()) {
       static_cast<void>(place->link.send(kDone, net::within(kLookEvery)));
       const std::lock_guard lock(mutex_);
@@ -253,7 +254,7 @@ RankLeader::End RankLeader::follow(const std::string& greeting, std::size_t jobs
       });
     }
   }
-  return ends.front();  // the others only add places, and may end later
+  return ends.front();  // the other connections only add places and may end later
 }
 
 RankLeader::End RankLeader::serve(const net::Link& link, const std::string& greeting, const Answer& answer) const {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A sweep spread over processes on one or several hosts. One process leads: it hands out tasks, one at a time, to any
-// free place, including its own, and only the leader stores and prints results. The others follow: they answer tasks
-// until the leader ends the run. A follower that dies closes its connection. One that is stopped sends no sign of life.
-// One that fails may send an unreadable answer. In all these cases its task is done again elsewhere.
+// free place, including its own. Only the leader stores and prints results. The followers answer tasks until the leader
+// ends the run. A follower that dies closes its connection, one that is stopped sends no heartbeats, and one that fails
+// may send an unreadable answer. In each case, its task is done again elsewhere.
 #pragma once
 
 #include <chrono>
@@ -33,13 +33,13 @@ struct RankName {
   [[nodiscard]] static RankName read(const std::string& text);
 };
 
-/// A follower sends a sign of life every `beat`, and counts as lost after `silence` without one.
+/// A follower sends a heartbeat every `beat`, and counts as lost after `silence` without one.
 struct Pulse {
   std::chrono::milliseconds beat{1000}, silence{15000};
 };
 
-/// Spreads the points of a sweep over the processes of a group. Results do not depend on which process ran a point.
-/// The leader's side of a run over several processes.
+/// The leader's side: spreads the points of a sweep over the processes of a group. Results do not depend on which
+/// process ran a point.
 class RankCrew {
  public:
   /// Why a follower did not answer a task.

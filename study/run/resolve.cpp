@@ -69,8 +69,8 @@ std::string misfit_text(const PointSpec& spec, const model::MemoryPlan& plan) {
       gigabytes(plan.kv_per_token * static_cast<double>(tokens) - plan.kv));
 }
 
-// In the order in which a reader would find them: what the model cannot be split into, what the instance cannot hold,
-// what is not known of its links.
+// Checks what a reader would find first: the ways in which the model cannot be split, then the size of the instance,
+// then unknown links.
 std::optional<Impossible> degree_problem(const PointSpec& spec) {
   const Deployment& d = spec.deployment;
   const Where& where = spec.places.tp.file.empty() ? spec.places.study : spec.places.tp;
@@ -78,6 +78,8 @@ std::optional<Impossible> degree_problem(const PointSpec& spec) {
     if (const std::string problem = model::tp_problem(*spec.shape, d.tp); !problem.empty()) {
       return Impossible{where, fmt::format("tp {} is impossible for {}: {}", d.tp, spec.shape->id, problem)};
     }
+    if (const std::string problem = model::ep_problem(*spec.shape, d.tp, d.ep); !problem.empty())
+      return Impossible{where, fmt::format("ep {} is impossible for {}: {}", d.ep, spec.shape->id, problem)};
     if (d.pp > spec.shape->layers) {
       return Impossible{
           where, fmt::format("pp {} is more than the {} layers of {}", d.pp, spec.shape->layers, spec.shape->id)};
@@ -105,7 +107,7 @@ std::optional<Impossible> dtype_problem(const PointSpec& spec) {
   return problem.empty() ? std::nullopt : std::optional(Impossible{spec.places.dtype, problem});
 }
 
-// Whole instances are counted, even if some of their accelerators are idle.
+// Counts whole instances, even if some of their accelerators are idle.
 std::optional<Impossible> place_replicas(const PointSpec& spec, PointResult& result) {
   const Deployment& d = spec.deployment;
   const std::int32_t per_instance = std::max(1, spec.hardware.count / (d.tp * d.pp));
@@ -164,7 +166,7 @@ Pool kv_pool(const PointSpec& spec) {
       pool.impossible = Impossible{where, misfit_text(spec, plan)};
     }
   }
-  // For most policies the budget of KV tokens is the size of the pool. The others count it themselves.
+  // For most policies the budget of KV tokens is the size of the pool. The others enforce it themselves.
   if (spec.policy.kv_token_budget && !sched::policy_info(spec.policy.policy).counts_kv_budget) {
     pool.kv.blocks =
         std::min(pool.kv.blocks, std::max<sched::Blk>(1, *spec.policy.kv_token_budget / pool.kv.block_tokens));
@@ -238,6 +240,7 @@ load::Scenario scenario_of(const PointSpec& spec, const Pool& pool) {
                           .kv_dtype = spec.kv_dtype,
                           .tp = spec.deployment.tp,
                           .pp = spec.deployment.pp,
+                          .ep = spec.deployment.ep,
                           .replicas = spec.deployment.most_replicas(),
                           .router = spec.deployment.router,
                           .router_options = spec.deployment.router_options,
@@ -250,13 +253,7 @@ load::Scenario scenario_of(const PointSpec& spec, const Pool& pool) {
                           .replications = spec.replications,
                           .slo = spec.slo,
                           .stepwise = false};
-  const Deployment& d = spec.deployment;
-  if (!d.is_fixed()) {
-    scenario.life = load::LifeConfig{.initial = d.replicas,
-                                     .slots_per_instance = std::max(1, spec.hardware.count / (d.tp * d.pp)),
-                                     .autoscaling = d.autoscaling,
-                                     .failures = d.failures};
-  }
+  if (!spec.deployment.is_fixed()) scenario.life = life_of(spec);
   scenario.policy.model_max_len = spec.shape ? spec.shape->max_position : 0;
   scenario.policy.swap_blocks = pool.swap_blocks;
   return scenario;
@@ -280,6 +277,15 @@ std::int64_t longest_sent(const load::WorkloadSpec& workload) {
   for (const traces::TraceRecord& r : std::get<load::TracePairs>(workload.lengths).trace->records)
     longest = std::max(longest, std::int64_t{r.input_tokens} + r.output_tokens);
   return longest;
+}
+
+load::LifeConfig life_of(const PointSpec& spec) {
+  const Deployment& d = spec.deployment;
+  const std::int32_t tp = d.tp_is_max ? spec.hardware.count : d.tp;
+  return {.initial = d.replicas,
+          .slots_per_instance = std::max(1, spec.hardware.count / (tp * d.pp)),
+          .autoscaling = d.autoscaling,
+          .failures = d.failures};
 }
 
 void refuse_turns(const PointSpec& spec) {

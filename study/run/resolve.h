@@ -39,13 +39,16 @@ struct ResolvedPoint {
 /// because it runs on other hardware.
 enum class ResolveFor : unsigned char { simulation, measurement };
 
-/// `spec` may come from anywhere: `plan` and the GUI vary points without a file.
+/// Resolves a point. `spec` need not come from a file: `plan` and the GUI vary points.
 [[nodiscard]] ResolvedPoint resolve_spec(PointSpec spec, ResolveFor use = ResolveFor::simulation);
 [[nodiscard]] ResolvedPoint resolve_point(const Study& study, std::size_t index,
                                           ResolveFor use = ResolveFor::simulation);
 
-/// Puts the prefill pool of `spec` in front of a point that has been resolved for its decode pool. Sets the reason if
-/// the two do not go together.
+/// Returns the settings for replicas that come and go.
+[[nodiscard]] load::LifeConfig life_of(const PointSpec& spec);
+
+/// Puts the prefill pool of `spec` in front of a point that has been resolved for its decode pool. If the two pools are
+/// incompatible, sets the reason.
 void add_prefill_pool(ResolvedPoint& point, const PointSpec& spec, ResolveFor use);
 
 /// Returns the memory of one GPU of a point, as `plimsoll memory` prints it. kv_blocks includes the study's own
@@ -53,26 +56,26 @@ void add_prefill_pool(ResolvedPoint& point, const PointSpec& spec, ResolveFor us
 [[nodiscard]] model::MemoryPlan point_memory(const PointSpec& spec);
 /// Returns the longest sequence: max_total, else the model's context.
 [[nodiscard]] std::int64_t longest_sequence(const PointSpec& spec);
-/// Returns the longest sequence that the workload sends if it is bounded; else approximately the mean.
+/// Returns the longest sequence that the workload sends if its lengths are bounded; else approximately the mean.
 [[nodiscard]] std::int64_t longest_sent(const load::WorkloadSpec& workload);
 
 /// Throws InputError if requests are turns that follow answers, which no measured run sends.
 void refuse_turns(const PointSpec& spec);
 
-// Detects, before they start, runs that would not end or not fit into memory.
+// Detects in advance runs that would not end or would not fit into memory.
 
 /// Returns why the point's workload cannot be simulated; nullopt if it can.
 [[nodiscard]] std::optional<Impossible> workload_problem(const PointSpec& spec);
 
-// Tells whether a point lies within the runs that its engine's profile was fitted to, and in which ways it does not.
+// Tells whether a point lies within the range of the runs that its engine's profile was fitted to.
 
 struct Extrapolation {
   std::string reason;  // empty: the point lies within them
   std::set<model::Beyond> kinds;
 };
 
-/// The two 16-bit types count as equal. The batch sizes of open loops are known only after the run (sim/simulate.cpp).
-/// Engines of constant cost never extrapolate.
+/// Returns in what ways a point lies outside those runs. The two 16-bit types count as equal. The batch sizes of open
+/// loops are known only after the run (sim/simulate.cpp). Engines of constant cost never extrapolate.
 [[nodiscard]] Extrapolation extrapolation_of(const PointSpec& spec);
 
 }  // namespace plimsoll::study

@@ -12,12 +12,13 @@ namespace {
 
 constexpr std::uint64_t kFailures = 0x70726566;  // replicas of the pools fail independently of each other
 
-// What the products demand of the two sides.
+// Checks what the products require of the two pools together.
 std::optional<Impossible> mismatch(const PointSpec& spec, const load::Scenario& prefill, const load::Scenario& decode) {
   if (prefill.kv.block_tokens != decode.kv.block_tokens)
-    return Impossible{spec.places.pools,
-                      fmt::format("the pools have blocks of {} and {} tokens; KV can be transferred between equal ones",
-                                  prefill.kv.block_tokens, decode.kv.block_tokens)};
+    return Impossible{
+        spec.places.pools,
+        fmt::format("the pools have blocks of {} and {} tokens; KV can only be transferred between equal blocks",
+                    prefill.kv.block_tokens, decode.kv.block_tokens)};
   if (prefill.kv_dtype != decode.kv_dtype)
     return Impossible{spec.places.pools, "the pools have KV caches of different types"};
   const sched::HandOver& product = sched::policy_info(decode.policy.policy).hand_over;
@@ -30,7 +31,7 @@ std::optional<Impossible> mismatch(const PointSpec& spec, const load::Scenario& 
   return {};
 }
 
-// Each rank of a decode replica gets its own KV heads, or a copy of what its rank holds; the ranks share nothing.
+// Each rank of a decode replica receives its own KV heads, or a copy if there are fewer heads than ranks.
 load::TransferConfig transfer_of(const PointSpec& spec, const load::Scenario& prefill, const load::Scenario& decode) {
   load::TransferConfig transfer = spec.transfer;
   const double sources = prefill.tp * prefill.pp, targets = decode.tp * decode.pp;
@@ -46,6 +47,8 @@ load::TransferConfig transfer_of(const PointSpec& spec, const load::Scenario& pr
 void add_prefill_result(PointResult& result, const PointResult& prefill) {
   result.pools = fmt::format("prefill {} + decode {}", prefill.labels.replicas, result.labels.replicas);
   result.prefill_replicas = prefill.labels.replicas;
+  result.prefill_instances = prefill.instances;
+  result.prefill_usd_per_hour = prefill.usd_per_hour;
   result.labels.replicas += prefill.labels.replicas;
   if (prefill.labels.hardware != result.labels.hardware) {
     const std::string decode = result.labels.hardware;
@@ -65,24 +68,21 @@ void add_prefill_result(PointResult& result, const PointResult& prefill) {
     add_extrapolation(result, "prefill pool: " + prefill.extrapolates);
 }
 
-// If replicas of one pool may fail, the use of both is counted in the same way.
-void match_lives(load::Scenario& prefill, load::Scenario& decode) {
-  const auto fixed = [](load::Scenario& scenario) {
-    if (!scenario.life)
-      scenario.life =
-          load::LifeConfig{.initial = scenario.replicas, .slots_per_instance = 1, .autoscaling = {}, .failures = {}};
+// If the replicas of one pool come and go, the usage of both pools is counted in the same way.
+void match_lives(load::Scenario& prefill, const PointSpec& prefill_spec, load::Scenario& decode,
+                 const PointSpec& decode_spec) {
+  const auto fixed = [](load::Scenario& scenario, const PointSpec& spec) {
+    if (!scenario.life) scenario.life = life_of(spec);
   };
   if (!prefill.life && !decode.life) return;
-  fixed(prefill);
-  fixed(decode);
+  fixed(prefill, prefill_spec);
+  fixed(decode, decode_spec);
 }
 
 }  // namespace
 
 void add_prefill_pool(ResolvedPoint& point, const PointSpec& spec, ResolveFor use) {
-  if (use == ResolveFor::measurement) {
-    point.impossible = Impossible{spec.places.pools, "pools for prefill and decode can be simulated, not measured yet"};
-  } else if (ResolvedPoint prefill = resolve_spec(*spec.prefill, use); prefill.impossible) {
+  if (ResolvedPoint prefill = resolve_spec(*spec.prefill, use); prefill.impossible) {
     point.impossible = Impossible{prefill.impossible->where, "prefill pool: " + prefill.impossible->reason};
   } else if (point.impossible = mismatch(spec, *prefill.scenario, *point.scenario); !point.impossible) {
     add_prefill_result(point.result, prefill.result);
@@ -90,7 +90,7 @@ void add_prefill_pool(ResolvedPoint& point, const PointSpec& spec, ResolveFor us
     prefill.scenario->policy.role = sched::Role::prefill;
     prefill.scenario->workload.seed ^= kFailures;
     decode.policy.role = sched::Role::decode;
-    match_lives(*prefill.scenario, decode);
+    match_lives(*prefill.scenario, *spec.prefill, decode, spec);
     load::Pools pools;
     pools.transfer = transfer_of(spec, *prefill.scenario, decode);
     pools.local = spec.local_prefill;

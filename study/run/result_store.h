@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// results.sqlite, the memory of a sweep: results computed once are found again, however the run ended. It stores texts
+// results.sqlite, the store of a sweep: results computed once are found again, however the run ended. It stores texts
 // under digests of everything they depend on (point_keys.h), so that a stale result is never used.
 //
 // A text survives the end of a process once its transaction has ended: at once if little is written, else at most 100

@@ -25,10 +25,10 @@ class RunControl {
   /// Call before the run.
   void set_command_source(std::function<void(RunControl&)> poll) { poll_ = std::move(poll); }
 
-  /// Called by the working threads between units of work: receives commands, waits while paused, and forwards a cancel
-  /// to stop().
+  /// Receives commands, waits while paused, and forwards a cancel to stop(). Worker threads call it between units of
+  /// work.
   void check_in();
-  /// The same without waiting, for work that is driven by the clock: a pause begins after it.
+  /// The same without waiting, for work in real time: a pause begins after that work.
   void look_in();
   [[nodiscard]] std::stop_token stop() const { return stop_.get_token(); }
 
@@ -45,8 +45,8 @@ class RunControl {
 // Runs independent units of work on all cores.
 
 /// Calls `work` with 0 … count-1, started in this order, on `jobs` threads (0: one per core), until all are done or
-/// `control` (may be null) is cancelled. An exception in one unit stops the others and is rethrown here; of several
-/// exceptions, that of the first unit.
+/// `control` (may be null) is cancelled. An exception in one unit stops the others and is rethrown here; if there are
+/// several, the exception of the first unit.
 void run_pieces(std::size_t count, int jobs, RunControl* control, const std::function<void(std::size_t)>& work);
 
 }  // namespace plimsoll::study

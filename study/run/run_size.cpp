@@ -128,15 +128,16 @@ std::optional<Impossible> memory_problem(const PointSpec& spec) {
 }  // namespace
 
 std::optional<Impossible> workload_problem(const PointSpec& spec) {
-  if (std::holds_alternative<load::Script>(spec.workload.load) && spec.deployment.replicas != 1) {
+  const bool script = load::script_of(spec.workload) != nullptr;
+  if (script && !spec.in_pools && spec.deployment.replicas != 1) {
     return Impossible{spec.places.replicas,
                       fmt::format("a script drives one replica, found replicas: {}", spec.deployment.replicas)};
   }
-  if (std::holds_alternative<load::Script>(spec.workload.load) && !spec.deployment.is_fixed()) {
+  if (script && !spec.deployment.is_fixed()) {
     const bool scales = spec.deployment.autoscaling.has_value();
     return Impossible{
         scales ? spec.places.autoscaling : spec.places.failures,
-        fmt::format("a script drives one permanent replica: it excludes '{}'", scales ? "autoscaling" : "failures")};
+        fmt::format("a script drives permanent replicas: it excludes '{}'", scales ? "autoscaling" : "failures")};
   }
   if (std::optional<Impossible> problem = life_problem(spec)) return problem;
   if (std::optional<Impossible> problem = memory_problem(spec)) return problem;

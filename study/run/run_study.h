@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs every point of a study: by simulation on the given number of cores, which does not affect the result, or by a
-// function of the caller.
+// Runs every point of a study, by simulation or by a function of the caller. The number of threads does not affect the
+// results.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,8 @@ struct RunSettings {
   bool keep_requests = false, keep_decisions = false, keep_steps = false;
   ResolveFor use = ResolveFor::simulation;  // what `run` needs
   RunControl* control = nullptr;            // may be null
-  RunPoint run = {};                        // empty: simulate. In real time: one job, and a pause begins after a point
-  RecallPoint recall = {};                  // called on several threads; may be empty
+  RunPoint run = {};        // empty: simulate. Real-time runs need jobs = 1; a pause begins after a point
+  RecallPoint recall = {};  // called on several threads; may be empty
   /// Called when a point finishes, in any order of points, never concurrently; may be empty.
   std::function<void(FinishedPoint&)> on_point = {};
   /// Gets the number of finished points, with fractions of running ones; never called concurrently; may be empty.

@@ -43,7 +43,7 @@ FinishedPoint simulate_point(ResolvedPoint point, const PointRun& how) {
   if (point.impossible) point.result.infeasible = point.impossible->reason;
   if (point.scenario) {
     point.scenario->stepwise = how.stepwise;
-    // If the store has the point, it is not run; the SLO is judged again, because it may have changed.
+    // A point in the store is not run again. Its SLO is judged again, because it may have changed.
     if (how.recall) point.result.metrics = how.recall(point.result);
     finished.recalled = point.result.metrics.has_value();
     if (!finished.recalled) {

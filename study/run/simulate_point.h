@@ -19,11 +19,12 @@ struct FinishedPoint {
   bool recalled = false;  // not simulated: `run` is empty
 };
 
-/// Runs a point in another way than by simulation. Throws InputError; if `stopped` is set in the result, the point is
+/// Runs a point by other means than simulation. May throw InputError. If `stopped` is set in the result, the point is
 /// dropped.
 using RunPoint = std::function<sim::RunResult(const PointResult& point, const load::Scenario& scenario,
                                               const sim::RunOptions& options)>;
-/// Returns metrics that are already known, if any; adds to the point why they are estimates, as a run would.
+/// Returns the metrics of a point if they are already known. Then it also adds to the point why they are estimates, as
+/// a run would.
 using RecallPoint = std::function<std::optional<sched::PointMetrics>(PointResult& point)>;
 
 /// Settings for running one point.
@@ -35,9 +36,10 @@ struct PointRun {
   RecallPoint recall = {};  // may be empty
 };
 
-/// Runs the point and moves the run's metrics and fleet into its result. Adds why they are estimates and how they
-/// compare with the SLO. An impossible point gets the reason instead. If options.stop was requested, run.stopped is set
-/// and there are no metrics. Throws InputError, at the workload, for errors that only the run shows. Thread-safe.
+/// Runs the point and moves the run's metrics and fleet into its result. Adds the reasons why they are estimates, and
+/// how they compare with the SLO. An impossible point is not run; its result states why. If options.stop was requested,
+/// run.stopped is set and there are no metrics. Throws InputError, at the workload, for errors that only the run shows.
+/// Thread-safe.
 [[nodiscard]] FinishedPoint simulate_point(ResolvedPoint point, const PointRun& how = {});
 [[nodiscard]] FinishedPoint simulate_point(PointSpec spec, const PointRun& how = {});
 

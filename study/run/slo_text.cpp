@@ -75,7 +75,7 @@ std::string missed_slo(const sched::Slo& slo, const sched::PointMetrics& metrics
   std::vector<std::string> missed;
   for (const SloFigure& f : slo_figures(slo, metrics, beyond_capacity)) {
     if (f.at_least ? f.value >= f.limit : f.value <= f.limit) continue;
-    if (!std::isfinite(f.value)) {  // the amount of the miss has no finite value
+    if (!std::isfinite(f.value)) {  // the SLO is missed by no finite amount
       const bool measured = metrics.requests_completed + metrics.requests_rejected + metrics.requests_timed_out > 0;
       missed.push_back(fmt::format("{} of at most {} ({})", f.name, limit_text(f.limit, f.unit),
                                    beyond_capacity ? "the queue grows without end"

@@ -21,7 +21,7 @@ class Crew {
 
   void run(std::size_t jobs) {
     if (jobs <= 1) {
-      take_turns();  // no thread pool, because starting one takes longer than a small study
+      take_turns();  // without a thread pool, because starting one takes longer than a small study
     } else {
       // Each worker takes the next index until none is left: points differ in length by orders of magnitude, so shares
       // fixed in advance would end unevenly.
@@ -50,7 +50,7 @@ class Crew {
     }
   }
 
-  // Units start in order, so the first failing one has been started.
+  // Units start in order, so the first one that fails has been started.
   void fail(std::size_t index, std::exception_ptr failure) {
     const std::lock_guard lock(mutex_);
     if (!failure_ || index < failed_at_) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decode attention over pages on this CPU, as a fraction of the read bandwidth, probed in between; the best of 20 of
-// each counts. The cache takes 256 MiB: 8 times the last-level cache of a usual server.
+// Decode attention over pages on this CPU, as a fraction of the read bandwidth, which is probed in between. The best of
+// 20 repetitions of each counts. The cache takes 256 MiB: 8 times the last-level cache of a usual server.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

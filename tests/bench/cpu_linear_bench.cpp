@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linear layers of bench-llama-254m on this CPU, with weights of 16, 8 and 4 bits, as fractions of limits that are
-// probed in between; the best of 20 of each counts. Weights rotate through more memory than the last-level cache holds.
+// probed in between. The best of 20 repetitions of each counts. Successive calls use different copies of the weights,
+// which together exceed the last-level cache.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -36,7 +37,7 @@ void BM_Linear(benchmark::State& state) {
     wide = std::make_unique<PackedLinear>(kernels, spec, true, fill, pool);
   else
     narrow = std::make_unique<IntegerLinear>(integers, spec, bits, fill, pool);
-  Multiplier multiplier(kernels, pool);
+  Multiplier multiplier(pool);
   IntegerMultiplier integer_multiplier(integers, pool);
   const std::vector<float> x(static_cast<std::size_t>(rows * k), 0.5F);
   std::vector<float> y(static_cast<std::size_t>(rows * n));

@@ -108,7 +108,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Adds the floor and the forecast where the catalogue knows the GPU.
+// Adds the floor and the forecast if the catalogue has the GPU.
 void add_forecast(benchmark::State& state, const std::string& device, const Step& step, double median) {
   for (const configs::Listing& listing : catalogue().list("accelerators")) {
     if (!configs::is_same_device(device, listing.name)) continue;
@@ -167,7 +167,7 @@ void trace(benchmark::State& state, const Step& step) {
   for (const auto& [name, op] : ops) state.counters[name + "_us"] = 1e6 * op.first / op.second;
 }
 
-// Skips the benchmark where the GPU is missing or too small, with the reason.
+// Skips the benchmark, with the reason, if the GPU is missing or too small.
 template <class Run>
 void on_gpu(benchmark::State& state, const Run& run) {
   try {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole forwards of the executor on this CPU, as fractions of the machine's limits at the same time. Every repetition
 // also runs a probe of read bandwidth (decode) or of multiply-adds (prefill, large batches). The best value of each
-// counts, because neighbours on a shared host only ever slow runs down.
+// counts, because neighbours on a shared host only ever slow runs down. The kernels are tuned first, as `calibrate`
+// does.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 
 #include "configs/catalogue.h"
 #include "exec/cpu/probes.h"
+#include "exec/cpu/tuner.h"
 #include "exec/engine.h"
 #include "model/memory_plan.h"
 
@@ -25,6 +27,15 @@ model::DType dtype_of(std::int64_t bits) {
   return bits == 4 ? model::DType::int4 : bits == 8 ? model::DType::int8 : model::DType::bf16;
 }
 
+// Chosen once for each number of threads.
+const model::CpuTuning& tuning_of(int threads) {
+  constexpr double kSeconds = 4;
+  static std::map<int, model::CpuTuning> tunings;
+  const auto found = tunings.find(threads);
+  if (found != tunings.end()) return found->second;
+  return tunings.emplace(threads, exec::tune_machine(exec::select_kernels(), threads, kSeconds).tuning).first->second;
+}
+
 exec::EngineConfig config_of(const std::string& model, int threads, std::int64_t bits) {
   const configs::Catalogue catalogue(configs::Catalogue::default_root());
   exec::EngineConfig config;
@@ -35,6 +46,7 @@ exec::EngineConfig config_of(const std::string& model, int threads, std::int64_t
   config.sequences = 256;
   config.step_rows = 512;
   config.threads = threads;
+  config.tuning = tuning_of(threads);
   return config;
 }
 
@@ -133,6 +145,41 @@ BENCHMARK(BM_BatchedStep)
     ->ArgsProduct({{1, 2}, {16, 64, 128}, {16, 8, 4}})
     ->UseManualTime()
     ->Iterations(20)
+    ->Unit(benchmark::kMillisecond);
+
+// A prompt in one forward: flops of the products divided by time, as a fraction of the multiply-add peak.
+void BM_Prefill(benchmark::State& state) {
+  const auto threads = static_cast<int>(state.range(0));
+  const std::int64_t tokens = state.range(1);
+  exec::Engine& engine = engine_of("bench-llama-254m", threads, state.range(2));
+  const model::LlmShape& shape = engine.config().architecture.shape;
+  std::vector<std::int32_t> prompt(static_cast<std::size_t>(tokens), 1), blocks;
+  for (std::int32_t i = 0; i < (tokens + 15) / 16; ++i) blocks.push_back(i);
+  exec::ForwardInput input;
+  exec::PrefillRows rows;
+  rows.tokens = prompt;
+  rows.blocks = blocks;
+  rows.emits = true;
+  input.prefill.push_back(rows);
+  // All weights but the embedding and the LM head, which only the last row passes through.
+  const double weights = model::active_weight_count(shape) - 2.0 * static_cast<double>(shape.vocab) * shape.hidden;
+  const double flops = 2 * weights * static_cast<double>(tokens);
+  double step = 1e9, peak = 0;
+  (void)seconds_of(engine, input);
+  for (auto _ : state) {
+    peak = std::max(peak, exec::fma_peak(threads));
+    const double took = seconds_of(engine, input);
+    step = std::min(step, took);
+    state.SetIterationTime(took);
+  }
+  state.counters["GFLOP_per_s"] = 1e-9 * flops / step;
+  state.counters["of_fma_peak"] = flops / step / peak;
+}
+BENCHMARK(BM_Prefill)
+    ->ArgNames({"threads", "tokens", "bits"})
+    ->ArgsProduct({{1, 2}, {512}, {16, 8, 4}})
+    ->UseManualTime()
+    ->Iterations(10)
     ->Unit(benchmark::kMillisecond);
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost of measuring: to add a request, and to compute the metrics of a million requests.
+// The cost of measuring: of adding a request, and of computing the metrics of a million requests.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a table of kernels to an accelerator that predicts it, and back.
+// Converts a table of kernels to an accelerator that predicts it, and back.
 #include "calibration/kernel_calibrate.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@
 namespace plimsoll::calibration {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 const std::string kRoot = std::string(PLIMSOLL_SOURCE_DIR) + "/configs";
 constexpr const char* kDevice = "NVIDIA H100 80GB HBM3";
@@ -54,7 +54,7 @@ std::string reduces() {
   return text;
 }
 
-class KernelCalibration : public testing::Test {
+class KernelCalibration : public ::testing::Test {
  protected:
   KernelRows read(const std::string& text, const std::string& name) {
     return read_kernel_rows(folder_.write(text, name));
@@ -74,8 +74,8 @@ class KernelCalibration : public testing::Test {
   model::KernelFolder folder_;
 };
 
-// Fits every other shape, like the black squares of a chessboard. The others are not fitted; they are predicted and
-// flagged as unseen.
+// Fits every other shape, like the black squares of a chessboard. The remaining shapes are predicted and flagged as
+// unseen.
 TEST_F(KernelCalibration, PredictsWhatItWasNotGiven) {
   const std::vector<KernelRows> given{read(products(false), "given.csv"), read(reduces(), "reduces.csv")};
   const auto fitted =

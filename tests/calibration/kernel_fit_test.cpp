@@ -114,7 +114,7 @@ TEST(KernelFit, KeepsAShapeThatDiffersInAllItsRows) {
 }
 
 // A 50 MB cache serves experts four times faster than memory. The fit finds this factor and predicts left-out layouts.
-// For experts that no cache served it finds no cache.
+// For experts that were not read from a cache, it finds none.
 TEST(KernelFit, FindsTheCacheThatBenchmarksOfExpertsReadFrom) {
   const auto times = [](const model::WarmCache& cache) {
     std::vector<KernelMeasurement> rows;

@@ -11,7 +11,7 @@ namespace plimsoll::calibration {
 namespace {
 
 using model::KernelOp;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 const std::string kGemm = "framework,version,device,op_name,kernel_source,gemm_dtype,m,n,k,latency\n";
 const std::string kAttention =

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "configs/machine_tuning.h"
 #include "configs/this_machine.h"
 
 namespace plimsoll::calibration {
@@ -42,6 +43,15 @@ MachineCalibration example() {
     c.shares.push_back(std::move(share));
   }
   c.rates = {28e9, 190e9};
+  c.kernels = exec::TunedMachine{
+      .tuning = {.bf16 = model::Bf16Products::avx512_bf16, .threads = 3},
+      .read_bandwidth = 31e9,
+      .multiply_add = 201e9,
+      .products = {{.name = "avx512-bf16, 1 row", .reads = true, .fraction = 0.94, .chosen = {.ahead = 2048}},
+                   {.name = "avx512-bf16, 64 rows",
+                    .fraction = 1.8,
+                    .chosen = {.tiles = 16, .depth = 512, .far = true},
+                    .gain = 1.07}}};
   c.engine.host_step = Seconds(20e-6);
   c.engine.host_sequence = Seconds(1.5e-6);
   c.engine.calibrated_on = "a test";
@@ -65,11 +75,22 @@ TEST(MachineFile, ReadsBackWhatWasCalibrated) {
   EXPECT_DOUBLE_EQ(a.pointwise_kinds.at("sample").t0.count(), 7e-6);
   EXPECT_DOUBLE_EQ(machine.read_bandwidth, 28e9);
   EXPECT_DOUBLE_EQ(machine.multiply_add, 190e9);
+  EXPECT_EQ(configs::tuning_of(configs::Document::from_text(machine_yaml(example()), "machine.yaml")),
+            example().kernels->tuning);
   ASSERT_NE(machine.shares[1].interconnect, nullptr);
   EXPECT_DOUBLE_EQ(machine.shares[1].interconnect->all_reduce.at(0).segments.at(0).latency.count(), 12e-6);
   ASSERT_NE(machine.engine, nullptr);
   EXPECT_DOUBLE_EQ(machine.engine->host_sequence.count(), 1.5e-6);
   EXPECT_EQ(machine.engine->overlap, model::HostOverlap::none);
+}
+
+// The report says how near each product is to its limit, and by which choice.
+TEST(MachineReport, PrintsWhatTheProbeOfTheKernelsChose) {
+  const std::string report = machine_report(example());
+  for (const char* text :
+       {"read 31.0 GB/s", "multiply-add 201 GFLOP/s", "3 threads", "0.94 of reading", "2048 bytes ahead",
+        "1.80 of the multiply-adds", "16 tiles, 512 deep, into the second cache", "x 1.07 faster than by default"})
+    EXPECT_NE(report.find(text), std::string::npos) << text << "\n" << report;
 }
 
 // A calibration from a busy machine is used but not called calibrated: every prediction states why.
@@ -83,8 +104,8 @@ TEST(MachineFile, ACalibrationThatWasNotQuietIsNone) {
             std::string::npos);
 }
 
-// Calibrations from busy machines predicted hundreds of per cent off: they are refused with the reason. A calibration
-// from a quiet machine, or from a GPU without held-out forwards, is kept.
+// Predictions from calibrations of busy machines were wrong by hundreds of per cent, so these are refused with the
+// reason. A calibration of a quiet machine, or of a GPU without held-out forwards, is kept.
 TEST(MachineFile, AFitThatPredictsNothingIsNotWorthKeeping) {
   MachineCalibration calibration;
   ShareCalibration& share = calibration.shares.emplace_back();

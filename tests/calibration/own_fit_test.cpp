@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <random>
 
+#include "calibration/own_hardware.h"
 #include "study/file/study.h"
 #include "study/run/simulate_point.h"
 #include "validation/compare.h"
@@ -23,7 +25,7 @@ std::shared_ptr<configs::Catalogue> catalogue() {
   return std::make_shared<configs::Catalogue>(configs::Catalogue::default_root());
 }
 
-// A server like vllm-0.12 except for some values: "host.step" -> "2 ms".
+// A server that is like vllm-0.12 except for some values, such as "host.step" -> "2 ms".
 using Changes = std::vector<std::pair<std::string, std::string>>;
 
 configs::Document changed(const configs::Catalogue& shipped, const char* kind, const char* id, const Changes& changes) {
@@ -32,7 +34,7 @@ configs::Document changed(const configs::Catalogue& shipped, const char* kind, c
   return document;
 }
 
-// What a run on such a server measures: the simulated means, without error.
+// Returns the measurements of a run on such a server: the simulated means, without error.
 void measure(MeasuredPoint& p, const std::shared_ptr<const configs::Catalogue>& truth) {
   const study::Study study(configs::Document::from_text(validation::study_text({&p}), "study"), "study", {}, truth);
   const auto metrics = *study::simulate_point(study.point(0), {}).result.metrics;
@@ -116,6 +118,48 @@ std::string problem_of(std::vector<MeasuredPoint> points, const OwnEngine& engin
   return "nothing is wrong";
 }
 
+// The paths and start values of what a fit determines.
+std::map<std::string, double> numbers_for(const std::string& like, const std::string& front_end,
+                                          const std::string& dtype) {
+  std::vector<MeasuredPoint> points;
+  for (const std::int64_t users : {1, 2, 4, 8, 16, 32}) {
+    points.push_back(run_of(users, 128, 16));
+    points.back().front_end = front_end;
+    points.back().dtype = dtype;
+    points.back().ttft_mean_s = points.back().tpot_mean_s = 0.01;
+  }
+  const model::EngineProfile profile =
+      *configs::read_engine(catalogue()->document("engines", like).root(), like).profile;
+  std::map<std::string, double> numbers;
+  for (const ServingNumber& n : own_numbers(own_engine(), profile, own_runs(points), {}))
+    numbers[n.path] = n.number.prior;
+  return numbers;
+}
+
+// The shipped fits determine these values too: a fit without them would be worse than the profile that it starts from.
+// A profile states the whole delay behind a front end, and what the front end adds to the other times.
+TEST(OwnFit, DeterminesWhatTheProfileStatesAndTheRunsTell) {
+  const auto shipped = [](const char* like) {
+    return *configs::read_engine(catalogue()->document("engines", like).root(), like).profile;
+  };
+  const auto plain = numbers_for("sglang-0.5", "", "fp8");
+  EXPECT_DOUBLE_EQ(plain.at("host.stream"), 1e6 * shipped("sglang-0.5").host_stream.count());
+  EXPECT_TRUE(plain.contains("host.front_end"));
+  EXPECT_FALSE(plain.contains("front_ends.dynamo.front_end"));
+  EXPECT_FALSE(plain.contains("kernels.fused_quantisation"));
+  const auto behind = numbers_for("trtllm-1.0", "dynamo", "fp8");
+  const model::EngineProfile trtllm = shipped("trtllm-1.0");
+  const model::FrontEndTime dynamo = trtllm.front_ends.at(model::FrontEnd::dynamo);
+  EXPECT_DOUBLE_EQ(behind.at("front_ends.dynamo.front_end"),
+                   1e3 * trtllm.arrival_time(model::FrontEnd::dynamo).delay.count());
+  EXPECT_DOUBLE_EQ(behind.at("front_ends.dynamo.intake"), 1e3 * dynamo.intake.count());
+  EXPECT_DOUBLE_EQ(behind.at("front_ends.dynamo.stream"), 1e6 * dynamo.stream.count());
+  EXPECT_TRUE(behind.contains("kernels.fused_quantisation"));
+  EXPECT_FALSE(behind.contains("host.front_end"));
+  EXPECT_TRUE(numbers_for("trtllm-1.0", "", "nvfp4").contains("kernels.products.nvfp4.memory_scale"));
+  EXPECT_FALSE(numbers_for("trtllm-1.0", "", "bf16").contains("kernels.products.nvfp4.memory_scale"));
+}
+
 // The known answer: a request waits 60 ms before the scheduler, not 18, and a step takes 3 ms of host time, not 0.48.
 // Without error in the runs only the priors keep the fit from them.
 TEST(OwnFit, RecoversTheHostTimesOfTheServer) {
@@ -161,8 +205,8 @@ TEST(OwnFit, ARunWithAnotherQueueIsLeftOut) {
   EXPECT_LT(worst_error(fitted->fit, false), 0.04);
 }
 
-// Prompts that do not all fit the profile's pool: how long they wait is not fitted. A run that waits much longer has
-// another pool, so that its times between tokens are those of another batch.
+// If not all prompts fit the profile's pool, their waiting time is not fitted. A run whose requests wait much longer
+// had another pool, so its times between tokens are those of another batch.
 TEST(OwnFit, ARunWithAnotherPoolIsLeftOut) {
   const auto truth = catalogue();
   truth->add_entry("engines", "truth", changed(*truth, "engines", "vllm-0.12", {{"host.step", "3 ms"}}));
@@ -214,7 +258,7 @@ TEST(OwnFit, NoiseInTheHeldOutRunsIsTold) {
   EXPECT_THAT(fitted->fit.warnings, ::testing::Contains(HasSubstr("on held-out runs")));
 }
 
-// Neither the order of the rows nor that of the files decides what is fitted and what is held out.
+// The order of rows and files does not affect which runs are fitted and which are held out.
 TEST(OwnFit, PermutedRowsGiveTheSameFiles) {
   std::vector<MeasuredPoint> runs = ladder({{"host.step", "2 ms"}});
   const auto before = fit(runs)->fit.files;
@@ -288,7 +332,7 @@ TEST(OwnRuns, TooFewAreRefused) {
   std::vector<MeasuredPoint> runs = ladder({});
   runs.resize(kFewestRuns - 1);
   EXPECT_THAT(problem_of(runs), HasSubstr("5 different runs can be fitted, at least 6 are needed"));
-  // The same run ten times is one.
+  // Ten copies of a run count as one run.
   EXPECT_THAT(problem_of(std::vector<MeasuredPoint>(10, runs[0])), HasSubstr("1 different run can be fitted"));
 }
 
@@ -301,6 +345,14 @@ TEST(OwnRuns, RunsThatContradictEachOtherAreRefused) {
   EXPECT_THAT(problem_of(runs), HasSubstr("runs.csv:4711 are runs of the same load, but tpot_mean_s is"));
   runs.back().tpot_mean_s = 1.2 * *runs[3].tpot_mean_s;
   EXPECT_THAT(own_runs(runs).warnings, ::testing::Contains(HasSubstr("the runs are noisy")));
+}
+
+// All runs share one profile, so the warning counts the values in which they differ.
+TEST(OwnRuns, NamesWhatTheRunsMix) {
+  std::vector<MeasuredPoint> runs = ladder({});
+  EXPECT_THAT(own_runs(runs).warnings, ::testing::Not(::testing::Contains(HasSubstr("front ends"))));
+  runs[1].front_end = "dynamo";
+  EXPECT_THAT(own_runs(runs).warnings, ::testing::Contains(HasSubstr("of 2 front ends: dynamo (1), none (")));
 }
 
 // Milliseconds in a column of seconds: by Little's law no such throughput is possible.
@@ -324,16 +376,16 @@ TEST(OwnFit, RunsOfNoEngineAreRefused) {
   std::vector<MeasuredPoint> runs = ladder({});
   for (std::size_t i = 0; i < runs.size(); ++i) {
     MeasuredPoint& p = runs[i];
-    p.tpot_mean_s = i % 2 == 0 ? 0.5 : 0.0004;
-    p.ttft_mean_s = i % 3 == 0 ? 4.0 : 0.002;
+    p.tpot_mean_s = i % 2 == 0 ? 0.1 : 0.004;  // less than 100 times apart: no mistaken unit
+    p.ttft_mean_s = i % 3 == 0 ? 2.0 : 0.04;
     p.output_tokens_per_s =
         p.load_value * static_cast<double>(p.output_tokens) / (*p.ttft_mean_s + 15 * *p.tpot_mean_s);
   }
   EXPECT_THAT(problem_of(runs), HasSubstr("nothing is written: a profile like vllm-0.12 cannot be fitted"));
 }
 
-// Whatever the runs say, a value that is tried can be one of an accelerator: the fit ends with a verdict on the runs,
-// not with a complaint about a value that the user never stated.
+// The fit only tries values that an accelerator may have. So for any runs it ends with a verdict on them, and never
+// with an error about a value that the user did not state.
 TEST(OwnFit, NoisyOrSlowRunsGetAVerdict) {
   const Changes machine = {{"memory_bandwidth", "14 GB/s"}, {"memory", "64 GiB"}, {"calibrated", "true"}};
   std::vector<MeasuredPoint> same = ladder({}, machine), slow = same;

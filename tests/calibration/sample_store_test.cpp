@@ -11,7 +11,7 @@
 namespace plimsoll::calibration {
 namespace {
 
-class SampleStoreTest : public testing::Test {
+class SampleStoreTest : public ::testing::Test {
  protected:
   void append(const std::string& text) { std::ofstream(file_, std::ios::app) << text; }
 

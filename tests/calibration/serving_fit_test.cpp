@@ -15,7 +15,7 @@
 namespace plimsoll::calibration {
 namespace {
 
-std::shared_ptr<const configs::Catalogue> catalogue() {
+std::shared_ptr<const configs::Catalogue> shipped_catalogue() {
   return std::make_shared<const configs::Catalogue>(configs::Catalogue::default_root());
 }
 
@@ -57,9 +57,8 @@ TEST(ServingFit, CoverageCountsFiguresThatHaveABand) {
   EXPECT_DOUBLE_EQ(coverage_of(figures), 0.5);
 }
 
-// Eleven figures are predicted as 1, with a band from 1 / 1.1 to 1.1. Nine are inside, one measures 1.1 exp(0.2), one
-// 1.1 exp(0.5). The widening with which nine tenths are inside is the tenth smallest: 0.2. The band is proportional to
-// its factor.
+// Eleven figures are predicted as 1, with a band from 1 / 1.1 to 1.1. Nine measurements are inside the band; one is 1.1
+// exp(0.2), one 1.1 exp(0.5). Widening the band by the tenth smallest distance, 0.2, puts nine tenths inside.
 TEST(ServingFit, BandsWidenUntilNineTenthsAreHeld) {
   std::vector<validation::Comparison> figures(11, figure("tpot_mean_s", 1, 1));
   for (validation::Comparison& c : figures) {
@@ -99,7 +98,7 @@ TEST(ServingFit, FewNumbersAreFitted) {
 
 // The program can repeat the fit of every profile in the catalogue that states its runs.
 TEST(ServingFit, TheProgramFitsEveryFittedProfile) {
-  const auto all = catalogue();
+  const auto all = shipped_catalogue();
   for (const configs::Listing& listing : all->list("engines")) {
     const auto profile = all->engine(listing.name)->profile;
     if (!profile->calibrated || !profile->like.empty() || profile->ranges.empty()) continue;
@@ -143,7 +142,7 @@ TEST(ServingFit, AnEngineWithoutDataIsRefusedByName) { EXPECT_THROW((void)servin
 TEST(ServingFit, TimesOnH100ArePredicted) {
   const std::vector<validation::MeasuredTable> tables = serving_tables(serving_model("vllm-0.12"));
   ASSERT_EQ(tables.front().points.size(), 210U);
-  const std::vector<validation::Comparison> comparisons = validation::compare(tables, catalogue(), {});
+  const std::vector<validation::Comparison> comparisons = validation::compare(tables, shipped_catalogue(), {});
   std::map<std::string, std::vector<const validation::Comparison*>> tpot, ttft;
   for (const validation::Comparison& c : comparisons)
     for (const std::string& group : {c.point->engine, std::string("all")})
@@ -167,7 +166,7 @@ TEST(ServingFit, EveryFittedRunLiesWithinTheRangesOfItsProfile) {
       std::erase_if(table.points, [&](const validation::MeasuredPoint& p) {
         return configs::canonical_name(p.engine) != model.engine || p.load_kind == "burst";
       });
-    for (const validation::Comparison& c : validation::compare(tables, catalogue(), {}))
+    for (const validation::Comparison& c : validation::compare(tables, shipped_catalogue(), {}))
       EXPECT_EQ(c.extrapolates.find("outside the fitted range"), std::string::npos)
           << configuration_of(*c.point) << ": " << c.extrapolates;
   }
@@ -192,7 +191,7 @@ std::vector<validation::MeasuredTable> few_runs() {
 TEST(ServingFit, LeavesOutTheSameWithAnyNumberOfThreads) {
   const std::vector<validation::MeasuredTable> tables = few_runs();
   const auto left_out = [&](int jobs) {
-    const ServingProblem problem(serving_model("vllm-0.12"), tables, catalogue(),
+    const ServingProblem problem(serving_model("vllm-0.12"), tables, shipped_catalogue(),
                                  {.jobs = jobs, .control = nullptr, .progress = {}});
     return problem.leave_one_out(problem.fit());
   };
@@ -209,7 +208,7 @@ TEST(ServingFit, StopsWhereverItIsCancelled) {
   const std::vector<validation::MeasuredTable> tables = few_runs();
   for (const std::string stage : {"fitting", "leaving out", "propagating"}) {
     study::RunControl control;
-    const ServingProblem problem(serving_model("vllm-0.12"), tables, catalogue(),
+    const ServingProblem problem(serving_model("vllm-0.12"), tables, shipped_catalogue(),
                                  {.jobs = 2, .control = &control, .progress = [&](const std::string& text) {
                                     if (text.starts_with(stage)) control.cancel();
                                   }});

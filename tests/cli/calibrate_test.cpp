@@ -100,7 +100,8 @@ TEST_F(CalibrateTest, RunsThatCannotBeFittedAreRefusedInOneLine) {
   EXPECT_FALSE(std::filesystem::exists(file("cal")));
 }
 
-// From runs to a prediction: every verb finds the written profile by its name, and the profile states its origin.
+// The whole way from runs to a prediction. Every verb finds the written profile by its name, and the profile states its
+// origin.
 TEST_F(CalibrateTest, AFittedEngineIsReadByEveryVerb) {
   const Outcome fitted = run("calibrate --engine mine --from " + write("runs.csv", few_runs("vLLM 0.12.0")));
   ASSERT_EQ(fitted.exit, 0) << fitted.output;

@@ -61,6 +61,14 @@ TEST_F(EndpointTest, ValidatePrintsPredictedBesideMeasured) {
   EXPECT_EQ(run("validate " + study() + " --max-error 1 --endpoint " + stub.url()).exit, 4);
 }
 
+// A client that gives up closes its connection, whatever the study says of servers that go on computing.
+TEST_F(EndpointTest, ClientsThatGiveUpArePredictedToCancel) {
+  const OpenAiStub stub;
+  const std::string command = "validate " + study("limits: {timeout: 10 s}\n") + " --endpoint " + stub.url();
+  EXPECT_THAT(run(command).output, HasSubstr("predicted as with limits.cancel_on_timeout: true"));
+  EXPECT_THAT(run(command + " --set limits.cancel_on_timeout=true").output, Not(HasSubstr("cancel_on_timeout")));
+}
+
 // Answers of one token have no time per token, and neither has their prediction.
 TEST_F(EndpointTest, AnswersThatEndEarlyArePredictedWithTheirOwnLengths) {
   const OpenAiStub stub([](net::CannedPeer& peer, nlohmann::json request) {
@@ -73,7 +81,7 @@ TEST_F(EndpointTest, AnswersThatEndEarlyArePredictedWithTheirOwnLengths) {
   EXPECT_THAT(read_text(file("out/comparison.csv")), HasSubstr(",,,\n"));
 }
 
-// A server with scheduling by priority takes the field; another one is not asked for what it cannot do.
+// A server that schedules by priority is sent the field; other servers are not.
 TEST_F(EndpointTest, PrioritiesNeedAServerThatTakesThem) {
   const std::string urgent = study("scheduler: {scheduling: priority}\n");
   const std::string command = "measure " + urgent + " --set 'workload.priorities={-1: 1}' --endpoint ";

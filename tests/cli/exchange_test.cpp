@@ -104,8 +104,8 @@ TEST_F(ExchangeCommandTest, SeveralTablesAreComparedTogether) {
   const std::string second = write("again/mine.csv", row);
   const Outcome outcome = run("validate " + first + " " + second);
   EXPECT_EQ(outcome.exit, 0) << outcome.output;
-  EXPECT_THAT(outcome.output, testing::ContainsRegex("\nall +ttft_mean +2 "));
-  EXPECT_THAT(outcome.output, testing::ContainsRegex("again/mine.csv +ttft_mean +1 "));
+  EXPECT_THAT(outcome.output, ::testing::ContainsRegex("\nall +ttft_mean +2 "));
+  EXPECT_THAT(outcome.output, ::testing::ContainsRegex("again/mine.csv +ttft_mean +1 "));
   const Outcome mixed = run("validate " + first + " jumpstart");
   EXPECT_EQ(mixed.exit, 2);
   EXPECT_THAT(mixed.output, HasSubstr("'jumpstart': the JumpStart tables are compared by themselves"));

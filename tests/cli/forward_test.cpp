@@ -145,7 +145,7 @@ TEST_F(ForwardTest, PromptsKeepToTheContext) {
   const Outcome wrong = with_prompt(prompt, "--generate 128");
   EXPECT_EQ(wrong.exit, 2);
   EXPECT_THAT(wrong.output, HasSubstr("prompts.jsonl:1: a prompt of 2 tokens with 128 more to generate goes through "
-                                      "129 positions, the model has 128"));
+                                      "129 positions, but the model has 128"));
 }
 
 TEST_F(ForwardTest, WhatCannotBeRunIsNamed) {
@@ -156,8 +156,8 @@ TEST_F(ForwardTest, WhatCannotBeRunIsNamed) {
               HasSubstr("--dtype: found 'fp16', allowed: f32, bf16"));
   EXPECT_THAT(with_prompt(prompt, "--generate 1 --block-size 0").output, HasSubstr("--block-size: found '0'"));
   const std::string tokens = " --generate 1 --tokens " + file("prompts.jsonl");
-  EXPECT_EQ(run("forward deepseek-v3" + tokens).output,
-            "plimsoll: deepseek-v3: multi-head latent attention is simulated but not executed\n");
+  EXPECT_EQ(run("forward llama-4-scout-17b-16e" + tokens).output,
+            "plimsoll: llama-4-scout-17b-16e: models of the family llama4 are simulated but not executed\n");
   EXPECT_THAT(run("forward " + kModels + tokens).output, HasSubstr("models/config.json: no such file"));
   const std::string config = read_text(kModels + "llama3/config.json");
   std::filesystem::create_directories(file("ntk"));

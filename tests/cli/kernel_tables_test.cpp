@@ -11,7 +11,7 @@
 namespace plimsoll::study {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 class KernelTablesTest : public CommandTest {
  protected:

@@ -66,6 +66,36 @@ TEST_F(MeasureTest, ALiveRunIsReplayedFromItsFolder) {
   EXPECT_EQ(std::count(cut.output.begin(), cut.output.end(), '\n'), 1) << cut.output;
 }
 
+// The prefill pool runs in a process of its own; what was decided on both sides follows from the events.
+TEST_F(MeasureTest, PoolsRunInTwoProcesses) {
+  const std::string pools = "deployment: {pools: {prefill: {replicas: 1}, decode: {replicas: 2}}}\n";
+  const std::string study = closed_loop(pools + "sweep: {workload.concurrency: [1, 3]}\n");
+  const Outcome measured = run("measure " + study + " --set scheduler.kv_blocks=60 --decisions --out " + file("out"));
+  ASSERT_EQ(measured.exit, 0) << measured.output;
+  EXPECT_THAT(measured.output, HasSubstr("prefill pool in another process: 1 replica"));
+  EXPECT_THAT(read_text(file("out/points.csv")), HasSubstr("prefill 1 + decode 2"));
+  for (const std::string point : {"0", "1"}) {
+    ASSERT_EQ(run("simulate --replay " + file("out/events-" + point + ".jsonl") + " --out " + file("again")).exit, 0);
+    for (const std::string replica : {"-r0.txt", "-r1.txt", "-r2.txt"}) {
+      const std::string name = "/decisions-" + point + replica;
+      EXPECT_EQ(read_text(file("again") + name), read_text(file("out") + name)) << name;
+    }
+  }
+}
+
+TEST_F(MeasureTest, PoolsThatAreNotExecutedAreRefused) {
+  const std::string study = closed_loop("deployment: {pools: {prefill: {replicas: 1}, decode: {replicas: 1}}}\n");
+  const auto refusal = [&](const std::string& options) {
+    const Outcome outcome = run("measure " + study + " " + options);
+    EXPECT_EQ(outcome.exit, 2) << outcome.output;
+    return outcome.output;
+  };
+  EXPECT_THAT(refusal("--set deployment.transfer.overlap=layer"), HasSubstr("layer is simulated but not executed"));
+  EXPECT_THAT(refusal("--trace-ops --out " + file("out")), HasSubstr("records one process"));
+  EXPECT_THAT(refusal("--set deployment.pools.decode.tp=2"), HasSubstr("pools of different tp"));
+  EXPECT_EQ(run("pool-member").exit, 2);
+}
+
 TEST_F(MeasureTest, RowsSayThatTheyWereMeasured) {
   const Outcome measured = run("measure " + closed_loop() + " --format csv --quiet", "2>/dev/null");
   EXPECT_EQ(measured.exit, 0);
@@ -116,7 +146,7 @@ TEST_F(MeasureTest, WhatCannotBeExecutedIsRefusedByName) {
       {"--set kv_dtype=fp8", "fp8 is simulated but not executed"},
       {"--set deployment.pp=2", "pp 2: pipeline stages are simulated but not executed"},
       {"--set deployment.tp=3", "tp 3 is impossible"},
-      {"--set model=deepseek-v3", "deepseek-v3: "},
+      {"--set model=llama-4-scout-17b-16e", "models of the family llama4 are simulated but not executed"},
       {"--set weights=nowhere.safetensors", "nowhere.safetensors"},
       {"--set prompts=nowhere.jsonl", "nowhere.jsonl"},
       {"--set engine='{constant: {decode: 1 ms}}'", "an engine of constant cost can be simulated, not measured"},

@@ -24,7 +24,7 @@ TEST_F(ServeCommandTest, PrintsItsUrlAnswersAndEndsOnSigterm) {
   EXPECT_THAT(shell("cat " + err).output, HasSubstr("served 0 requests"));
 }
 
-// Client and server are parts of one program: both work in it.
+// The program contains both the client and the server, and the two work together.
 TEST_F(ServeCommandTest, IsMeasuredByTheSameProgram) {
   const std::string study = write("tiny.yaml", kTinyStudy);
   const std::string out = file("url"), err = file("errors");

@@ -13,8 +13,8 @@
 namespace plimsoll::configs {
 namespace {
 
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 const Catalogue& bundled() {
   static const Catalogue catalogue(PLIMSOLL_SOURCE_DIR "/configs");
@@ -127,7 +127,7 @@ TEST(BundledCatalogue, AnUnknownNameSaysWhereAndWhatIsNear) {
               StartsWith("study.yaml:2:8: unknown accelerator 'abacus'. "));
   EXPECT_THAT(problem_of([&] { (void)bundled().engine("", where); }), HasSubstr("unknown engine ''"));
   EXPECT_THAT(problem_of([&] { (void)bundled().engine("../engines/ideal", where); }),
-              testing::AnyOf("no error", HasSubstr("unknown")));
+              ::testing::AnyOf("no error", HasSubstr("unknown")));
   EXPECT_THAT(problem_of([&] { (void)bundled().model(std::string(10'000, 'x'), where); }), HasSubstr("xxx…'"));
   EXPECT_THAT(problem_of([&] { (void)bundled().model("nowhere/config.json", where); }), HasSubstr("no such file"));
   EXPECT_THAT(problem_of([&] { (void)bundled().instance("this-machine", where); }),
@@ -163,7 +163,7 @@ TEST(BundledCatalogue, LargeGpusHaveTheirOwnDefaultsInVllm) {
   EXPECT_LE(engine->larger->memory, bundled().accelerator("h100-sxm")->memory.value);
   EXPECT_GT(engine->larger->memory, bundled().accelerator("l40s")->memory.value);
   EXPECT_EQ(engine->larger->scheduler.at("max_running").as_integer(), 1024);
-  EXPECT_THAT(engine->larger->except, testing::ElementsAre("a100"));
+  EXPECT_THAT(engine->larger->except, ::testing::ElementsAre("a100"));
 }
 
 // Every version has its own name, and states where its host times come from.

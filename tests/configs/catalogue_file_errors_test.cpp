@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invalid catalogue files: the error states line and column, what was found and what is allowed. Each case changes one
-// place in a valid file.
+// Errors in catalogue files state line and column, what was found and what is allowed. Each case changes one place in a
+// valid file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 namespace plimsoll::configs {
 namespace {
 
-using testing::StartsWith;
+using ::testing::StartsWith;
 
 struct Change {
   std::string from, to, message;

@@ -11,8 +11,8 @@
 namespace plimsoll::configs {
 namespace {
 
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 const std::string kModel =
     "family: llama\nlayers: 2\nhidden: 64\nheads: 4\nkv_heads: 2\nintermediate: 128\nvocab: 1000\ngated_mlp: true\n"
@@ -35,7 +35,7 @@ const std::string kEngine =
     "host: {step: 1 ms, overlap: none}\nmemory: {fraction: 0.9}\nscheduler: {policy: vllm_v1}\ncalibrated: false\n"
     "calibrated_on: nothing\n";
 
-class OwnCatalogue : public testing::Test {
+class OwnCatalogue : public ::testing::Test {
  protected:
   OwnCatalogue() {
     scratch_.write("models/my-model.yaml", kModel);

@@ -11,15 +11,15 @@
 namespace plimsoll::configs {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr const char* kOwnGpu =
     "name: My GPU\nbf16: 500 TFLOP/s\nmemory: 96 GB\nmemory_bandwidth: 3 TB/s\nsource: a datasheet\n";
 
-class Overlay : public testing::Test {
+class Overlay : public ::testing::Test {
  protected:
   Overlay() : catalogue_(PLIMSOLL_SOURCE_DIR "/configs") {}
   std::string listed(std::string_view kind, const std::string& name) const {
@@ -101,7 +101,7 @@ TEST_F(Overlay, TheUsersFolderAddsButReplacesNothing) {
   ::setenv("XDG_DATA_HOME", scratch_.path().c_str(), 1);
   const Catalogue all;
   const auto mine = all.engine("mine");
-  // Its own step, the rest from vllm-0.16 and from vllm-0.12, which that one is like.
+  // The profile has its own step time. The rest comes from vllm-0.16, and through it from vllm-0.12.
   EXPECT_DOUBLE_EQ(mine->profile->host_step.count(), 0.007);
   EXPECT_EQ(mine->profile->front_end.count(), all.engine("vllm-0.12")->profile->front_end.count());
   EXPECT_EQ(mine->scheduler->at("version").as_string(), "0.16");
@@ -111,7 +111,7 @@ TEST_F(Overlay, TheUsersFolderAddsButReplacesNothing) {
   EXPECT_EQ(all.accelerator("h100-sxm")->id, "h100-sxm");
   EXPECT_TRUE(all.ships("engines", "vLLM"));
   EXPECT_FALSE(all.ships("engines", "mine"));
-  EXPECT_THAT(all.content_folders(), testing::Contains(scratch_.path("plimsoll/engines")));
+  EXPECT_THAT(all.content_folders(), ::testing::Contains(scratch_.path("plimsoll/engines")));
   EXPECT_THROW((void)catalogue_.engine("mine"), InputError);
 }
 

@@ -19,8 +19,8 @@
 namespace plimsoll::configs {
 namespace {
 
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 const std::string kRoot = PLIMSOLL_SOURCE_DIR "/configs";
 constexpr std::array<std::string_view, 5> kKinds = {"models", "accelerators", "interconnects", "instances", "engines"};

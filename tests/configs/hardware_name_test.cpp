@@ -11,13 +11,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const Catalogue& catalogue() {
+const Catalogue& catalogue_of_names() {
   static const Catalogue kCatalogue(std::string(PLIMSOLL_SOURCE_DIR) + "/configs");
   return kCatalogue;
 }
 
 std::string meant(const std::string& text) {
-  const auto found = find_accelerators(catalogue(), text);
+  const auto found = find_accelerators(catalogue_of_names(), text);
   return found ? found->to_text() : "nothing";
 }
 
@@ -43,7 +43,7 @@ TEST(HardwareName, InstancesAndUnknownNamesAreNoAccelerators) {
 TEST(HardwareName, ATypoGetsTheNearestOfBothKinds) {
   const auto said = [](const std::string& name) {
     try {
-      catalogue().refuse_hardware(name, {});
+      catalogue_of_names().refuse_hardware(name, {});
     } catch (const InputError& error) {
       return std::string(error.what());
     }

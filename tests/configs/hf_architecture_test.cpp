@@ -126,7 +126,7 @@ TEST_F(HfArchitecture, RefusesOtherScalingsByNameAndPlace) {
   EXPECT_THAT(problem(llama(R"("rope_scaling": "linear")")),
               HasSubstr("rope_scaling: found 'linear', expected an object"));
   EXPECT_THAT(problem(llama(R"("rope_parameters": {"partial_rotary_factor": 0.5})")),
-              HasSubstr("for phi3 and glm only"));
+              HasSubstr("for phi3, glm, nemotron and minimax_m2 only"));
 }
 
 // 0.75 of 16 dimensions, stated at either place.
@@ -184,14 +184,44 @@ TEST_F(HfArchitecture, RefusesOptsThatAreNotExecuted) {
 }
 
 // The class's default is false: the softmax covers all experts, so the chosen weights sum to less than 1.
-TEST_F(HfArchitecture, ExpertsWeightsMustSumToOne) {
+TEST_F(HfArchitecture, WeightsOfExpertsSumToOneIfTheFileSaysSo) {
   const std::string experts = R"("num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 44)";
-  EXPECT_THAT(problem(llama(experts, "qwen3_moe")), HasSubstr("norm_topk_prob: found false or nothing"));
-  EXPECT_EQ(problem(llama(experts + R"(, "norm_topk_prob": true)", "qwen3_moe")), "no error");
+  EXPECT_FALSE(read(llama(experts, "qwen3_moe")).routing.normalised);
+  EXPECT_TRUE(read(llama(experts + R"(, "norm_topk_prob": true)", "qwen3_moe")).routing.normalised);
+  EXPECT_FALSE(read(llama(experts, "qwen2_moe")).routing.normalised);
+}
+
+const char* const kLatent =
+    R"("kv_lora_rank": 8, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8, "n_routed_experts": 8,
+       "moe_intermediate_size": 16, "num_experts_per_tok": 2, "n_shared_experts": 1)";
+
+// Each variant chooses experts or computes attention in a way that would give other results.
+TEST_F(HfArchitecture, OtherChoicesOfExpertsAreRefused) {
+  const auto of = [&](const std::string& more, const char* type) { return problem(llama(kLatent + more, type)); };
+  EXPECT_EQ(of("", "deepseek_v2"), "no error");
+  EXPECT_THAT(of(R"(, "topk_method": "noaux_tc")", "deepseek_v2"), HasSubstr("topk_method: found 'noaux_tc'"));
+  EXPECT_THAT(of(R"(, "norm_topk_prob": true)", "deepseek_v2"), HasSubstr("norm_topk_prob: found true"));
+  EXPECT_EQ(of("", "deepseek_v3"), "no error");
+  EXPECT_THAT(of(R"(, "scoring_func": "softmax")", "deepseek_v3"), HasSubstr("scoring_func: found 'softmax'"));
+  EXPECT_THAT(of(R"(, "attention_bias": true)", "deepseek_v3"), HasSubstr("attention_bias: found true"));
+}
+
+// The scores are multiplied by the square of 0.1 mscale_all_dim ln(factor) + 1; sines and cosines by the ratio of the
+// magnitudes for mscale and mscale_all_dim, here 1.
+TEST_F(HfArchitecture, YarnScalesLatentAttention) {
+  const model::Architecture a = read(llama(kLatent + std::string(R"(, "rope_scaling": {"type": "yarn", "factor": 40,
+      "mscale": 1.0, "mscale_all_dim": 1.0, "original_max_position_embeddings": 64})"),
+                                           "deepseek_v3"));
+  EXPECT_NEAR(a.attention_scale, std::pow(0.1 * std::log(40) + 1, 2) / std::sqrt(12), 1e-12);
+  EXPECT_NEAR(a.rope.magnitude, 1, 1e-12);
+  EXPECT_EQ(a.rope.rotary_dim, 4);
+  EXPECT_TRUE(a.rope.interleaved);
 }
 
 TEST_F(HfArchitecture, SimulatedFamiliesAreReadAndLeftToTheCaller) {
-  EXPECT_THAT(model::execution_problem(read(llama("", "nemotron"))), HasSubstr("nemotron"));
+  EXPECT_THAT(
+      model::execution_problem(read(llama(R"("num_local_experts": 4, "num_experts_per_tok": 1)", "llama4_text"))),
+      HasSubstr("llama4"));
 }
 
 // Files omit fields that equal the default of the class; null switches a cap off.

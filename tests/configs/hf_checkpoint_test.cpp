@@ -14,10 +14,10 @@ namespace {
 
 using model::Checkpoint;
 using model::DType;
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 // Two heads of 64 and four layers: a dense model, or one of eight experts after a dense layer.
 std::string dense(const std::string& more) {
@@ -36,7 +36,7 @@ std::string mixture(const std::string& more) {
          more + "}";
 }
 
-class HfCheckpoint : public testing::Test {
+class HfCheckpoint : public ::testing::Test {
  protected:
   model::LlmShape shape(const std::string& json) const { return read_hf_config(scratch_.write("config.json", json)); }
   Checkpoint read(const std::string& json) const { return shape(json).checkpoint.value(); }
@@ -208,7 +208,7 @@ TEST_F(HfCheckpoint, ListsOfModulesNameMatrices) {
   EXPECT_THAT(wide(R"(["self_attn"])"), attention);
 }
 
-// Two of four layers would be a different model; one of eleven is a common exception for the first layer.
+// Exceptions in two of four layers would make a different model; an exception for the first of eleven layers is common.
 TEST_F(HfCheckpoint, MixturesOfLayersAreRefused) {
   const std::string two = R"({"quant_method": "fp8", "ignored_layers": ["model.layers.0.mlp", "model.layers.1.mlp"]})";
   EXPECT_THAT(refusal(two), HasSubstr("'gate_up' keeps 16 bits in 2 of 4 layers"));
@@ -218,7 +218,7 @@ TEST_F(HfCheckpoint, MixturesOfLayersAreRefused) {
     "ignored_layers": ["model.layers.0.mlp"]}})";
   const Checkpoint checkpoint = read(eleven);
   EXPECT_THAT(checkpoint.wide, IsEmpty());
-  EXPECT_THAT(checkpoint.notes, testing::Contains(HasSubstr("'down' keeps 16 bits in 1 of 11 layers, here in none")));
+  EXPECT_THAT(checkpoint.notes, ::testing::Contains(HasSubstr("'down' keeps 16 bits in 1 of 11 layers, here in none")));
 }
 
 // gpt-oss-20b: experts 24 x 32 x 3 x 2880 x 2880 in 4.25 bits; the remaining 1.80 G of its 20.91 G in 16 bits: 13.76

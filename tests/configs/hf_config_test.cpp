@@ -15,10 +15,10 @@ namespace {
 
 using model::LlmShape;
 using nlohmann::json;
-using testing::AllOf;
-using testing::EndsWith;
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 std::string json_of(std::string_view model) {
   for (const HfConfig& config : kHfConfigs)
@@ -39,7 +39,7 @@ std::string changed(std::string_view model, const json& fields) {
   return config.dump();
 }
 
-class HfConfigFile : public testing::Test {
+class HfConfigFile : public ::testing::Test {
  protected:
   LlmShape read(const std::string& text) { return read_hf_config(scratch_.write("config.json", text)); }
   LlmShape read(std::string_view model, const json& fields) { return read(changed(model, fields)); }
@@ -194,7 +194,8 @@ TEST_F(HfConfigFile, NamesTheFieldItsPlaceAndWhatIsAllowed) {
       {"mixtral-8x7b-v0.1",
        {{"num_experts_per_tok", 9}},
        "num_experts_per_tok: found 9, expected a whole number from 1 to 8"},
-      {"qwen3-30b-a3b", {{"decoder_sparse_step", 2}}, "decoder_sparse_step: expected 1"},
+      {"qwen3-30b-a3b", {{"decoder_sparse_step", 0}}, "decoder_sparse_step: found 0, expected a whole number from 1"},
+      {"deepseek-v3", {{"moe_layer_freq", 2}}, "moe_layer_freq: expected 1"},
       {"qwen3-30b-a3b", {{"mlp_only_layers", {3}}}, "mlp_only_layers: expected a list of the first layers"},
       {"deepseek-v3",
        {{"first_k_dense_replace", 62}},

@@ -12,7 +12,7 @@
 namespace plimsoll::configs {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 TEST(Quantity, ReadsEveryUnit) {
   struct Good {

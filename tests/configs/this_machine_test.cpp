@@ -5,12 +5,13 @@
 #include <gtest/gtest.h>
 
 #include "configs/catalogue.h"
+#include "configs/machine_tuning.h"
 #include "tests/scratch.h"
 
 namespace plimsoll::configs {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::string accelerator(const char* indent, int gflops) {
   const std::string pad = indent, coefficients = ": {compute: 0.8, memory: 0.8, p: 2, t0: 5 us}\n";
@@ -73,6 +74,37 @@ TEST(ThisMachine, RefusesOtherVersionsAndOtherMachines) {
               HasSubstr("this calibration is of another machine: found 'a-pdp-11'"));
 }
 
+// Every field has another value than by default.
+model::CpuTuning unusual_tuning() {
+  const auto blocking = [](std::int64_t i) {
+    return model::CpuBlocking{.tiles = 2 + i, .depth = 128 * (i + 1), .ahead = 100 + i, .far = i % 2 == 0};
+  };
+  return {.floats = {.one = blocking(0), .few = blocking(1), .many = blocking(2)},
+          .integers = {.one = blocking(3), .few = blocking(4), .many = blocking(5)},
+          .bf16 = model::Bf16Products::amx,
+          .threads = 7,
+          .decode_parts = 3};
+}
+
+TEST(ThisMachine, ReadsBackTheTuningOfTheKernels) {
+  const auto tuning = [](const std::string& text) { return tuning_of(Document::from_text(text, "machine.yaml")); };
+  EXPECT_FALSE(tuning(machine()).has_value());
+  EXPECT_EQ(tuning(machine() + "kernels:\n" + tuning_yaml(unusual_tuning(), "  ")), unusual_tuning());
+}
+
+TEST(ThisMachine, RefusesATuningThatCannotBe) {
+  const std::string good = machine() + "kernels:\n" + tuning_yaml(unusual_tuning(), "  ");
+  const std::pair<const char*, const char*> replacements[] = {
+      {"bf16: amx", "bf16: mmx"}, {"depth: 128", "depth: 100"},  {"depth: 256", "depth: 200"},
+      {"tiles: 2", "tiles: 0"},   {"threads: 7", "threads: -1"}, {"decode_parts: 3", "parts: 3"}};
+  for (const auto& [from, to] : replacements) {
+    std::string text = good;
+    ASSERT_NE(text.find(from), std::string::npos) << from;
+    text.replace(text.find(from), std::string(from).size(), to);
+    EXPECT_THAT(problem_of([&] { (void)read(text); }), HasSubstr("machine.yaml:")) << to;
+  }
+}
+
 TEST(ThisMachine, RefusesCoefficientsThatCannotBe) {
   std::string text = machine();
   text.replace(text.find("memory_bandwidth: 30 GB/s"), 25, "memory_bandwidth: -3 GB/s");
@@ -86,7 +118,7 @@ TEST(ThisMachine, RefusesCoefficientsThatCannotBe) {
 }
 
 TEST(ThisMachine, AFingerprintCanBeAFileName) {
-  EXPECT_THAT(machine_fingerprint(), testing::MatchesRegex("[a-z0-9-]+"));
+  EXPECT_THAT(machine_fingerprint(), ::testing::MatchesRegex("[a-z0-9-]+"));
 }
 
 }  // namespace

@@ -12,10 +12,10 @@
 namespace plimsoll::configs {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
-using testing::StartsWith;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 std::string parse_problem(const std::string& text) {
   return problem_of([&] { (void)Document::from_text(text, "f.yaml"); });

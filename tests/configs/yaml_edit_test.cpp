@@ -10,8 +10,8 @@
 namespace plimsoll::configs {
 namespace {
 
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 const Where kOrigin{"--set", 0, 0};
 

@@ -187,7 +187,7 @@ TEST(PageReadingTest, AnExcerptHasItsLinesInOrder) {
   EXPECT_EQ(difference({"three 3"}, output, false), "three 3");  // a whole line must match unless it ends with …
 }
 
-// The summary at the end of ctest: each reason once, with the number of its tests.
+// Prints the summary at the end of ctest: each reason for a skip once, with the number of its tests.
 TEST(SkippedTestsTest, TheSummaryCountsAndNamesReasons) {
   const Checkout checkout("skipped");
   checkout.write("log",

@@ -113,7 +113,7 @@ TEST(MeasureEndpoint, PrioritiesAreSentToAServerThatTakesThem) {
   const OpenAiStub stub;
   Server server(with_priorities(stub));
   EXPECT_TRUE(server.facts().features.priority);
-  for (const std::int32_t priority : {-4, 0}) {  // 0 too, as `plimsoll serve` draws what is not stated
+  for (const std::int32_t priority : {-4, 0}) {  // 0 is sent too: `plimsoll serve` draws priorities that are not stated
     (void)measure_point(scenario_of(priority), server, Prompts(1, 1000), {});
     EXPECT_EQ(stub.requests().back().at("priority"), priority);
   }
@@ -235,7 +235,8 @@ TEST(MeasureEndpoint, CountsByWhatTheServerNames) {
   }
 }
 
-// Answers of one token have usage only at their end, others in every piece: both ways are reported.
+// Here, answers of one token state usage only at their end, and others in every piece. Both ways of counting are
+// reported.
 TEST(MeasureEndpoint, EveryWayOfCountingIsTold) {
   EndpointFigures figures;
   figures.counts = {0, 0, 1, 99};

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class AvailableMemory : public testing::Test {
+class AvailableMemory : public ::testing::Test {
  protected:
   void SetUp() override {
     fs::remove_all(root);
@@ -24,7 +24,7 @@ class AvailableMemory : public testing::Test {
     std::ofstream(root / file) << text;
   }
 
-  const fs::path root = fs::path(testing::TempDir()) / ("plimsoll_memory_" + std::to_string(::getpid()));
+  const fs::path root = fs::path(::testing::TempDir()) / ("plimsoll_memory_" + std::to_string(::getpid()));
 };
 
 TEST_F(AvailableMemory, is_what_the_kernel_says) { EXPECT_EQ(available_memory(root), 2000 * 1024.0); }

@@ -99,6 +99,12 @@ class ChainDevice final : public ForwardDevice {
     std::memcpy(host.data(), &kv_[place(block)], host.size());
     std::fill_n(kv_.begin() + static_cast<std::ptrdiff_t>(place(block)), block_tokens_, Entry{});  // must be restored
   }
+  // Unlike a block that is swapped out, one that is sent stays.
+  void send_blocks(std::span<const std::int32_t> blocks, std::span<std::byte> host) override {
+    const auto bytes = static_cast<std::size_t>(bytes_per_block());
+    for (std::size_t i = 0; i < blocks.size(); ++i)
+      std::memcpy(host.subspan(i * bytes).data(), &kv_[place(blocks[i])], bytes);
+  }
   void write_block(std::int32_t block, std::span<const std::byte> host) override {
     std::memcpy(&kv_[place(block)], host.data(), host.size());
   }

@@ -44,7 +44,7 @@ double relative_l2(const std::vector<float>& got, const std::vector<float>& expe
   return got.size() == expected.size() ? std::sqrt(difference / norm) : INFINITY;
 }
 
-class Family : public testing::TestWithParam<std::string> {
+class Family : public ::testing::TestWithParam<std::string> {
  protected:
   model::Architecture architecture = tiny_model(GetParam());
   std::unique_ptr<WeightSource> weights = random_weights(architecture, 5);
@@ -120,7 +120,7 @@ TEST_P(Family, bf16_stays_near_f32) {
     EXPECT_LT(relative_l2(got[i], reference_logits(architecture, *weights, prompts[i])), kBf16);
 }
 
-INSTANTIATE_TEST_SUITE_P(Tiny, Family, testing::ValuesIn(tiny_families()),
+INSTANTIATE_TEST_SUITE_P(Tiny, Family, ::testing::ValuesIn(tiny_families()),
                          [](const auto& family) { return family.param; });
 
 TEST(Engine, refuses_to_split_norms_over_all_heads) {

@@ -9,7 +9,7 @@
 namespace plimsoll::exec {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 TEST(GpuPlacement, automatic_takes_a_gpu_a_rank_where_there_are_enough_from_the_first_on) {
   const RankPlaces own = place_ranks(CommunicatorKind::automatic, 2, 2, {.count = 4});

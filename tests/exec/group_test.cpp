@@ -135,7 +135,7 @@ TEST(GroupCommunicator, adds_with_the_bits_of_threads) {
 
 // ---- engines ---------------------------------------------------------------------------------------------------
 
-class GroupFamily : public testing::TestWithParam<std::string> {};
+class GroupFamily : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GroupFamily, computes_the_bits_of_one_process) {
   const model::Architecture architecture = tiny_model(GetParam());
@@ -152,7 +152,7 @@ TEST_P(GroupFamily, computes_the_bits_of_one_process) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, GroupFamily, testing::ValuesIn(tiny_families()));
+INSTANTIATE_TEST_SUITE_P(Families, GroupFamily, ::testing::ValuesIn(tiny_families()));
 
 TEST(Group, a_process_a_rank_and_two_replicas) {
   const model::Architecture architecture = tiny_model("llama");
@@ -311,7 +311,7 @@ TEST(GroupFailure, a_message_that_nobody_understands_is_answered_with_the_reason
   Reader in(*answer);
   EXPECT_EQ(in.kind(), Kind::failed);
   EXPECT_EQ(in.byte(), 0);
-  EXPECT_THAT(in.text(), HasSubstr("of version 3"));
+  EXPECT_THAT(in.text(), HasSubstr("of version " + std::to_string(kWireVersion + 1)));
   EXPECT_FALSE(members[0].control[1].receive());  // the follower is gone
 }
 

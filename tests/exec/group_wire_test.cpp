@@ -207,7 +207,7 @@ TEST(GroupWire, other_versions_and_kinds_are_refused) {
   net::Bytes message = plain(Kind::end);
   message[0] = std::byte{kWireVersion + 1};
   EXPECT_EQ(device_error([&] { Reader in(message); }),
-            "a message from another process is of version 3, this program uses version 2");
+            "a message from another process is of version 4, this program uses version 3");
   message = plain(Kind::peer_failed);
   message[1] = std::byte{99};
   EXPECT_THAT(device_error([&] { Reader in(message); }), HasSubstr("of an unknown kind"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models with integer weights: those of a checkpoint run as they are, others are rounded on load.
+// Models with integer weights: integers of a checkpoint are used unchanged, other weights are rounded on load.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -118,7 +118,7 @@ std::string problem_in(const EngineConfig& config, const WeightSource& weights) 
   return problem_of([&] { const Engine engine(config, weights); });
 }
 
-class IntegerFamily : public testing::TestWithParam<std::string> {};
+class IntegerFamily : public ::testing::TestWithParam<std::string> {};
 
 // The matrices' integers are exact and the activations have 16 bits. Embedding and LM head are rounded to bf16, which
 // moves results by less than 1 %; rounding 4-bit weights again would move them by 10 %.
@@ -157,7 +157,7 @@ TEST_P(IntegerFamily, RoundsFloatsOnLoad) {
   EXPECT_GT(four, 1.5 * eight) << "4 bits were not used";
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, IntegerFamily, testing::ValuesIn(tiny_families()),
+INSTANTIATE_TEST_SUITE_P(Families, IntegerFamily, ::testing::ValuesIn(tiny_families()),
                          [](const auto& family) { return family.param; });
 
 TEST(IntegerEngineTest, RanksThatHoldWholeGroupsComputeTheSame) {

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <numbers>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "model/tp_layout.h"
@@ -45,8 +48,8 @@ class Reference {
     weights_.read(tensor, {0, shape.rows, 0, shape.columns}, values.data());
     return values.cast<double>();
   }
-  [[nodiscard]] RowVectorXd vector(TensorKind kind) const {
-    RowVectorXd values = matrix(kind).col(0).transpose();
+  [[nodiscard]] RowVectorXd vector(TensorKind kind, std::int32_t expert = -1) const {
+    RowVectorXd values = matrix(kind, expert).col(0).transpose();
     if (a_.norm_from_one && is_norm(kind)) values.array() += 1;
     return values;
   }
@@ -154,7 +157,57 @@ class Reference {
     return y;
   }
 
+  // The weights of the scores; a sink takes its share and has no value.
+  [[nodiscard]] VectorXd softmax(VectorXd p, Index head) const {
+    p = p.unaryExpr([this](double score) { return capped(score, a_.attention_cap); });
+    const double sink = a_.sinks ? vector(TensorKind::sinks)(head) : -std::numeric_limits<double>::infinity();
+    const double highest = std::max(p.maxCoeff(), sink);
+    p = (p.array() - highest).exp().matrix();
+    return p / (p.sum() + std::exp(sink - highest));
+  }
+
+  // As published: every head's keys and values are computed from the latents.
+  [[nodiscard]] MatrixXd latent_attention(const MatrixXd& x) const {
+    const model::MlaShape& m = *s_.mla;
+    const Index nope = m.qk_nope_head_dim, rope = m.qk_rope_head_dim, v = m.v_head_dim;
+    const auto rms = [this](MatrixXd y, TensorKind weight) {
+      for (Index i = 0; i < y.rows(); ++i)
+        y.row(i) /= std::sqrt(y.row(i).squaredNorm() / static_cast<double>(y.cols()) + a_.latent_epsilon);
+      return MatrixXd((y.array().rowwise() * vector(weight).array()).matrix());
+    };
+    MatrixXd q;
+    if (m.q_lora_rank > 0)
+      q = rms(x * matrix(TensorKind::q_down).transpose(), TensorKind::q_latent_norm) *
+          matrix(TensorKind::q_up).transpose();
+    else
+      q = x * matrix(TensorKind::q).transpose();
+    const MatrixXd latent = x * matrix(TensorKind::kv_down).transpose();
+    const MatrixXd up =
+        rms(latent.leftCols(m.kv_lora_rank), TensorKind::kv_latent_norm) * matrix(TensorKind::kv_up).transpose();
+    MatrixXd key = latent.rightCols(rope), out(n_, s_.heads * v);
+    const auto turn = [&](MatrixXd& y, Index column) {
+      for (Index i = 0; i < n_; ++i) {
+        RowVectorXd part = y.row(i).segment(column, rope);
+        rotate(part, i);
+        y.row(i).segment(column, rope) = part;
+      }
+    };
+    turn(key, 0);
+    for (Index h = 0; h < s_.heads; ++h) {
+      turn(q, h * (nope + rope) + nope);
+      for (Index i = 0; i < n_; ++i) {
+        const auto query = q.row(i).segment(h * (nope + rope), nope + rope);
+        const VectorXd scores = up.block(0, h * (nope + v), i + 1, nope) * query.head(nope).transpose() +
+                                key.topRows(i + 1) * query.tail(rope).transpose();
+        out.row(i).segment(h * v, v) =
+            softmax(scores * a_.attention_scale, h).transpose() * up.block(0, h * (nope + v) + nope, i + 1, v);
+      }
+    }
+    return out * matrix(TensorKind::attention_out).transpose();
+  }
+
   [[nodiscard]] MatrixXd attention(const MatrixXd& x) const {
+    if (s_.mla) return latent_attention(x);
     const Index d = s_.head_dim, group = s_.heads / s_.kv_heads;
     const MatrixXd q = heads(x, TensorKind::q, TensorKind::q_bias, TensorKind::q_norm);
     const MatrixXd k = heads(x, TensorKind::k, TensorKind::k_bias, TensorKind::k_norm);
@@ -166,10 +219,8 @@ class Reference {
       const MatrixXd keys = k.middleCols(h / group * d, d), values = v.middleCols(h / group * d, d);
       for (Index i = 0; i < n_; ++i) {
         const Index first = std::max<Index>(0, i + 1 - window), count = i + 1 - first;
-        VectorXd p = keys.middleRows(first, count) * q.row(i).segment(h * d, d).transpose() * scale;
-        p = p.unaryExpr([this](double score) { return capped(score, a_.attention_cap); });
-        p = (p.array() - p.maxCoeff()).exp().matrix();
-        out.row(i).segment(h * d, d) = p.transpose() * values.middleRows(first, count) / p.sum();
+        const VectorXd p = softmax(keys.middleRows(first, count) * q.row(i).segment(h * d, d).transpose() * scale, h);
+        out.row(i).segment(h * d, d) = p.transpose() * values.middleRows(first, count);
       }
     }
     MatrixXd y = out * matrix(TensorKind::attention_out).transpose();
@@ -184,27 +235,37 @@ class Reference {
       case model::Activation::gelu_tanh:
         return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
       case model::Activation::relu: return std::max(x, 0.0);
+      case model::Activation::relu2: return std::max(x, 0.0) * std::max(x, 0.0);
+      case model::Activation::clamped_swiglu: break;  // of two numbers: gated()
     }
     return x;
+  }
+
+  [[nodiscard]] double gated(double gate, double up) const {
+    if (a_.activation != model::Activation::clamped_swiglu) return act(gate) * up;
+    const double limit = a_.clamped_swiglu.limit, g = std::min(gate, limit);
+    return (std::clamp(up, -limit, limit) + 1) * g / (1 + std::exp(-a_.clamped_swiglu.alpha * g));
   }
 
   struct Mlp {
     MatrixXd gate, up, down;  // gate: empty without one
     bool bias = false;
+    std::int32_t expert = -1;  // whose biases they are
   };
   [[nodiscard]] MatrixXd dense(const MatrixXd& x, const Mlp& mlp) const {
-    const auto& [gate, up, down, bias] = mlp;
+    const auto& [gate, up, down, bias, expert] = mlp;
+    const bool one = expert >= 0;
     MatrixXd y = x * up.transpose();
-    if (bias) y.rowwise() += vector(TensorKind::up_bias);
+    if (bias) y.rowwise() += vector(one ? TensorKind::expert_up_bias : TensorKind::up_bias, expert);
     if (gate.size() > 0) {
       MatrixXd g = x * gate.transpose();
-      if (bias) g.rowwise() += vector(TensorKind::gate_bias);
-      y = (y.array() * g.unaryExpr([this](double value) { return act(value); }).array()).matrix();
+      if (bias) g.rowwise() += vector(one ? TensorKind::expert_gate_bias : TensorKind::gate_bias, expert);
+      y = g.binaryExpr(y, [this](double a, double b) { return gated(a, b); });
     } else {
       y = y.unaryExpr([this](double value) { return act(value); });
     }
     y *= down.transpose();
-    if (bias) y.rowwise() += vector(TensorKind::down_bias);
+    if (bias) y.rowwise() += vector(one ? TensorKind::expert_down_bias : TensorKind::down_bias, expert);
     return y;
   }
 
@@ -214,25 +275,62 @@ class Reference {
     return dense(x, {gate, matrix(TensorKind::up), matrix(TensorKind::down), a_.mlp_bias});
   }
 
-  // Applies the k best experts by router logit, weighted by the softmax over these k.
+  static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+  // The scores of one token's experts, and what orders them.
+  struct Scores {
+    VectorXd weight, order;
+  };
+  [[nodiscard]] Scores scores_of(VectorXd logits) const {
+    const model::Routing& r = a_.routing;
+    if (r.logit_bias) logits += vector(TensorKind::router_bias).transpose();
+    Scores s;
+    s.weight = r.sigmoid ? VectorXd(logits.unaryExpr([](double x) { return sigmoid(x); }))
+                         : VectorXd((logits.array() - logits.maxCoeff()).exp().matrix());
+    if (!r.sigmoid) s.weight /= s.weight.sum();
+    s.order = s.weight;
+    if (r.choice_bias) s.order += vector(TensorKind::router_choice_bias).transpose();
+    const Index size = s.order.size() / r.groups;
+    std::vector<std::pair<double, Index>> groups;
+    for (Index g = 0; g < r.groups; ++g) {
+      VectorXd of_group = s.order.segment(g * size, size);
+      std::sort(of_group.begin(), of_group.end(), std::greater<>());
+      groups.emplace_back(-of_group.head(r.group_best).sum(), g);
+    }
+    std::sort(groups.begin(), groups.end());
+    for (std::size_t g = static_cast<std::size_t>(r.open_groups); g < groups.size(); ++g)
+      s.order.segment(groups[g].second * size, size).setConstant(-1e9);
+    return s;
+  }
+
+  // The k best experts of each token, weighted as the architecture states, and the shared ones.
   [[nodiscard]] MatrixXd experts(const MatrixXd& x) const {
-    const MatrixXd scores = x * matrix(TensorKind::router).transpose();
+    const MatrixXd logits = x * matrix(TensorKind::router).transpose();
     MatrixXd y = MatrixXd::Zero(x.rows(), x.cols());
     for (Index i = 0; i < x.rows(); ++i) {
-      std::vector<Index> order(static_cast<std::size_t>(scores.cols()));
+      const Scores s = scores_of(logits.row(i).transpose());
+      std::vector<Index> order(static_cast<std::size_t>(logits.cols()));
       std::iota(order.begin(), order.end(), Index{0});
-      std::stable_sort(order.begin(), order.end(), [&](Index p, Index q) { return scores(i, p) > scores(i, q); });
+      std::stable_sort(order.begin(), order.end(), [&](Index p, Index q) { return s.order(p) > s.order(q); });
       order.resize(static_cast<std::size_t>(s_.moe->experts_per_token));
       double sum = 0;
-      for (const Index e : order) sum += std::exp(scores(i, e) - scores(i, order[0]));
+      for (const Index e : order) sum += s.weight(e);
+      const double scale = a_.routing.scale / (a_.routing.normalised ? sum : 1);
       for (const Index e : order) {
-        const auto expert = static_cast<std::int32_t>(e);
-        y.row(i) += std::exp(scores(i, e) - scores(i, order[0])) / sum *
-                    dense(x.row(i), {matrix(TensorKind::expert_gate, expert), matrix(TensorKind::expert_up, expert),
-                                     matrix(TensorKind::expert_down, expert)});
+        const auto one = static_cast<std::int32_t>(e);
+        y.row(i) += scale * s.weight(e) *
+                    dense(x.row(i), {matrix(TensorKind::expert_gate, one), matrix(TensorKind::expert_up, one),
+                                     matrix(TensorKind::expert_down, one), a_.expert_bias, one});
       }
     }
-    return y;
+    if (model::rank_shape(s_, 1).shared_intermediate == 0) return y;
+    MatrixXd shared =
+        dense(x, {matrix(TensorKind::shared_gate), matrix(TensorKind::shared_up), matrix(TensorKind::shared_down)});
+    if (s_.moe->shared_gate) {
+      const VectorXd gate = x * matrix(TensorKind::shared_expert_gate).transpose();
+      for (Index i = 0; i < x.rows(); ++i) shared.row(i) *= sigmoid(gate(i));
+    }
+    return y + shared;
   }
 
   const model::Architecture& a_;

@@ -7,7 +7,7 @@
 namespace plimsoll::exec {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 // Two prompt tokens after three cached ones, with one padding row; then a decode row and a dead one; blocks of 4.
 TEST(RowTable, lays_spans_padding_and_decodes_behind_each_other) {

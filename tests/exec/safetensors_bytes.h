@@ -22,7 +22,7 @@ inline std::string safetensors_bytes(const std::string& header, const std::strin
   return safetensors_bytes(header, data, header.size());
 }
 
-/// Where the data of a tensor is.
+/// The position of a tensor's data.
 struct ByteRange {
   std::size_t begin = 0, end = 0;
 };

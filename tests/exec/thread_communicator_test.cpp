@@ -20,7 +20,7 @@ void on_ranks(int size, Work&& work) {
   for (auto& endpoint : group) threads.emplace_back([&work, &endpoint] { work(*endpoint); });
 }
 
-class Group : public testing::TestWithParam<int> {};
+class Group : public ::testing::TestWithParam<int> {};
 
 // 2^24 + 1 is not representable in f32, so a sum depends on its order. Equal bits therefore prove the order of ranks.
 TEST_P(Group, all_reduce_adds_in_the_order_of_ranks_on_every_rank) {
@@ -65,7 +65,7 @@ TEST_P(Group, many_rounds_never_mix) {
   EXPECT_EQ(wrong, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, Group, testing::Values(1, 2, 3, 4));
+INSTANTIATE_TEST_SUITE_P(Sizes, Group, ::testing::Values(1, 2, 3, 4));
 
 TEST(ThreadGroup, a_failing_rank_wakes_those_that_wait) {
   std::atomic<int> failed = 0;

@@ -94,11 +94,40 @@ model::Architecture glm4() {
   return a;
 }
 
+// Latents of 20 and a rotated key of 6 have no whole vectors either.
+model::Architecture deepseek(const std::string& family) {
+  const bool v3 = family == "deepseek_v3";
+  model::Architecture a = llama_like();
+  a.shape.family = family;
+  a.shape.kv_heads = 4;
+  a.shape.mla = model::MlaShape{
+      .q_lora_rank = v3 ? 18 : 0, .kv_lora_rank = 20, .qk_nope_head_dim = 10, .qk_rope_head_dim = 6, .v_head_dim = 12};
+  a.shape.moe = model::MoeShape{
+      .experts = 8, .experts_per_token = 3, .shared_experts = 2, .intermediate = 44, .first_dense_layers = 1};
+  a = model::default_architecture(a.shape);
+  a.routing.groups = 4;
+  a.routing.open_groups = 2;
+  return a;
+}
+
+model::Architecture gpt_oss() {
+  model::Architecture a = llama_like();
+  a.shape.family = "gpt_oss";
+  a.shape.qkv_bias = true;
+  a.shape.sliding_window = 7;
+  a.shape.window_period = 2;
+  a.shape.moe = model::MoeShape{.experts = 4, .experts_per_token = 2, .intermediate = 44};
+  a = model::default_architecture(a.shape);
+  a.clamped_swiglu.limit = 0.02;  // in reach of weights of deviation 0.02
+  return a;
+}
+
 }  // namespace
 
 std::vector<std::string> tiny_families() {
-  return {"llama",   "llama3", "mistral", "qwen2",   "qwen3",   "falcon_mqa", "falcon_groups", "gptj", "opt",
-          "mixtral", "gemma2", "gemma3",  "granite", "smollm3", "glm4",       "yarn",          "olmo2"};
+  return {"llama", "llama3",      "mistral",     "qwen2",   "qwen3",     "falcon_mqa", "falcon_groups", "gptj",
+          "opt",   "mixtral",     "gemma2",      "gemma3",  "granite",   "smollm3",    "glm4",          "yarn",
+          "olmo2", "deepseek_v2", "deepseek_v3", "gpt_oss", "qwen2_moe", "nemotron"};
 }
 
 std::vector<std::string> tiny_gpu_families() {
@@ -131,6 +160,23 @@ model::Architecture tiny_model(const std::string& family) {
   if (family == "gptj") a = gptj();
   if (family == "gemma2" || family == "gemma3") a = gemma(family);
   if (family == "glm4") a = glm4();
+  if (family.starts_with("deepseek")) a = deepseek(family);
+  if (family == "gpt_oss") a = gpt_oss();
+  if (family == "nemotron") {
+    a = plain_mlp(family, model::Activation::relu2);
+    a.norm_from_one = true;
+    a.rope.rotary_dim = 8;
+  }
+  if (family == "qwen2_moe") {
+    a.shape.qkv_bias = true;
+    a.shape.moe = model::MoeShape{.experts = 6,
+                                  .experts_per_token = 3,
+                                  .intermediate = 44,
+                                  .period = 2,
+                                  .shared_intermediate = 52,
+                                  .shared_gate = true};
+    a.routing.normalised = false;
+  }
   if (family == "granite") {
     a.embedding_scale = 6;
     a.residual_scale = 0.3;

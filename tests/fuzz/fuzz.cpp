@@ -121,7 +121,8 @@ const std::map<std::string, Parser> kParsers{
     {"http_request",
      {{"POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello",
        "GET /metrics?x HTTP/1.0\r\nAuthorization: Bearer k\r\nConnection: keep-alive\r\n\r\n",
-       "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n3;a=b\r\nabc\r\n0\r\nT: x\r\n\r\n",
+       "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nExpect: "
+       "100-continue\r\n\r\n3;a=b\r\nabc\r\n0\r\nT: x\r\n\r\n",
        "Content-Encoding: gzip\r\n", "FFFFFFFFFFFFFFFF\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"},
       feed_request}},
     {"api_request",

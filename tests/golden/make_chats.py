@@ -269,7 +269,7 @@ TEMPLATES = {
         {{- '<think>\\n\\n</think>\\n\\n' }}
     {%- endif %}
 {%- endif %}""",
-    # The language itself: what the families above do not use together.
+    # Tests the language itself: constructs that the families above do not combine.
     "language": """
 {%- macro line(text, mark='*', n=2) -%}
 {{ mark * n }} {{ text | upper }}

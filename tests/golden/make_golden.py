@@ -38,7 +38,7 @@ def rope(kind="default", theta=10000.0, **others):
 
 
 def sizes(options, **others):
-    """What most configurations call the same."""
+    """Returns the fields that most configurations share."""
     config = dict(vocab_size=options.vocab, hidden_size=options.hidden, num_hidden_layers=options.layers,
                   num_attention_heads=options.heads, bos_token_id=0, eos_token_id=1)
     return config | others
@@ -112,7 +112,43 @@ def families(o):
         original_max_position_embeddings=64, rope_parameters=rope(
             "longrope", short_factor=[1 + i / 8 for i in range(pairs)], long_factor=[4.0] * pairs,
             original_max_position_embeddings=64)), "bfloat16")
-    # Variants beyond the fixtures, made where --family names them.
+    narrow = o.ffn // 4
+    c["qwen2_moe"] = ("Qwen2Moe", llama_like(o, max(1, o.heads // 2), num_experts=6, num_experts_per_tok=3,
+                                             moe_intermediate_size=narrow, shared_expert_intermediate_size=o.ffn // 2,
+                                             norm_topk_prob=False, mlp_only_layers=[0], decoder_sparse_step=1), "bfloat16")
+    c["gpt_oss"] = ("GptOss", llama_like(
+        o, max(1, o.heads // 2), head_dim=o.head_dim or 16, intermediate_size=narrow // 4 * 4, num_local_experts=4,
+        num_experts_per_tok=2, sliding_window=8, swiglu_limit=0.7, rope_parameters=rope(
+            "yarn", 150000.0, factor=8.0, beta_fast=32.0, beta_slow=1.0, truncate=False,
+            original_max_position_embeddings=32)), "bfloat16")
+    c["gpt_oss_mxfp4"] = ("GptOss", c["gpt_oss"][1] | dict(intermediate_size=32), "bfloat16")
+    latent = dict(kv_lora_rank=24, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=12, num_hidden_layers=o.layers + 1,
+                  moe_intermediate_size=narrow, num_experts_per_tok=3, first_k_dense_replace=1, num_key_value_heads=o.heads)
+    c["deepseek_v2"] = ("DeepseekV2", llama_like(
+        o, o.heads, q_lora_rank=None, n_routed_experts=8, n_shared_experts=2, topk_method="group_limited_greedy",
+        n_group=4, topk_group=2, routed_scaling_factor=1.5, norm_topk_prob=False) | latent | dict(
+            rope_parameters=rope("yarn", 10000.0, factor=4.0, mscale=0.707, mscale_all_dim=0.9, beta_fast=32, beta_slow=1,
+                                 original_max_position_embeddings=32)), "bfloat16")
+    c["deepseek_v3"] = ("DeepseekV3", llama_like(
+        o, o.heads, q_lora_rank=20, n_routed_experts=8, n_shared_experts=1, n_group=4, topk_group=2,
+        routed_scaling_factor=2.5, norm_topk_prob=True) | latent, "bfloat16")
+    c["glm4_moe"] = ("Glm4Moe", llama_like(
+        o, max(1, o.heads // 2), head_dim=o.head_dim or 16, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1,
+        moe_intermediate_size=narrow, first_k_dense_replace=1, attention_bias=True, use_qk_norm=True,
+        routed_scaling_factor=1.2), "bfloat16")
+    c["minimax_m2"] = ("MiniMaxM2", llama_like(
+        o, max(1, o.heads // 2), head_dim=o.head_dim or 16, rotary_dim=(o.head_dim or 16) // 2, num_local_experts=6,
+        num_experts_per_tok=2, intermediate_size=narrow), "bfloat16")
+    c["nemotron"] = ("Nemotron", llama_like(o, max(1, o.heads // 2), pad_token_id=0), "bfloat16")
+    c["qwen3_windows"] = ("Qwen3", llama_like(
+        o, 1, head_dim=o.head_dim or 32, use_sliding_window=True, sliding_window=6, num_hidden_layers=o.layers + 1,
+        layer_types=(["sliding_attention", "full_attention", "full_attention"] * o.layers)[:o.layers + 1]), "bfloat16")
+    turning = o.hidden // o.heads * 3 // 4 // 2
+    c["phi4_mini"] = ("Phi3", c["phi3"][1] | dict(
+        original_max_position_embeddings=64, tie_word_embeddings=True, rope_parameters=rope(
+            "longrope", short_factor=[1 + i / 8 for i in range(turning)], long_factor=[4.0] * turning,
+            partial_rotary_factor=0.75, original_max_position_embeddings=64)), "bfloat16")
+    # Variants that are not fixtures; made only if --family names them.
     c["falcon_11b"] = ("Falcon", falcon(o, new_decoder_architecture=True, num_ln_in_parallel_attn=1,
                                         num_kv_heads=o.kv_heads or max(1, o.heads // 2)), "bfloat16")
     c["falcon_sequential"] = ("Falcon", falcon(o, multi_query=True, parallel_attn=False), "bfloat16")
@@ -132,15 +168,18 @@ def families(o):
 VARIANTS = {"falcon_11b", "falcon_sequential", "falcon_mha_parallel", "opt_no_bias", "gptj_whole", "qwen2_window",
             "qwen3_bias", "mixtral_window", "phi3_partial", "llama_gelu"}
 
+# Seed 1 gives these a token whose experts are nearly tied, so that bf16 chooses another one.
+SEEDS = {"deepseek_v2": 2, "deepseek_v3": 2}
+
 # Fixtures that are saved in pieces with an index.
 SHARDED = {"qwen2"}
 
 
 def randomise(model, dtype, generator):
-    """Every parameter, so that activations and scores are of the order of 1; rounded to what the file can hold."""
-    # A tied embedding as large would make every token its own best successor.
+    """Sets every parameter so that activations and scores are of the order of 1, rounded to the type of the file."""
+    # With a tied embedding of that size, every token would be its own best successor.
     embedding = 0.1 if model.config.tie_word_embeddings else 0.5
-    for name, parameter in model.named_parameters():
+    for name, parameter in all_parameters(model):
         noise = torch.randn(parameter.shape, generator=generator)
         if parameter.dim() == 1:
             centre = 1.0 if name.endswith("weight") else 0.0  # a norm's, or a bias
@@ -152,8 +191,42 @@ def randomise(model, dtype, generator):
         parameter.data = values.to(dtype).to(torch.float32)
 
 
-def check_all_random(model):
+def all_parameters(model):
+    """Includes the bias that a router adds for the choice of experts, which transformers keeps as a buffer."""
+    yield from model.named_parameters()
+    yield from ((name, value) for name, value in model.named_buffers() if name.endswith("e_score_correction_bias"))
+
+
+def set_mxfp4_experts(model, generator):
+    """Sets experts to numbers that MXFP4 can represent. Returns the tensors that replace theirs in the file."""
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+    tensors = {}
     for name, parameter in model.named_parameters():
+        if not name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            continue
+        experts, inputs, outputs = parameter.shape
+        blocks = torch.randint(0, 256, (experts, outputs, inputs // 32, 16), generator=generator, dtype=torch.uint8)
+        scales = torch.randint(122, 126, (experts, outputs, inputs // 32), generator=generator, dtype=torch.uint8)
+        parameter.data = convert_moe_packed_tensors(blocks, scales).reshape(parameter.shape).to(torch.float32)
+        tensors[name] = {name + "_blocks": blocks, name + "_scales": scales}
+    return tensors
+
+
+def replace_tensors(folder, replacements):
+    file = folder / "model.safetensors"
+    tensors = safetensors.torch.load_file(file)
+    for name, others in replacements.items():
+        del tensors[name]
+        tensors |= others
+    safetensors.torch.save_file(tensors, file, metadata={"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": [
+        "model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]}
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+
+
+def check_all_random(model):
+    for name, parameter in all_parameters(model):
         if parameter.dim() == 1 and (parameter == parameter[0]).all() and parameter.numel() > 1:
             sys.exit(f"{name} is constant")
 
@@ -177,16 +250,18 @@ def write_lines(path, objects):
     path.write_text("".join(json.dumps(item) + "\n" for item in objects))
 
 
-def make(name, options):
-    prefix, config, saved = families(options)[name]
+def make(name, options, family=None):
+    """family: (class prefix, configuration, type) instead of families()[name]."""
+    prefix, config, saved = family or families(options)[name]
     dtype = getattr(torch, options.dtype or saved)
-    generator = torch.Generator().manual_seed(options.seed)
+    generator = torch.Generator().manual_seed(options.seed or SEEDS.get(name, 1))
     kind = "TextConfig" if hasattr(transformers, prefix + "TextConfig") else "Config"  # of multimodal families
     configuration = getattr(transformers, prefix + kind)(**config)
     configuration._attn_implementation = "eager"
     configuration._experts_implementation = "eager"  # the others want widths of whole vectors
     model = getattr(transformers, prefix + "ForCausalLM")(configuration).eval()
     randomise(model, dtype, generator)
+    packed = set_mxfp4_experts(model, generator) if name.endswith("mxfp4") else {}
     check_all_random(model)
 
     folder = options.out / name
@@ -207,7 +282,11 @@ def make(name, options):
     model.to(dtype).save_pretrained(folder, max_shard_size=shard)
     (folder / "generation_config.json").unlink(missing_ok=True)
 
-    # The file says the same as the model that was computed with.
+    if packed:  # transformers cannot read it back without a GPU
+        replace_tensors(folder, packed)
+        print(f"{name}: experts in MXFP4")
+        return
+    # The file must state what the computed model has.
     again = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
                                                  experts_implementation="eager").eval()
     difference = max(float((logits_of(again, p["tokens"]) - logits[p["id"]]).abs().max()) for p in prompts)
@@ -223,7 +302,7 @@ def parse_options():
     here = pathlib.Path(__file__).resolve().parent
     parser.add_argument("--out", type=pathlib.Path, default=here / "models", help="folder of the fixtures")
     parser.add_argument("--family", action="append", help="only this one; repeatable")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0, help="0: that of the fixture")
     parser.add_argument("--hidden", type=int, default=64)
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--heads", type=int, default=4)

@@ -51,7 +51,7 @@ DEEPSEEK = (r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\
 
 
 def bytes_of(pattern=None, *, individual=None, normalizer=None, **options):
-    """A byte-level tokenizer as of GPT-2's successors."""
+    """Returns a byte-level tokenizer like those of GPT-2's successors."""
     tokenizer = Tokenizer(models.BPE(ignore_merges=options.get("ignore_merges", False)))
     stages = [pre_tokenizers.Split(Regex(p), "isolated") for p in ([pattern] if isinstance(pattern, str) else pattern or [])]
     if individual is not None:
@@ -65,7 +65,7 @@ def bytes_of(pattern=None, *, individual=None, normalizer=None, **options):
 
 
 def sentence_piece(normalizer, decoder, pre_tokenizer=None, byte_fallback=True, fuse=True):
-    """A tokenizer as converted from SentencePiece: characters, with bytes for those that are missing."""
+    """Returns a tokenizer like those converted from SentencePiece: characters, with bytes for missing ones."""
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=byte_fallback, fuse_unk=fuse))
     if normalizer:
         tokenizer.normalizer = normalizer

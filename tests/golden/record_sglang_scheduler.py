@@ -42,7 +42,7 @@ PACKAGES = ("sglang", "sglang.srt", "sglang.srt.managers", "sglang.srt.mem_cache
 
 
 class EmptyPackages(common._EmptyPackages):
-    """Leaves torch, numpy and what they import alone."""
+    """Does not replace torch, numpy and the modules that they import."""
 
     def find_spec(self, name, path=None, target=None):
         top = name.split(".")[0]
@@ -92,7 +92,7 @@ def use_version(folder):
 
 
 def draw(kind, rng):
-    """A random case with pages of one token."""
+    """Returns a random case with pages of one token."""
     case = common.draw(kind, rng)
     case.blocks = max(case.blocks * case.block_size, case.max_len + 2)
     case.block_size, case.threshold, case.full = 1, 0, False
@@ -100,7 +100,7 @@ def draw(kind, rng):
 
 
 class Run:
-    """One case on a fresh scheduler."""
+    """Runs one case on a new scheduler."""
 
     def __init__(self, case, arguments):
         from sglang.srt.managers.schedule_batch import ScheduleBatch
@@ -184,7 +184,7 @@ class Run:
         return STOP if last else self.unique
 
     def update(self, batch):
-        """What process_batch_result_prefill and _decode do with sampled tokens."""
+        """Does what process_batch_result_prefill and _decode do with sampled tokens."""
         import torch
 
         s = self.scheduler

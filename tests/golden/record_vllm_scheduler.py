@@ -43,7 +43,7 @@ STOP, FIRST_OUTPUT, SHARED, OWN = 7, 1_000_000_000, 1_000_000, 500_000_000
 
 # ---- a version without the rest of its engine ---------------------------------------------------------------------
 
-# The files that decide, with what they call.
+# The files that make decisions, and those that they call.
 REAL_FOLDERS = ("vllm.v1.core.",)
 REAL = (
     "vllm.v1.core",
@@ -55,7 +55,7 @@ REAL = (
 
 
 class _Empty(type):
-    """A class without content: its attributes are such classes, its objects may be called and entered. It is false."""
+    """An empty class that replaces others. Its attributes are such classes; its objects can be called and entered."""
 
     def __getattr__(cls, name):
         if name.startswith("__"):
@@ -113,7 +113,7 @@ class _EmptyModule(types.ModuleType):
 
 
 class _EmptyPackages(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds every module that is not needed, whether or not it is there."""
+    """Finds every module that is not needed, even if it is not installed."""
 
     def find_spec(self, name, path=None, target=None):
         top = name.split(".")[0]
@@ -131,7 +131,7 @@ class _EmptyPackages(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class Settings(types.SimpleNamespace):
-    """Settings of a version that this script does not state are off."""
+    """Settings of a version that this script does not mention are off."""
 
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -168,7 +168,7 @@ def use_version(folder):
 
 
 def made(kind, like=None, /, **arguments):
-    """An object of a class whose parameters, those of `like`, differ between versions."""
+    """Makes an object of a class whose parameters, those of `like`, differ between versions."""
     known = inspect.signature(like or kind).parameters
     return kind(**{name: value for name, value in arguments.items() if name in known})
 
@@ -209,7 +209,7 @@ class Case(types.SimpleNamespace):
 
 
 def draw(kind, rng):
-    """A random case: few blocks, so that requests are preempted and cached blocks evicted."""
+    """Returns a random case with few blocks, so that requests are preempted and cached blocks evicted."""
     size = rng.choice([1, 2, 4, 8, 16, 32])
     max_len = rng.choice([64, 96, 160, 256])
     longest = cdiv(max_len, size)
@@ -254,6 +254,45 @@ def draw(kind, rng):
         case.requests.append(Case(prompt=prompt, output=output, cap=cap, tick=tick, priority=priority, shared=shared))
         if rng.random() < 0.6:
             tick += rng.choice([1, 1, 2, 5, 20])
+    return case
+
+
+def draw_dense(rng):
+    """Returns a case of many requests with shared prefixes, some by priority, in a pool for one or two of them."""
+    size, max_len = rng.choice([2, 4, 8, 16]), rng.choice([96, 160, 256, 384])
+    longest = cdiv(max_len, size)
+    case = Case(
+        max_running=rng.choice([3, 4, 8, 16, 32]),
+        budget=rng.choice([16, 30, 64, 100, 256]),
+        blocks=longest + rng.choice([0, 1, 2, 5, longest // 2, longest]),
+        block_size=size,
+        threshold=rng.choice([0, 5, 16, 24, 33, 64]),
+        chunked=True,
+        caching=True,
+        max_len=max_len,
+        full=rng.random() < 0.5,
+        shared_size=size,
+        policy=rng.choice(["fcfs", "priority"]),
+        is_async=0,
+        requests=[],
+    )
+    trees, next_block, tick = [[]], 1, 1
+    for _ in range(rng.randint(10, 36)):
+        prompt = rng.randint(1, rng.choice([max_len // 4, max_len // 2, max_len - 2]))
+        cap = min(rng.randint(1, max_len - prompt), 40)
+        output = cap if rng.random() < 0.5 else rng.randint(1, cap)
+        shared = list(rng.choice(trees))
+        while len(shared) < prompt // size and rng.random() < 0.7:
+            shared.append(next_block)
+            next_block += 1
+        shared = shared[: prompt // size]
+        trees.append(shared)
+        if rng.random() < 0.25 and shared:
+            prompt = len(shared) * size
+        priority = rng.choice([0, 0, 1, 2, -3]) if case.policy == "priority" else 0
+        case.requests.append(Case(prompt=prompt, output=output, cap=cap, tick=tick, priority=priority, shared=shared))
+        if rng.random() < 0.5:
+            tick += rng.choice([1, 1, 2, 5])
     return case
 
 
@@ -311,7 +350,7 @@ class Run:
             num_prefill_lookahead_tokens=0,
             ec_manager_config=Settings(get_encoder_cache_manager_obj=lambda: _empty("Encoders")),
         )
-        # With mm_registry false in every question, no encoder takes part.
+        # mm_registry is falsy, so no encoder takes part.
         registry = Settings(supports_multimodal_inputs=lambda config: False)
         manager = Settings(
             should_advance=lambda *args, **kwargs: False,
@@ -372,7 +411,7 @@ class Run:
             self.arrived += 1
 
     def schedule(self):
-        """Decides a step. Nothing if it computes no token."""
+        """Decides a step. Returns None if it computes no token."""
         requests = self.scheduler.requests
         running = list(self.scheduler.running)
         output = self.scheduler.schedule()
@@ -413,7 +452,7 @@ class Run:
         self.scheduler.update_from_output(output, result)
 
     def decide(self):
-        """The next step; nothing if the engine is idle. A step that only made room is followed by another at once."""
+        """Returns the next step; None if the engine is idle. After a step that only freed blocks decides another."""
         step = self.schedule()
         if step is None and self.scheduler.requests:
             step = self.schedule()
@@ -465,14 +504,14 @@ def main():
     parser.add_argument("version", nargs="?", help="folder with the version's vllm/")
     parser.add_argument("cases", nargs="?", help="file of cases")
     parser.add_argument("--async", dest="is_async", action="store_true", help="two steps in flight in every case")
-    parser.add_argument("--draw", metavar="KIND", choices=("plain", "prefix", "priority"), help="print random cases")
+    parser.add_argument("--draw", metavar="KIND", choices=("plain", "prefix", "priority", "dense"), help="print random cases")
     parser.add_argument("--count", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     if options.draw:
         rng = random.Random(options.seed)
         for _ in range(options.count):
-            print(draw(options.draw, rng).line())
+            print((draw_dense(rng) if options.draw == "dense" else draw(options.draw, rng)).line())
         return
     use_version(options.version)
     with open(options.cases, encoding="ascii") as lines:

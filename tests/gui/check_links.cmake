@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DPROGRAM=FILE -P check_links.cmake: no CUDA or NCCL library is linked, no symbol of plimsoll::exec is inside.
+# cmake -DPROGRAM=FILE -P check_links.cmake: checks that the program links no CUDA or NCCL library and contains no
+# symbol of plimsoll::exec.
 cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND ldd ${PROGRAM} OUTPUT_VARIABLE libraries RESULT_VARIABLE failed)
 if(failed)

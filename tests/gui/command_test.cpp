@@ -40,6 +40,16 @@ TEST_F(GuiCommandTest, EveryListedViewHasAPicture) {
   }
 }
 
+// The factor of the user's desktop used to be overwritten by the default of --scale.
+TEST_F(GuiCommandTest, TheDesktopsScaleApplies) {
+  ASSERT_TRUE(qputenv("QT_SCALE_FACTOR", "1.5"));
+  const std::string picture = file("scaled.png");
+  const Outcome shot = run("gui --screenshot " + picture + " --size 800x600 " + kStudy);
+  qunsetenv("QT_SCALE_FACTOR");
+  ASSERT_EQ(shot.exit, 0) << shot.output;
+  EXPECT_EQ(QImage(QString::fromStdString(picture)).size(), QSize(1200, 900));
+}
+
 TEST_F(GuiCommandTest, BadUseIsOneLineAndExitTwo) {
   for (const char* const arguments :
        {"--view nonsense --screenshot x.png", "--size 3x4", "--theme pink", "--nonsense",

@@ -16,7 +16,6 @@
 #include "gui/window/import_dialog.h"
 #include "gui/window/live_dock.h"
 #include "gui/window/main_window.h"
-#include "gui/window/report.h"
 #include "gui/window/welcome.h"
 #include "model/error.h"
 #include "tests/gui/bench_fixture.h"
@@ -35,7 +34,7 @@ TEST(HardwareListTest, NamesGpusAsTheirMakersDo) {
   EXPECT_EQ(utf8(gpu_name("l40s")), "L40S");
 }
 
-// Every row can be chosen: the study with its name is read, and has its count, and its price.
+// Every row can be chosen: a study with the row's name is valid, and has the row's count and price.
 TEST(HardwareListTest, EveryRowIsWhatTheStudyReads) {
   const auto catalogue = std::make_shared<const configs::Catalogue>();
   const auto rows = hardware_rows(*catalogue);

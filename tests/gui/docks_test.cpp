@@ -254,8 +254,8 @@ TEST_F(DockTest, ThePlannersAnswerBecomesARankingThatCanBeUsed) {
   EXPECT_EQ(QApplication::clipboard()->text(), QStringLiteral("NUM_SHARD=4"));
 }
 
-// A search that reports two first looks and then waits until it is cancelled. The one within the SLO leads at once,
-// although it came last; after the cancellation no place is final.
+// A search that reports two first looks and then waits until it is cancelled. The look within the SLO leads at once,
+// although it came last. After the cancellation, no rank is final.
 TEST_F(DockTest, FirstLooksAreRankedWhileTheSearchRuns) {
   open(*bench_, kJumpStart);
   bench_->set_view({}, {}, [](ViewState& v) { v.limit = 50; });
@@ -309,7 +309,7 @@ TEST_F(DockTest, APlanNeedsAnSlo) {
   EXPECT_EQ(said.count(QStringLiteral("state an SLO")), 1) << "once is enough: " << utf8(said);
   const auto buttons = dock.findChildren<QPushButton*>();
   const auto plan = std::find_if(buttons.begin(), buttons.end(),
-                                 [](const QPushButton* b) { return b->text() == QStringLiteral("P&lan"); });
+                                 [](const QPushButton* b) { return b->text() == QStringLiteral("Pl&an"); });
   ASSERT_NE(plan, buttons.end());
   EXPECT_FALSE((*plan)->isEnabled());
   EXPECT_THAT(utf8((*plan)->toolTip()), HasSubstr("state an SLO"));

@@ -3,8 +3,16 @@
 #include <QAbstractButton>
 #include <QAction>
 #include <QApplication>
+#include <QCheckBox>
+#include <QComboBox>
+#include <QDate>
 #include <QImage>
 #include <QLabel>
+#include <QLineEdit>
+#include <QMenu>
+#include <QMenuBar>
+#include <QMessageBox>
+#include <QTimer>
 #include <QTranslator>
 #include <set>
 
@@ -12,6 +20,7 @@
 #include "gui/window/export.h"
 #include "gui/window/main_window.h"
 #include "gui/window/palette.h"
+#include "gui/window/scenario_dock.h"
 #include "model/error.h"
 #include "tests/gui/bench_fixture.h"
 
@@ -61,6 +70,144 @@ TEST_F(FilesTest, DataAreExportedWithEveryDigit) {
   EXPECT_NE(text.find(some), std::string::npos) << some;
 }
 
+// The curves' load, degree and band belong to their figures: x and y alone would not say what was simulated.
+TEST_F(FilesTest, ACurvesCsvStatesLoadDegreeAndBand) {
+  Workbench bench;
+  MainWindow window(bench);
+  window.show();
+  open(bench, kJumpStart);
+  window.show_view(QStringLiteral("curves"));
+  const TableData table = window.current_view()->table();
+  const auto column = [&](const char* header) { return table.headers.indexOf(qs(header)); };
+  const auto load = column("load"), tp = column("TP"), y = column("p90 latency per output token (ms)"),
+             low = column("90 % band from: p90 latency per output token (ms)"),
+             high = column("90 % band to: p90 latency per output token (ms)");
+  for (const auto at : {load, tp, y, low, high}) ASSERT_GE(at, 0);
+  std::set<QString> degrees, kinds;
+  int banded = 0;
+  for (const QStringList& row : table.rows) {
+    ASSERT_EQ(row.size(), table.headers.size());
+    EXPECT_GT(row[load].toDouble(), 0);
+    degrees.insert(row[tp]);
+    kinds.insert(row[column("kind")]);
+    if (row[low].isEmpty()) continue;
+    ++banded;
+    EXPECT_LE(row[low].toDouble(), row[y].toDouble());
+    EXPECT_GE(row[high].toDouble(), row[y].toDouble());
+  }
+  EXPECT_EQ(degrees,
+            (std::set<QString>{QStringLiteral("1"), QStringLiteral("2"), QStringLiteral("4"), QStringLiteral("8")}));
+  EXPECT_EQ(banded, 40) << "four degrees, ten loads; refined points have no band";
+  EXPECT_TRUE(kinds.contains(QStringLiteral("published")));
+}
+
+TEST_F(FilesTest, APictureSaysWhatItShowsAndHasNoControls) {
+  Workbench bench;
+  MainWindow window(bench);
+  window.show();
+  open(bench, kJumpStart);
+  bench.set_value(QStringLiteral("deployment.tp"), QStringLiteral("4"));
+  settle(bench);
+  for (View* view : window.views()) {
+    window.show_view(view->id());
+    settle(bench);
+    const QString texts = Picture(*view).texts().join(QChar(u'\n'));
+    for (const QString& part : {view->title(), QStringLiteral("llama-2-7b"), QStringLiteral("8 × A100"),
+                                QStringLiteral("tgi-1.1"), QDate::currentDate().toString(Qt::ISODate)})
+      EXPECT_TRUE(texts.contains(part)) << utf8(view->id()) << ": " << utf8(part) << " in " << utf8(texts);
+    for (const QWidget* chart : view->picture().charts) {
+      EXPECT_TRUE(chart->findChildren<QComboBox*>().empty()) << utf8(view->id());
+      EXPECT_TRUE(chart->findChildren<QCheckBox*>().empty()) << utf8(view->id());
+    }
+  }
+}
+
+// Each answer of the user would be one too many: a file that cannot be opened replaces nothing.
+TEST_F(FilesTest, AFileThatCannotBeReadAsksNothing) {
+  Workbench bench;
+  MainWindow window(bench);
+  window.show();
+  open(bench, kJumpStart);
+  bench.set_value(QStringLiteral("deployment.tp"), QStringLiteral("2"));
+  ASSERT_TRUE(bench.session().is_modified());
+  int asked = 0;
+  QTimer watch;
+  QObject::connect(&watch, &QTimer::timeout, &watch, [&] {
+    auto* box = qobject_cast<QMessageBox*>(QApplication::activeModalWidget());
+    if (box == nullptr) return;
+    ++asked;
+    box->reject();
+  });
+  watch.start(0);
+  const std::string study = write("broken.yaml", "study: broken\nmodel: no-such-model\n");
+  const std::string picture = write("broken.png", "not a picture");
+  for (const std::string& file : {study, picture}) {
+    window.open_files({qs(file)});
+    EXPECT_NE(window.problem(), QString()) << file;
+  }
+  EXPECT_EQ(asked, 0);
+  window.open_files({qs(kJumpStart)});
+  EXPECT_EQ(asked, 1) << "this one would replace the session";
+}
+
+// Otherwise Ctrl+S would overwrite the session that was open before.
+TEST_F(FilesTest, ANewSessionHasNoFile) {
+  Workbench bench;
+  MainWindow window(bench);
+  open(bench, kJumpStart);
+  const QString file = folder_.filePath(QStringLiteral("kept.plimsoll-session.yaml"));
+  window.save_to(file);
+  EXPECT_EQ(bench.session_file(), file);
+  EXPECT_TRUE(window.windowTitle().contains(QStringLiteral("kept.plimsoll-session.yaml")))
+      << utf8(window.windowTitle());
+  for (QAction* action : window.actions_of_menus()) {
+    if (action->text() == QStringLiteral("&New")) action->trigger();
+  }
+  EXPECT_EQ(bench.session_file(), QString());
+  EXPECT_FALSE(window.windowTitle().contains(QStringLiteral("kept")));
+  settle(bench);
+}
+
+TEST_F(FilesTest, ACopiedCommandNamesAFileThatHoldsTheStudy) {
+  Workbench bench;
+  const QString folder = folder_.filePath(QStringLiteral("studies"));
+  const auto study_of = [&](const QString& command) {
+    EXPECT_TRUE(command.startsWith(QStringLiteral("plimsoll simulate "))) << utf8(command);
+    return command.section(QChar(u' '), 2, 2);
+  };
+  open(bench, kJumpStart);
+  EXPECT_EQ(study_of(bench.command(QStringLiteral("simulate"), folder)), qs(kJumpStart)) << "the file says the same";
+  bench.begin(new_session());
+  settle(bench);
+  const QString first = study_of(bench.command(QStringLiteral("simulate"), folder));
+  bench.set_value(QStringLiteral("deployment.replicas"), QStringLiteral("2"));
+  settle(bench);
+  const QString second = study_of(bench.command(QStringLiteral("simulate"), folder));
+  EXPECT_NE(first, second) << "the first command keeps its study";
+  EXPECT_EQ(make_study(open_scenario(utf8(first)), bench.catalogue()).point(0).deployment.replicas, 1);
+  EXPECT_EQ(make_study(open_scenario(utf8(second)), bench.catalogue()).point(0).deployment.replicas, 2);
+}
+
+TEST_F(FilesTest, TheMenuShowsWhichPartsOfTheCurvesAreOn) {
+  Workbench bench;
+  MainWindow window(bench);
+  open(bench, kJumpStart);
+  QAction* bands = nullptr;
+  for (QAction* action : window.actions_of_menus()) {
+    if (action->text() == QStringLiteral("Bands")) bands = action;
+  }
+  ASSERT_NE(bands, nullptr);
+  auto* menu = qobject_cast<QMenu*>(bands->parent());
+  ASSERT_NE(menu, nullptr);
+  for (const bool on : {true, false}) {
+    bench.set_view({}, {}, [on](ViewState& view) { view.bands = on; });
+    Q_EMIT menu->aboutToShow();
+    EXPECT_TRUE(bands->isCheckable());
+    EXPECT_EQ(bands->isChecked(), on);
+  }
+  settle(bench);
+}
+
 TEST_F(FilesTest, WhatCannotBeWrittenIsSaidInTheWindow) {
   Workbench bench;
   MainWindow window(bench);
@@ -93,6 +240,31 @@ TEST(PaletteTest, LettersInOrderMatchAndWordStartsComeFirst) {
             match_score(QStringLiteral("exp"), QStringLiteral("Where existing pens end")));
 }
 
+TEST_F(FilesTest, ThePaletteFindsAndSetsFields) {
+  Workbench bench;
+  MainWindow window(bench);
+  window.show();
+  open(bench, kJumpStart);
+  QString gone;
+  const auto fields = [&](const QString& typed) {
+    return window.scenario().commands(typed, [&](const QString& path) { gone = path; });
+  };
+  Palette palette(commands_of(window.actions_of_menus()), fields, &window);
+  const auto listed = [&](const char* typed) {
+    palette.line().setText(qs(typed));
+    return palette.listed();
+  };
+  EXPECT_EQ(listed("tp 2").value(0), QStringLiteral("Set Tensor-parallel degree (tp) to 2"));
+  QTest::keyClick(&palette.line(), Qt::Key_Return);
+  settle(bench);
+  EXPECT_EQ(bench.curves().results().front().labels.tp, 2);
+  EXPECT_EQ(listed("seed").value(0), QStringLiteral("Go to Seed (seed)"));
+  QTest::keyClick(&palette.line(), Qt::Key_Return);
+  EXPECT_EQ(gone, QStringLiteral("seed"));
+  EXPECT_TRUE(listed("export").contains(QStringLiteral("Export the view…")));
+  EXPECT_TRUE(listed("qqqq").empty());
+}
+
 TEST_F(FilesTest, EveryShortcutIsUsedOnce) {
   Workbench bench;
   MainWindow window(bench);
@@ -102,6 +274,33 @@ TEST_F(FilesTest, EveryShortcutIsUsedOnce) {
     EXPECT_TRUE(seen.insert(action->shortcut().toString()).second) << utf8(action->shortcut().toString());
   }
   EXPECT_GE(seen.size(), 25U);
+}
+
+// Two uses of one key would make it do nothing.
+TEST_F(FilesTest, NoShortcutIsAlsoTheLetterOfAMenuOrAButton) {
+  Workbench bench;
+  MainWindow window(bench);
+  window.show();
+  window.show_view(QString::fromLatin1(kDecisionView));
+  open(bench, kJumpStart);
+  std::set<QString> keys;
+  for (const QAction* action : window.actions_of_menus()) keys.insert(action->shortcut().toString());
+  for (View* view : window.views()) {
+    window.show_view(view->id());
+    std::set<QString> letters = keys;
+    const auto take = [&](const QString& text) {
+      const QString letter = QKeySequence::mnemonic(text).toString();
+      EXPECT_TRUE(letter.isEmpty() || letters.insert(letter).second) << utf8(view->id()) << ": " << utf8(text);
+    };
+    for (const QAction* menu : window.menuBar()->actions()) take(menu->text());
+    for (const QWidget* widget : window.findChildren<QWidget*>()) {
+      const auto* label = qobject_cast<const QLabel*>(widget);
+      const auto* button = qobject_cast<const QAbstractButton*>(widget);
+      if (!widget->isVisible()) continue;
+      if (button != nullptr) take(button->text());
+      if (label != nullptr && label->buddy() != nullptr) take(label->text());
+    }
+  }
 }
 
 /// Makes texts half as long again, with accents, as a translation might.

@@ -70,7 +70,7 @@ TEST_F(LoadRangeTest, RatesEndAtTheHighestThatIsCarried) {
   const auto unstable_at = [&](double rate) {
     bench.change_load(QStringLiteral("poisson"), QString::number(rate));
     settle(bench);
-    const auto& steady = bench.curves().results().front().metrics->steady;
+    const auto steady = bench.curves().results().front().metrics->steady;
     return steady.grows || steady.verdict == sched::Steadiness::unstable;
   };
   EXPECT_FALSE(unstable_at(0.9 * found.back()));

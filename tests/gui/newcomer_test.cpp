@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A newcomer's tasks, with only keys and mouse; and that the keyboard and assistive technology reach everything.
+// A newcomer's tasks, done with keys and mouse only. Also tests that the keyboard and assistive technology reach
+// everything.
 #include <QAccessible>
 #include <QApplication>
 #include <QComboBox>

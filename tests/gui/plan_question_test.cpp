@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gui/core/plan_question.h"
 
+#include "gui/core/pool_form.h"
 #include "model/error.h"
 #include "tests/gui/bench_fixture.h"
 
@@ -47,6 +48,44 @@ TEST(PlanQuestionTest, OneLoadAsksForTheLeastCost) {
   const PlanQuestion question = plan_question(scenario, limit_of(50));
   EXPECT_THAT(question.search, HasSubstr("objective: cost"));
   EXPECT_THAT(question.search, Not(HasSubstr("instance_count")));
+  EXPECT_THAT(utf8(question.words), HasSubstr("for 4 requests/s"));
+}
+
+// The first of the loads, which the study states beside its sweep, would be the easiest to carry.
+TEST(PlanQuestionTest, ACostIsAskedForTheLargestOfTheLoads) {
+  Scenario scenario = default_scenario();
+  set_load(scenario, QStringLiteral("gamma"), QStringLiteral("2, 16, 8"));
+  set_edit(scenario, "workload.load.gamma.cv", "3");
+  set_field(scenario, "search", QStringLiteral("{objective: cost, tp: [8]}"));
+  EXPECT_THAT(utf8(plan_question(scenario, limit_of(50)).words),
+              HasSubstr("the least cost on ml.p4d.24xlarge\nfor 16 requests/s, the largest of the loads\namong TP 8"));
+  const auto catalogue = std::make_shared<const configs::Catalogue>();
+  const study::Study planned = make_study(plan_scenario(scenario, limit_of(50)), catalogue);
+  EXPECT_EQ(planned.point_count(), 1U);
+  const study::PointSpec point = planned.point(0);
+  const auto* gamma = std::get_if<load::GammaArrivals>(&point.workload.load);
+  ASSERT_NE(gamma, nullptr);
+  EXPECT_EQ(gamma->rate, 16);
+  EXPECT_EQ(gamma->cv, 3) << "the load keeps the rest of what it states";
+}
+
+// With pools the planner divides the replicas: a TP degree or a number of replicas for all means nothing.
+TEST(PlanQuestionTest, PoolsAreSplit) {
+  Scenario scenario = new_scenario();
+  set_pools(scenario, true);
+  EXPECT_EQ(plan_question(scenario, limit_of(50)).search,
+            "{objective: capacity, split: auto, prefill.tp: [1, 2, 4, 8], decode.tp: [1, 2, 4, 8]}");
+  set_load(scenario, QStringLiteral("poisson"), QStringLiteral("4"));
+  set_field(scenario, "deployment.pools.decode.tp", QStringLiteral("4, 8"));
+  const PlanQuestion question = plan_question(scenario, limit_of(50));
+  EXPECT_EQ(question.search,
+            "{objective: cost, split: auto, replicas: [2, 3, 4, 6, 8, 12, 16], prefill.tp: [1, 2, 4, 8], "
+            "decode.tp: [4, 8]}");
+  EXPECT_THAT(utf8(question.words), HasSubstr("the least cost in two pools"));
+  // Applying an answer leaves the question as it was.
+  const std::string key = question_key(scenario, limit_of(50));
+  set_field(scenario, "deployment.pools.prefill.replicas", QStringLiteral("3"));
+  EXPECT_EQ(question_key(scenario, limit_of(50)), key);
 }
 
 TEST(PlanQuestionTest, TheStudysOwnWordsWin) {

@@ -8,7 +8,7 @@
 namespace plimsoll::gui {
 namespace {
 
-std::shared_ptr<const configs::Catalogue> catalogue() {
+std::shared_ptr<const configs::Catalogue> default_catalogue() {
   return std::make_shared<const configs::Catalogue>(configs::Catalogue::default_root());
 }
 
@@ -22,17 +22,17 @@ TEST(ScenarioTest, AFieldShowsWhatTheFileSweeps) {
 
 TEST(ScenarioTest, OneValuePinsASweptKeyAndNothingGivesItBack) {
   Scenario scenario = open_scenario(kJumpStart);
-  EXPECT_EQ(make_study(scenario, catalogue()).point_count(), 40U);  // 4 degrees x 10 loads
+  EXPECT_EQ(make_study(scenario, default_catalogue()).point_count(), 40U);  // 4 degrees x 10 loads
   set_field(scenario, "deployment.tp", QStringLiteral("4"));
-  EXPECT_EQ(make_study(scenario, catalogue()).point_count(), 10U);
+  EXPECT_EQ(make_study(scenario, default_catalogue()).point_count(), 10U);
   set_field(scenario, "deployment.tp", QString());
   EXPECT_TRUE(scenario.edits.empty());
-  EXPECT_EQ(make_study(scenario, catalogue()).point_count(), 40U);
+  EXPECT_EQ(make_study(scenario, default_catalogue()).point_count(), 40U);
 }
 
 TEST(FieldDefaultsTest, AreTheEnginesWhereTheStudySaysNothing) {
   Scenario scenario = open_scenario(kJumpStart);
-  const auto defaults = [&] { return field_defaults(scenario, make_study(scenario, catalogue()).point(0)); };
+  const auto defaults = [&] { return field_defaults(scenario, make_study(scenario, default_catalogue()).point(0)); };
   EXPECT_FALSE(defaults().contains("deployment.tp")) << "stated: it is swept";
   // The profile tgi-1.1 does not state a limit, so the policy's default applies.
   EXPECT_EQ(default_text(defaults().at("scheduler.max_running")), QStringLiteral("none (default of tgi)"));
@@ -51,8 +51,9 @@ TEST(FieldDefaultsTest, AreTheEnginesWhereTheStudySaysNothing) {
 TEST(FieldDefaultsTest, AreOnlyCalledTheEnginesWhereTheyAre) {
   Scenario scenario = new_scenario();
   const auto budget = [&] {
-    return default_text(field_defaults(scenario, make_study(scenario, catalogue()).point(0), catalogue())
-                            .at("scheduler.step_token_budget"));
+    return default_text(
+        field_defaults(scenario, make_study(scenario, default_catalogue()).point(0), default_catalogue())
+            .at("scheduler.step_token_budget"));
   };
   const QString plain = budget();
   EXPECT_THAT(utf8(plain), ::testing::HasSubstr("(default of vllm-0.12)"));
@@ -63,25 +64,26 @@ TEST(FieldDefaultsTest, AreOnlyCalledTheEnginesWhereTheyAre) {
 
 TEST(ScenarioTest, ANewScenarioStatesNothingThatTheFormHides) {
   EXPECT_TRUE(hidden_settings(new_scenario()).empty());
-  EXPECT_GT(make_study(new_scenario(), catalogue()).point_count(), 1U);
+  EXPECT_GT(make_study(new_scenario(), default_catalogue()).point_count(), 1U);
 }
 
 // For each engine of the catalogue: the sample's settings for TGI must not act on it.
 TEST(ScenarioTest, AnotherEngineDropsTheSettingsOfTheFormerOne) {
   Scenario scenario = default_scenario();
   ASSERT_FALSE(hidden_settings(scenario).empty());
-  const std::string before = make_study(scenario, catalogue()).resolved_yaml();
+  const std::string before = make_study(scenario, default_catalogue()).resolved_yaml();
   set_field(scenario, "scheduler.max_running", QStringLiteral("48"));
   set_engine(scenario, QStringLiteral("vllm-0.12"));
   EXPECT_TRUE(hidden_settings(scenario).empty());
-  const study::Study study = make_study(scenario, catalogue());
+  const study::Study study = make_study(scenario, default_catalogue());
   EXPECT_EQ(study.resolved_yaml().find("max_concurrent"), std::string::npos);
   EXPECT_EQ(study.point(0).policy.max_running, std::optional<std::int64_t>(48)) << "the form's own fields stay";
   EXPECT_NE(command_line(scenario, QStringLiteral("simulate")).indexOf(QStringLiteral("scheduler={}")), -1)
       << "the command line gives the same study";
   set_field(scenario, "scheduler.max_running", QString());
   set_engine(scenario, QString());
-  EXPECT_EQ(make_study(scenario, catalogue()).resolved_yaml(), before) << "the file's engine, with its settings";
+  EXPECT_EQ(make_study(scenario, default_catalogue()).resolved_yaml(), before)
+      << "the file's engine, with its settings";
 }
 
 TEST(ScenarioTest, AHiddenSettingCanBeRemovedAlone) {
@@ -99,29 +101,29 @@ TEST(ScenarioTest, AHiddenSettingCanBeRemovedAlone) {
 TEST(FieldDefaultsTest, SayUnderWhichOtherNameAValueIsStated) {
   Scenario scenario = open_scenario(kJumpStart);
   set_edit(scenario, "scheduler", "{MAX_BATCH_SIZE: 48}");
-  const FieldDefaults defaults = field_defaults(scenario, make_study(scenario, catalogue()).point(0));
+  const FieldDefaults defaults = field_defaults(scenario, make_study(scenario, default_catalogue()).point(0));
   EXPECT_EQ(default_text(defaults.at("scheduler.max_running")), QStringLiteral("48 (stated as MAX_BATCH_SIZE)"));
 }
 
 TEST(ScenarioTest, AListSweepsAKeyThatTheFileDoesNot) {
   Scenario scenario = open_scenario(kJumpStart);
   set_field(scenario, "deployment.replicas", QStringLiteral("1, 2"));
-  EXPECT_EQ(make_study(scenario, catalogue()).point_count(), 80U);
+  EXPECT_EQ(make_study(scenario, default_catalogue()).point_count(), 80U);
   EXPECT_TRUE(field_value(scenario, "deployment.replicas").swept);
   set_field(scenario, "deployment.replicas", QStringLiteral("2"));
-  EXPECT_EQ(make_study(scenario, catalogue()).point_count(), 40U);
+  EXPECT_EQ(make_study(scenario, default_catalogue()).point_count(), 40U);
 }
 
 TEST(ScenarioTest, AnotherKindOfLoadTakesItsSweepAlong) {
   Scenario scenario = open_scenario(kJumpStart);
   set_load(scenario, QStringLiteral("poisson"), QStringLiteral("1 2, 4"));
-  const study::Study study = make_study(scenario, catalogue());
+  const study::Study study = make_study(scenario, default_catalogue());
   EXPECT_EQ(study.point_count(), 12U);  // 4 degrees x 3 rates
   EXPECT_EQ(load::load_kind(study.point(0).workload.load), "poisson");
   EXPECT_EQ(load_field(scenario).values, QStringLiteral("1, 2, 4"));
   EXPECT_TRUE(load_field(scenario).rate);
   set_load(scenario, QStringLiteral("closed_loop"), QStringLiteral("16"));
-  EXPECT_EQ(make_study(scenario, catalogue()).point_count(), 4U);
+  EXPECT_EQ(make_study(scenario, default_catalogue()).point_count(), 4U);
 }
 
 TEST(ScenarioTest, LoadsThatAreNoNumbersAreRefused) {

@@ -174,6 +174,21 @@ TEST_F(RecoveryTest, WhatACrashLeavesIsThereForTheNext) {
   EXPECT_FALSE(QFile::exists(copy));
 }
 
+TEST_F(RecoveryTest, ItIsOfferedUntilItIsRecoveredOrDismissed) {
+  write("unsaved.plimsoll-session.yaml", session_text(rich_session()));
+  const auto found = [&] {
+    Session session;
+    return Recovery(session, folder_.path(), 1).found();
+  };
+  EXPECT_NE(found(), QString());
+  EXPECT_NE(found(), QString()) << "the second start finds it too";
+  {
+    Session session;
+    Recovery(session, folder_.path(), 1).dismiss();
+  }
+  EXPECT_EQ(found(), QString());
+}
+
 TEST_F(RecoveryTest, ADamagedCopyIsAnErrorAndChangesNothing) {
   write("unsaved.plimsoll-session.yaml", "plimsoll_session: [");
   Session session;

@@ -177,11 +177,12 @@ TEST_F(SloPanelTest, EveryLimitHasALineOrAMark) {
   };
   type(panel_->limit_line(1), (std::to_string((value(0) + value(3)) / 2) + " ms").c_str());
   const PlotContent& content = window_.curves().plot().content();
-  const auto marked =
-      std::count_if(content.marks.begin(), content.marks.end(), [](const PlotMark& m) { return m.limit; });
+  const auto marked = std::count_if(content.marks.begin(), content.marks.end(),
+                                    [](const PlotMark& m) { return m.look == MarkLook::limit; });
   ASSERT_EQ(marked, 1);
   EXPECT_EQ(content.lines.size(), 1U) << "p99 ITL, on the vertical axis";
-  const auto mark = std::find_if(content.marks.begin(), content.marks.end(), [](const PlotMark& m) { return m.limit; });
+  const auto mark = std::find_if(content.marks.begin(), content.marks.end(),
+                                 [](const PlotMark& m) { return m.look == MarkLook::limit; });
   EXPECT_THAT(utf8(mark->label), StartsWith("p90 TTFT ≤ "));
 }
 

@@ -33,8 +33,8 @@ TEST(WaterfallTest, APlaceBelongsToTheRequestOfItsRow) {
   EXPECT_EQ(bars.request_at(QPointF(300, 280)), 1U);
   const std::string words = utf8(bars.words(1));
   EXPECT_THAT(words, HasSubstr("request 8, replica 0, sent at 1 s"));
-  EXPECT_THAT(words, HasSubstr("queue + prefill 500 ms, TTFT 500 ms")) << "1 s to 1.5 s";
-  EXPECT_THAT(words, HasSubstr("decode 2.5 s, latency 3 s"));
+  EXPECT_THAT(words, HasSubstr("queue + prefill 500 ms\n")) << "1 s to 1.5 s";
+  EXPECT_THAT(words, HasSubstr("decode 2.5 s\nTTFT 500 ms, latency 3 s"));
 }
 
 TEST(WaterfallTest, AClickSelectsAndASecondOneDoesNot) {

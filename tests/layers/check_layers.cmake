@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DROOT=DIR -P check_layers.cmake: the floor plan of ARCHITECTURE.md. Fails with every include that breaks it.
+# cmake -DROOT=DIR -P check_layers.cmake: checks the floor plan of ARCHITECTURE.md. Fails with a list of the includes
+# that break it.
 cmake_minimum_required(VERSION 3.25)
 
-# The rooms: folders of the floor plan, and folders within them that have a place of their own. What a room may include
-# besides itself. A folder named here stands for its own files alone, so that arrows between its rooms are checked too.
-set(study_rooms study/file study/run study/output study/exchange study/plan)
+# The rooms are folders of the floor plan, and sub-folders with a place of their own. Lists what each room may include
+# besides itself. A folder named here means only its own files, so that includes between its sub-folders are checked
+# too.
+set(study_rooms study/file study/run study/output study/exchange study/deploy study/plan)
 set(exec_rooms exec exec/live exec/weights exec/group exec/cpu exec/cuda)
 set(gui_rooms gui gui/core gui/plot gui/window)
 
@@ -23,15 +25,16 @@ set(exec/cpu_sees model exec exec/weights)
 set(exec/cuda_sees model exec exec/cpu exec/weights)
 set(exec/live_sees model sched traces load configs exec exec/weights)
 set(exec/group_sees model net sched exec exec/live exec/weights)
-set(serve_sees model net sched traces load configs sim)
+set(serve_sees model net text sched traces load configs sim)
 set(study/file_sees model sched traces load configs sim)
 set(study/run_sees model net sched traces load configs sim study/file)
 set(study/output_sees model sched traces load configs sim study/file study/run)
 set(study/exchange_sees model sched traces load configs study/file study/run)
+set(study/deploy_sees model sched load configs study/file study/run study/output)
 set(study/plan_sees model sched traces load configs sim study/file study/run study/output)
 set(validation_sees model sched traces load configs sim exec/cpu ${study_rooms})
 set(calibration_sees model sched traces load configs sim exec exec/cpu exec/live ${study_rooms} validation)
-set(cli_sees model net sched traces load configs endpoints sim serve ${exec_rooms} ${study_rooms} validation calibration)
+set(cli_sees model net text sched traces load configs endpoints sim serve ${exec_rooms} ${study_rooms} validation calibration)
 set(gui/core_sees model sched traces load configs sim ${study_rooms} validation)
 set(gui/plot_sees ${gui/core_sees} gui/core)
 set(gui/window_sees ${gui/plot_sees} gui/plot)
@@ -48,7 +51,7 @@ function(room_of result file)
   set(${result} "${folder}" PARENT_SCOPE)
 endfunction()
 
-# Libraries with a home: how their headers begin, and the only files that may include them.
+# Libraries that only certain files may include: how their headers begin, and those files.
 set(libraries "yaml-cpp" "Qt" "CUDA and NCCL" "Eigen" "SQLite" "Boost.Asio and Beast" "OpenSSL" "PCRE2 and utf8proc")
 set(headers "^yaml-cpp/" "^Q(t|[A-Z])" "^(cuda|cublas|curand|cusolver|cusparse|cudnn|nccl|nvtx|thrust/|cub/)" "^(Eigen|unsupported/Eigen)/" "^sqlite3"
     "^boost/(asio|beast)" "^openssl/" "^(pcre2|utf8proc)")
@@ -92,8 +95,8 @@ function(check_licence file folder)
   set(violations "${violations}" PARENT_SCOPE)
 endfunction()
 
-# Two types of one name in one namespace are undefined behaviour once a program has both: the linker keeps one of their
-# destructors. No compiler notices, as no source includes both headers.
+# Two types with the same name in the same namespace are undefined behaviour in a program that has both: the linker
+# keeps only one of their destructors. No compiler notices, because no source includes both headers.
 function(check_types file)
   set(namespace "")
   file(STRINGS "${ROOT}/${file}" lines

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DSCRATCH=DIR -P planted_test.cmake: check_layers.cmake passes a clean tree and names each planted violation.
+# cmake -DSCRATCH=DIR -P planted_test.cmake: tests that check_layers.cmake accepts a clean tree and names each planted
+# violation.
 cmake_minimum_required(VERSION 3.25)
 
 set(spdx "// SPDX-License-Identifier: Apache-2.0\n")
@@ -13,7 +14,8 @@ function(check_tree)
   set(text "${text}" PARENT_SCOPE)
 endfunction()
 
-# planted(FILE CONTENT MESSAGE): a clean tree plus this file fails with this message; an empty message: it passes.
+# planted(FILE CONTENT MESSAGE): expects that a clean tree plus this file fails with this message, or passes if the
+# message is empty.
 function(planted file content message)
   file(REMOVE_RECURSE "${SCRATCH}")
   foreach(header model/units.h sched/types.h sched/policy_config.h traces/reader.h configs/load.h sim/simulate.h

@@ -6,7 +6,7 @@
 namespace plimsoll::load {
 namespace {
 
-constexpr Nanos kSecond = 1'000'000'000;
+constexpr Nanos kOneSecond = 1'000'000'000;
 
 Scenario requests_of(const LoadSpec& load, std::int64_t requests) {
   Scenario s;
@@ -85,12 +85,12 @@ TEST(Clients, LatencyCountsFromTheFirstAttempt) {
   s.limits.retries = 1;
   Served run(s);
   const Attempt first = run.dispatch(0, 0, 5);
-  EXPECT_TRUE(run.end(first, sched::Outcome::rejected, 2 * kSecond, 429));
-  EXPECT_EQ(run.clients.next_send(), 3 * kSecond);  // one second after the first failure
-  const Attempt second = run.dispatch(3 * kSecond, 0, 5);
+  EXPECT_TRUE(run.end(first, sched::Outcome::rejected, 2 * kOneSecond, 429));
+  EXPECT_EQ(run.clients.next_send(), 3 * kOneSecond);  // one second after the first failure
+  const Attempt second = run.dispatch(3 * kOneSecond, 0, 5);
   EXPECT_NE(second.request.serial, first.request.serial);
   EXPECT_EQ(second.request.sent, 0);
-  EXPECT_TRUE(run.end(second, sched::Outcome::completed, 5 * kSecond));
+  EXPECT_TRUE(run.end(second, sched::Outcome::completed, 5 * kOneSecond));
   EXPECT_TRUE(run.clients.done());
   EXPECT_EQ(run.metrics().latency.mean, 5);
 }
@@ -103,7 +103,7 @@ TEST(Clients, PausesBetweenAttemptsDoubleUpTo20Seconds) {
   Nanos now = 0;
   for (const Nanos pause : {1, 2, 4, 8, 16, 20, 20}) {
     EXPECT_TRUE(run.end(run.dispatch(now, 0, 1), sched::Outcome::rejected, now, 503));
-    EXPECT_EQ(run.clients.next_send(), now + pause * kSecond);
+    EXPECT_EQ(run.clients.next_send(), now + pause * kOneSecond);
     EXPECT_EQ(run.clients.finished(), 0);
     now = run.clients.next_send();
   }
@@ -119,9 +119,9 @@ TEST(Clients, AUserSendsAgainAfterThinking) {
   EXPECT_EQ(run.clients.next_send(), 0);
   const Attempt first = run.dispatch(0, 0, 1);
   EXPECT_EQ(run.clients.next_send(), sched::kNever);  // the client waits for its answer
-  run.end(first, sched::Outcome::completed, 4 * kSecond);
-  EXPECT_EQ(run.clients.next_send(), 6 * kSecond);
-  run.end(run.dispatch(6 * kSecond, 0, 1), sched::Outcome::completed, 7 * kSecond);
+  run.end(first, sched::Outcome::completed, 4 * kOneSecond);
+  EXPECT_EQ(run.clients.next_send(), 6 * kOneSecond);
+  run.end(run.dispatch(6 * kOneSecond, 0, 1), sched::Outcome::completed, 7 * kOneSecond);
   EXPECT_TRUE(run.clients.done());  // two requests were wanted, so the client need not think again
   EXPECT_EQ(run.clients.next_send(), sched::kNever);
 }
@@ -131,15 +131,15 @@ TEST(Clients, AnAnswerAfterTheDeadlineIsIgnored) {
   s.limits.timeout = Seconds(3);
   Served run(s);
   const Attempt attempt = run.dispatch(0, 2, 9);
-  EXPECT_EQ(run.clients.next_timeout(), 3 * kSecond);
-  EXPECT_FALSE(run.clients.time_out(3 * kSecond - 1));
-  const std::optional<TimedOut> out = run.clients.time_out(3 * kSecond);
+  EXPECT_EQ(run.clients.next_timeout(), 3 * kOneSecond);
+  EXPECT_FALSE(run.clients.time_out(3 * kOneSecond - 1));
+  const std::optional<TimedOut> out = run.clients.time_out(3 * kOneSecond);
   ASSERT_TRUE(out);
   EXPECT_EQ(out->tokens, 42);  // a prompt of 30 and a cap of 12
   EXPECT_EQ(out->replica, 2);
   EXPECT_EQ(out->id, 9U);
   EXPECT_EQ(out->serial, attempt.request.serial);
-  EXPECT_FALSE(run.end(attempt, sched::Outcome::completed, 4 * kSecond));
+  EXPECT_FALSE(run.end(attempt, sched::Outcome::completed, 4 * kOneSecond));
   EXPECT_EQ(run.clients.finished(), 1);
   EXPECT_EQ(run.metrics().requests_timed_out, 1);
 }
@@ -150,9 +150,9 @@ TEST(Clients, ALostReplicaFailsWhatItHad) {
   Served run(scenario);
   run.dispatch(0, 0, 1);
   const Attempt other = run.dispatch(0, 1, 1);
-  run.clients.lose(0, kSecond);
+  run.clients.lose(0, kOneSecond);
   EXPECT_EQ(run.clients.finished(), 1);
-  EXPECT_TRUE(run.end(other, sched::Outcome::completed, 2 * kSecond));
+  EXPECT_TRUE(run.end(other, sched::Outcome::completed, 2 * kOneSecond));
   const sched::PointMetrics m = run.metrics();
   EXPECT_EQ(m.requests_rejected, 1);
   EXPECT_EQ(m.rejections.at("the replica failed"), 1);
@@ -169,17 +169,17 @@ TEST(Clients, TheFrontEndTakesAttemptsOneAfterTheOther) {
   EXPECT_EQ(run.clients.next_send(), sched::kNever);
 }
 
-// The 100 tokens of the first 0.2 s take two processes 0.5 s each. Those put out after a request was sent do not delay
-// it, and by 1 s the 10 tokens since then are long sent.
+// Sending the 100 tokens of the first 0.2 s takes two processes 0.5 s each. Tokens that are put out after a request was
+// sent do not delay it, and the 10 tokens after 0.2 s have long been sent at 1 s.
 TEST(FrontEndQueue, AttemptsWaitForTheTokensBeforeThem) {
   std::int64_t tokens = 100;
   const FrontEnd front_end{.delay = Seconds(0.001), .stream = Seconds(0.010), .tokens = [&](Nanos) { return tokens; }};
   FrontEndQueue queue(front_end, 2);
   EXPECT_TRUE(queue.streams());
-  EXPECT_EQ(queue.enter(kSecond / 5), 501'000'000);
+  EXPECT_EQ(queue.enter(kOneSecond / 5), 501'000'000);
   tokens = 110;
-  EXPECT_EQ(queue.delivery(kSecond / 4), 501'000'000);
-  EXPECT_EQ(queue.enter(kSecond), 1'001'000'000);
+  EXPECT_EQ(queue.delivery(kOneSecond / 4), 501'000'000);
+  EXPECT_EQ(queue.enter(kOneSecond), 1'001'000'000);
 }
 
 // The second request of a user queues behind 50 ms of tokens that were put out before it was sent, and behind kApart of
@@ -191,11 +191,11 @@ TEST(Clients, RequestsEnterAStreamingFrontEndWhenTheyAreSent) {
   EXPECT_EQ(run.clients.next_send(), 0);
   const Attempt first = run.dispatch(0, 0, 1);
   tokens = 105;  // one second of sending, and five tokens more
-  EXPECT_TRUE(run.end(first, sched::Outcome::completed, kSecond));
-  EXPECT_EQ(run.clients.next_send(), kSecond);
-  EXPECT_FALSE(run.clients.send(kSecond));  // it has entered
+  EXPECT_TRUE(run.end(first, sched::Outcome::completed, kOneSecond));
+  EXPECT_EQ(run.clients.next_send(), kOneSecond);
+  EXPECT_FALSE(run.clients.send(kOneSecond));  // it has entered
   tokens = 1000;
-  EXPECT_EQ(run.clients.next_send(), kSecond + kSecond / 20 + kApart);
+  EXPECT_EQ(run.clients.next_send(), kOneSecond + kOneSecond / 20 + kApart);
   EXPECT_FALSE(run.clients.done());
   run.dispatch(run.clients.next_send(), 0, 2);
   EXPECT_EQ(run.clients.next_send(), sched::kNever);
@@ -205,10 +205,10 @@ TEST(Clients, NothingIsSentAfterTheDuration) {
   Scenario s = requests_of(ConstantRate{1}, 0);
   s.workload.duration = Seconds(2.5);
   Served run(s);
-  run.dispatch(kSecond, 0, 1);
-  run.dispatch(2 * kSecond, 0, 2);
+  run.dispatch(kOneSecond, 0, 1);
+  run.dispatch(2 * kOneSecond, 0, 2);
   EXPECT_EQ(run.clients.next_send(), sched::kNever);
-  EXPECT_EQ(run.clients.last_sent(), 2 * kSecond);
+  EXPECT_EQ(run.clients.last_sent(), 2 * kOneSecond);
 }
 
 }  // namespace

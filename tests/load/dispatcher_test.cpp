@@ -8,7 +8,7 @@
 namespace plimsoll::load {
 namespace {
 
-constexpr Nanos kSecond = 1'000'000'000;
+constexpr Nanos kNanosPerSecond = 1'000'000'000;
 
 Scenario burst_of(std::int32_t requests, std::int32_t replicas, sched::RouterKind router) {
   Scenario s = sim::testing::base_scenario();
@@ -68,10 +68,10 @@ TEST(Dispatcher, CountsWhatIsOutstanding) {
   const auto second = f.dispatcher.next(0);
   f.dispatcher.delivered(*second, 0, 0);
   ASSERT_NE(first->replica, second->replica);
-  std::vector<sched::FinishedAttempt> ended{finished(*second, kSecond)};
+  std::vector<sched::FinishedAttempt> ended{finished(*second, kNanosPerSecond)};
   f.dispatcher.collect(second->replica, ended);
   EXPECT_TRUE(ended.empty());
-  EXPECT_EQ(f.dispatcher.next(kSecond)->replica, second->replica);
+  EXPECT_EQ(f.dispatcher.next(kNanosPerSecond)->replica, second->replica);
 }
 
 // A time-out states the handle that the replica assigned. An attempt that was refused cannot time out.
@@ -82,13 +82,13 @@ TEST(Dispatcher, NamesTheHandleOfAnAttemptThatTimesOut) {
   f.dispatcher.delivered(*f.dispatcher.next(0), std::nullopt, 0);
   const auto second = f.dispatcher.next(0);
   f.dispatcher.delivered(*second, 17, 0);
-  EXPECT_EQ(f.dispatcher.next_event(), kSecond);
-  EXPECT_FALSE(f.dispatcher.time_out(kSecond - 1).has_value());
-  const auto out = f.dispatcher.time_out(kSecond);
+  EXPECT_EQ(f.dispatcher.next_event(), kNanosPerSecond);
+  EXPECT_FALSE(f.dispatcher.time_out(kNanosPerSecond - 1).has_value());
+  const auto out = f.dispatcher.time_out(kNanosPerSecond);
   ASSERT_TRUE(out.has_value());
   EXPECT_EQ(out->id, 17U);
   EXPECT_EQ(out->serial, second->request.serial);
-  EXPECT_FALSE(f.dispatcher.time_out(kSecond).has_value());
+  EXPECT_FALSE(f.dispatcher.time_out(kNanosPerSecond).has_value());
 }
 
 // The KV use is only updated for a router that reads it, before each of its choices.
@@ -136,7 +136,7 @@ TEST(Dispatcher, ReportsAreAsOldAsTheirPeriodSays) {
 }
 
 // Dynamo's router sends nothing while every replica has more than four steps of prompts to compute: 4 x 100 tokens.
-// Then the request that came first goes first, to the replica that has room.
+// The request that came first is then sent first, to the replica that has room.
 TEST(Dispatcher, HoldsRequestsBackWhileEveryReplicaIsFullOfPrompts) {
   Scenario s = burst_of(3, 2, sched::RouterKind::dynamo);
   s.policy.policy = sched::PolicyKind::vllm_v1;
@@ -172,13 +172,13 @@ TEST(Dispatcher, RefusesWhileNoReplicaServes) {
   s.life = LifeConfig{.initial = 1,
                       .slots_per_instance = 1,
                       .autoscaling = {},
-                      .failures = {.mean_between = kSecond, .restart = 1000 * kSecond}};
+                      .failures = {.mean_between = kNanosPerSecond, .restart = 1000 * kNanosPerSecond}};
   Fixture f(s);
   std::optional<FleetLife::Event> event;
   while (!(event = f.dispatcher.change(f.dispatcher.next_event())))
     f.dispatcher.delivered(*f.dispatcher.next(f.dispatcher.next_event()), 0, 0);
   EXPECT_EQ(event->change, FleetLife::Change::dies);
-  EXPECT_FALSE(f.dispatcher.next(101 * kSecond).has_value()) << "all were refused";
+  EXPECT_FALSE(f.dispatcher.next(101 * kNanosPerSecond).has_value()) << "all were refused";
   EXPECT_TRUE(f.dispatcher.done());
 }
 

@@ -50,6 +50,9 @@ TEST(Script, TheCapCutsTheTrueOutput) {
   spec.requests = 1;  // a script fixes its own number
   Workload workload(spec, 0);
   EXPECT_EQ(workload.planned_requests(), 2);
+  // A is visible before step 1, at the start; B before step 3, after two steps of 1 ms.
+  EXPECT_EQ(workload.next_arrival(), Nanos{0});
+  EXPECT_EQ(workload.next_arrival(), Nanos{2'000'000});
   EXPECT_FALSE(workload.next_arrival().has_value());
   const auto a = workload.next_body(), b = workload.next_body();
   ASSERT_TRUE(a && b);

@@ -204,8 +204,9 @@ TEST(RecordedSessions, TurnsWithoutBlocksShareTheirHistory) {
   EXPECT_TRUE(std::equal(before.begin(), before.begin() + 9, second.prefix_hashes.begin()));
 }
 
-// Blocks of 64 tokens. The first prompt of 100 tokens ends inside block 11, which the second prompt's 12 replaces: it
-// contains the rest of the prompt and the answer. So the first turn's content is described by the second's blocks.
+// Blocks of 64 tokens. The first prompt of 100 tokens ends inside block 11. In the second prompt, block 12 replaces it:
+// that contains the rest of the first prompt and the answer. So the second turn's blocks describe the content of the
+// first turn.
 TEST(RecordedSessions, TheNextPromptDescribesTheAnswer) {
   const auto trace = two_turns();
   trace->hash_block_tokens = 64;

@@ -14,8 +14,8 @@
 namespace plimsoll::model {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 std::string problem_of_table(const KernelTable& table) {
   const KernelFolder folder;

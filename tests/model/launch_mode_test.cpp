@@ -17,7 +17,7 @@
 namespace plimsoll::model {
 namespace {
 
-constexpr double kRounding = 1e-12;
+constexpr double kExact = 1e-12;
 
 Deployment llama(std::int32_t tp = 1) {
   Deployment d;
@@ -38,7 +38,7 @@ TEST(GraphReplay, SavesTheGapOfEveryKernelAndTheFixedTimeOfPointwiseOnes) {
   const double before = decode_seconds(d);
   EXPECT_DOUBLE_EQ(d.accelerator.kernel_gap.count(), 1e-6);
   d.accelerator.graph = {.kernel_gap = Seconds(0.25e-6), .pointwise_t0 = Seconds(1e-6)};
-  EXPECT_NEAR(decode_seconds(d), before - kKernels * 0.75e-6 - kPointwise * 4e-6, kRounding);
+  EXPECT_NEAR(decode_seconds(d), before - kKernels * 0.75e-6 - kPointwise * 4e-6, kExact);
 }
 
 TEST(GraphReplay, LeavesEagerStepsAlone) {
@@ -60,14 +60,54 @@ TEST(GraphReplay, LeavesEagerStepsAlone) {
 
 // vLLM 0.12 with 256 sequences and a large budget: 1, 2, 4, eights up to 248, sixteens from 256 to 512. Larger steps
 // run without a graph.
+std::vector<std::int64_t> vllm_sizes(std::int64_t max_running, std::int64_t step_tokens) {
+  return graph_sizes(GraphRule::vllm, {max_running, step_tokens, Bytes(80e9), 1});
+}
+
 TEST(GraphSizes, FollowVllm) {
-  const std::vector<std::int64_t> sizes = vllm_graph_sizes(256, 8192);
+  const std::vector<std::int64_t> sizes = vllm_sizes(256, 8192);
   for (const auto& [tokens, rows] :
        {std::pair(1, 1), {3, 4}, {5, 8}, {9, 16}, {250, 256}, {256, 256}, {257, 272}, {512, 512}, {513, 0}})
     EXPECT_EQ(graph_rows(sizes, tokens), rows) << tokens;
-  EXPECT_EQ(vllm_graph_sizes(4, 2048), (std::vector<std::int64_t>{1, 2, 4, 8}));
-  EXPECT_EQ(vllm_graph_sizes(100, 6), (std::vector<std::int64_t>{1, 2, 4}));
+  EXPECT_EQ(vllm_sizes(4, 2048), (std::vector<std::int64_t>{1, 2, 4, 8}));
+  EXPECT_EQ(vllm_sizes(100, 6), (std::vector<std::int64_t>{1, 2, 4}));
   EXPECT_EQ(graph_rows({}, 3), 0);
+}
+
+// Lists of the products' own defaults, written out. 24 GB on two GPUs: SGLang captures up to 24; on four up to 80.
+TEST(GraphSizes, FollowTheOtherProducts) {
+  const auto sglang = [](double gigabytes, std::int32_t tp, std::int64_t running = 4096) {
+    return graph_sizes(GraphRule::sglang, {running, 8192, Bytes(gigabytes * 1e9), tp});
+  };
+  EXPECT_EQ(sglang(24, 2), (std::vector<std::int64_t>{1, 2, 4, 8, 12, 16, 24}));
+  EXPECT_EQ(sglang(24, 4).back(), 80);
+  EXPECT_EQ(sglang(80, 2).back(), 256);
+  EXPECT_EQ(sglang(80, 8).back(), 512);
+  EXPECT_EQ(sglang(80, 8, 10), (std::vector<std::int64_t>{1, 2, 4, 8}));
+  for (const auto& [rows, graph] : {std::pair(13, 16), {17, 24}, {257, 272}, {500, 512}, {513, 0}})
+    EXPECT_EQ(graph_rows(sglang(141, 8), rows), graph) << rows;
+  const std::vector<std::int64_t> trtllm = graph_sizes(GraphRule::trtllm, {2048, 8192, Bytes(80e9), 1});
+  EXPECT_EQ(trtllm.size(), 19);  // 1, 2, 4 and sixteen eights
+  EXPECT_EQ(trtllm.back(), 128);
+  EXPECT_EQ(graph_sizes(GraphRule::tgi, {2048, 8192, Bytes(80e9), 1}), (std::vector<std::int64_t>{1, 2, 4, 8, 16, 32}));
+  EXPECT_TRUE(graph_sizes(GraphRule::off, {2048, 8192, Bytes(80e9), 1}).empty());
+}
+
+// Only vLLM captures steps with prompts: 5 prompt tokens beside 4 decodes run as they are elsewhere.
+TEST(GraphSizes, PadStepsWithPromptsOnlyInVllm) {
+  Deployment d = llama();
+  const auto mixed = [&] {
+    const PrefillSpan prompt{.new_tokens = 5, .context = 0};
+    ForwardWork work = decode_work(d.shape, 4, 500);
+    work.prefill = {&prompt, 1};
+    ForwardCost cost(d.inputs());
+    return cost.forward(work).total();
+  };
+  const double plain = mixed();
+  d.engine.graph_sizes = {16};
+  EXPECT_GT(mixed(), plain);
+  d.engine.graphs_hold_prompts = false;
+  EXPECT_EQ(mixed(), plain);
 }
 
 // A step of 9 rows runs the products of 16, but attends with 9 and samples 9; one of 16 is not padded; one of 17 runs
@@ -91,7 +131,7 @@ TEST(GraphSizes, StepsGrowWithTheirRows) {
   Deployment d = llama();
   d.engine.cuda_graphs = true;
   Deployment padded = d;
-  padded.engine.graph_sizes = vllm_graph_sizes(256, 8192);
+  padded.engine.graph_sizes = vllm_sizes(256, 8192);
   double last = 0;
   for (std::int64_t rows = 1; rows <= 64; ++rows) {
     const double seconds = decode_seconds(padded, rows);
@@ -109,7 +149,7 @@ TEST(FusedNorm, CostsItsTrafficAlone) {
   d.engine.all_reduce_kernel = "own";
   const double before = decode_seconds(d);
   d.interconnect.all_reduce.front().fuses_norm = true;
-  EXPECT_NEAR(decode_seconds(d), before - 32 * 2 * (5e-6 + 1e-6), kRounding);
+  EXPECT_NEAR(decode_seconds(d), before - 32 * 2 * (5e-6 + 1e-6), kExact);
   d.tp = 1;
   const double alone = decode_seconds(d);
   d.interconnect.all_reduce.clear();
@@ -135,7 +175,7 @@ TEST(FusedNorm, LeavesTheNormsBeforeASandwichAlone) {
   };
   const double two = saved();
   d.shape.norms = 4;
-  EXPECT_NEAR(saved(), two, kRounding);
+  EXPECT_NEAR(saved(), two, kExact);
 }
 
 TEST(AllReduceKernel, CanDifferByLink) {
@@ -146,7 +186,7 @@ TEST(AllReduceKernel, CanDifferByLink) {
   EXPECT_EQ(engine.all_reduce_on("nvswitch-h100"), "everywhere");
 }
 
-class EngineKernels : public testing::Test {
+class EngineKernels : public ::testing::Test {
  protected:
   EngineKernels() {
     d_ = llama();
@@ -175,7 +215,7 @@ class EngineKernels : public testing::Test {
 TEST_F(EngineKernels, FusedQuantisationShortensNarrowProductsOnly) {
   const double narrow = product(true), wide = product(false);
   d_.engine.fused_quantisation = Seconds(1e-6);
-  EXPECT_NEAR(product(true), narrow - 1e-6, kRounding);
+  EXPECT_NEAR(product(true), narrow - 1e-6, kExact);
   EXPECT_EQ(product(false), wide);
 }
 
@@ -183,7 +223,7 @@ TEST_F(EngineKernels, FusedQuantisationShortensNarrowProductsOnly) {
 TEST_F(EngineKernels, FusedQuantisationLeavesTheTimeToReadTheWeights) {
   const double narrow = product(true), least = 4096.0 * 4096 / (0.9 * 1555e9);
   d_.engine.fused_quantisation = Seconds(1);
-  EXPECT_NEAR(product(true), std::max(0.4 * narrow, least), kRounding);
+  EXPECT_NEAR(product(true), std::max(0.4 * narrow, least), kExact);
 }
 
 TEST_F(EngineKernels, ScalesOfATypeApplyToItsProductsAlone) {
@@ -229,7 +269,7 @@ TEST(FrontEndHostTime, AddsToStepsOfStudiesThatStateIt) {
   const ForwardWork work = decode_work(d.shape, 4, 100);
   const double alone = ForwardCost(inputs).forward(work).total();
   inputs.front_end = FrontEnd::dynamo;
-  EXPECT_NEAR(ForwardCost(inputs).forward(work).total(), alone + 1e-3 + 4e-5, kRounding);
+  EXPECT_NEAR(ForwardCost(inputs).forward(work).total(), alone + 1e-3 + 4e-5, kExact);
 }
 
 // The engine's attention takes as long over an 8-bit cache as over a 16-bit one. Wider caches stay what they are.

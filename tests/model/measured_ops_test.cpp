@@ -13,9 +13,9 @@
 namespace plimsoll::model {
 namespace {
 
-using testing::Contains;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 // Llama 2 7B has 32 heads of 128. square_table() is valid up to 1.5 doublings beyond 4096, which is 11 585.
 KernelTable llama_attention(KernelOp op) {
@@ -24,7 +24,7 @@ KernelTable llama_attention(KernelOp op) {
   return t;
 }
 
-class MeasuredOps : public testing::Test {
+class MeasuredOps : public ::testing::Test {
  protected:
   void SetUp() override {
     use({square_table(), llama_attention(KernelOp::prefill_attention), llama_attention(KernelOp::decode_attention)});
@@ -46,6 +46,47 @@ class MeasuredOps : public testing::Test {
     op.weight_bytes = 2.0 * static_cast<double>(n * k);
     op.other_bytes = 2.0 * static_cast<double>(m * (n + k));
     return pricer.price(op).total() - pricer.kernel_gap();
+  }
+  // Returns the time of a layer's expert products on the busiest of d_.tp ranks, without gaps between kernels.
+  [[nodiscard]] double experts(std::int64_t tokens, std::int32_t ep) const {
+    CostInputs inputs = d_.inputs();
+    inputs.ep = ep;
+    const OpPricer pricer(inputs);
+    const OpListInputs ops{.shape = &d_.shape,
+                           .weight_dtype = d_.weight_dtype,
+                           .kv_dtype = d_.kv_dtype,
+                           .tp = d_.tp,
+                           .pp = 1,
+                           .capabilities = {}};
+    double time = 0;
+    for_each_op(linear_ops(ops, tokens), [&](const Op& op) {
+      if (op.kind == OpKind::moe_gemm) time += pricer.price(op).total() - pricer.kernel_gap();
+    });
+    return time;
+  }
+  // Returns the time of the op of a step with this identity.
+  [[nodiscard]] double op(OpId id, std::int64_t tokens, LaunchMode mode = LaunchMode::eager) const {
+    const OpPricer pricer(d_.inputs());
+    const OpListInputs ops{.shape = &d_.shape,
+                           .weight_dtype = d_.weight_dtype,
+                           .kv_dtype = d_.kv_dtype,
+                           .tp = d_.tp,
+                           .pp = 1,
+                           .capabilities = {}};
+    double time = 0;
+    for_each_op(linear_ops(ops, tokens), [&](const Op& o) {
+      if (o.id == id && time == 0) time = pricer.price(o, mode).total();
+    });
+    return time - pricer.kernel_gap(mode);
+  }
+  [[nodiscard]] static KernelTable expert_table(const char* dtype, float ratio) {
+    KernelTable t = square_table();
+    t.op = KernelOp::moe;
+    t.dtype = dtype;
+    t.metric = {.scale = {1, 1, 1, 1, 1, 1, 1, 0}, .nugget = 0.01, .neighbours = 1, .knee = 0};
+    t.sites = {{4096, 14336, 2, 8, 101, 1, 1}};
+    t.log_ratio = {ratio, ratio, ratio};
+    return t;
   }
   [[nodiscard]] double measured(std::size_t table, const KernelKey& key, double column) const {
     const KernelTable& t = d_.accelerator.kernels->kernel(table).table();
@@ -102,23 +143,80 @@ TEST_F(MeasuredOps, ExpertsInFp8AreBlockScaled) {
   d_.shape = shape_named("mixtral-8x7b");
   d_.weight_dtype = DType::fp8;
   d_.accelerator.fp8 = FlopsPerSecond(600e12);
-  const auto experts = [](const char* dtype, float ratio) {
-    KernelTable t = square_table();
-    t.op = KernelOp::moe;
-    t.dtype = dtype;
-    t.metric = {.scale = {1, 1, 1, 1, 1, 1, 1, 0}, .nugget = 0.01, .neighbours = 1, .knee = 0};
-    t.sites = {{4096, 14336, 2, 8, 101, 1, 1}};
-    t.log_ratio = {ratio, ratio, ratio};
-    return t;
-  };
   const auto step = [&](const std::vector<KernelTable>& tables) {
     d_.accelerator.kernels = std::make_shared<const KernelFile>(folder_.write(tables));
     ForwardCost cost(d_.inputs());
     return cost.forward(decode_work(d_.shape, 4, 500)).total();
   };
-  const double block = step({experts("fp8_block", 0.5F)}), tensor = step({experts("fp8", 1.5F)});
+  const double block = step({expert_table("fp8_block", 0.5F)}), tensor = step({expert_table("fp8", 1.5F)});
   EXPECT_GT(tensor, 1.2 * block);
-  EXPECT_EQ(step({experts("fp8", 1.5F), experts("fp8_block", 0.5F)}), block);
+  EXPECT_EQ(step({expert_table("fp8", 1.5F), expert_table("fp8_block", 0.5F)}), block);
+}
+
+// Mixtral on four ranks, its experts split or spread over them: each costs what was measured for it. Spread ones wait
+// for the rank of the expert that nearly every token chooses: 0.45 + 0.55 / 4 of all pairs instead of a quarter, 2.35
+// times as many.
+TEST_F(MeasuredOps, SpreadExpertsCostWhatTheBusiestRankTakes) {
+  KernelTable t = expert_table("bfloat16", 0.1F);
+  t.sites = {{4096, 14336, 2, 8, 101, 4, 1}, {4096, 14336, 2, 8, 101, 1, 4}};
+  t.log_ratio = {0.1F, 0.1F, 0.1F, 0.4F, 0.4F, 0.4F};
+  use({t});
+  d_.shape = shape_named("mixtral-8x7b");
+  d_.weight_dtype = DType::bf16;
+  d_.tp = 4;
+  for (const std::int64_t tokens : {1, 16, 256}) {
+    const auto rows = static_cast<double>(tokens);
+    EXPECT_NEAR(experts(tokens, 1) / measured(0, {4096, 14336, 2, 8, 101, 4, 1}, rows), 1, 1e-3) << tokens;
+    EXPECT_NEAR(experts(tokens, 4) / measured(0, {4096, 14336, 2, 8, 101, 1, 4}, rows), 1, 1e-3) << tokens;
+  }
+  const KernelWork split = kernel_work(KernelOp::moe, {4096, 14336, 2, 8, 101, 4, 1}, 64, 2);
+  const KernelWork spread = kernel_work(KernelOp::moe, {4096, 14336, 2, 8, 101, 1, 4}, 64, 2);
+  EXPECT_NEAR(spread.flops / split.flops, 2.35, 1e-9);
+}
+
+// The latents of queries (1536) and of keys with their rotary part (576) come from one product of 2112 columns.
+TEST_F(MeasuredOps, LatentsCostWhatOneProductOfBothCosts) {
+  d_.shape = shape_named("deepseek-v3");
+  for (const std::int64_t rows : {1, 16, 256}) {
+    const double both = op(OpId::q_down, rows) + op(OpId::kv_down, rows);
+    EXPECT_NEAR(both, product(1536 + 576, 7168, rows), 1e-12) << rows;
+    EXPECT_LT(both, product(1536, 7168, rows) + product(576, 7168, rows)) << rows;
+  }
+}
+
+// Shared experts run beside the routed ones in a captured graph: only their 7168 x 512 weights, which share the memory
+// with those of the routed experts, add to its time. In other steps they are kernels like any other.
+TEST_F(MeasuredOps, SharedExpertsOfAGraphCostTheirBytesAlone) {
+  KernelTable routed = expert_table("bfloat16", 0);
+  routed.sites = {{7168, 2048, 8, 256, 101, 8, 1}};
+  use({square_table(), routed});
+  d_.shape = shape_named("deepseek-v3");
+  d_.weight_dtype = DType::bf16;
+  d_.tp = 8;
+  const double reading = 2.0 * 7168 * 512 / d_.accelerator.memory_bandwidth.value;
+  const double beside = op(OpId::shared_gate_up, 1, LaunchMode::graph), alone = op(OpId::shared_gate_up, 1);
+  EXPECT_GE(beside, reading);
+  EXPECT_LT(beside, reading / 0.6);  // as efficient as the table's products, 0.7
+  EXPECT_GT(alone, beside + 4e-6);   // the table's fixed time
+  EXPECT_EQ(op(OpId::shared_down, 1), product(7168, 256, 1));
+  EXPECT_EQ(op(OpId::q_up, 1, LaunchMode::graph), op(OpId::q_up, 1));
+}
+
+// A server's own kernels count for the shapes that were measured with them, and for no others.
+TEST_F(MeasuredOps, AnEnginesOwnExpertsCountWhereTheyWereMeasured) {
+  KernelTable shared = expert_table("bfloat16", 0), own = expert_table("bfloat16", 0.5F);
+  shared.sites = {{4096, 14336, 2, 8, 101, 4, 1}};
+  own.sites = {{4096, 14336, 2, 8, 101, 1, 4}};
+  use({shared});
+  d_.shape = shape_named("mixtral-8x7b");
+  d_.weight_dtype = DType::bf16;
+  d_.tp = 4;
+  const double split = experts(16, 1), spread = experts(16, 4);
+  d_.accelerator.own_kernels["the server"] = std::make_shared<const KernelFile>(
+      folder_.write(kernel_file_bytes({"test", "a test", "2026-11-22"}, {own}), "test.own.kernels"));
+  d_.engine.own_kernels = "the server";
+  EXPECT_EQ(experts(16, 1), split);
+  EXPECT_NEAR(experts(16, 4) / spread, std::exp(0.5), 1e-3);
 }
 
 // Weights of four bits without a table use the measured 16-bit kernel with a quarter of the bytes. fp8 tables of

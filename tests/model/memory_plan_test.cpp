@@ -44,6 +44,14 @@ TEST(TpProblem, SaysWhyADegreeIsImpossible) {
   EXPECT_EQ(tp_problem(shape_named("deepseek-v3"), 8), "");
 }
 
+TEST(EpProblem, SaysWhyExpertsCannotBeSpread) {
+  EXPECT_EQ(ep_problem(shape_named("mixtral-8x7b"), 8, 4), "");
+  EXPECT_EQ(ep_problem(shape_named("llama-2-7b"), 8, 1), "");
+  EXPECT_EQ(ep_problem(shape_named("llama-2-7b"), 8, 2), "the model has no experts");
+  EXPECT_EQ(ep_problem(shape_named("mixtral-8x7b"), 2, 4), "tp 2 does not divide by ep 4");
+  EXPECT_EQ(ep_problem(shape_named("mixtral-8x7b"), 16, 16), "8 experts do not divide by ep 16");
+}
+
 TEST(WeightBytes, OneRankHoldsTheWholeModel) {
   for (const PublishedShape& published : published_shapes()) {
     EXPECT_EQ(weight_bytes_per_rank(published.shape, DType::fp16, 1, 1).value, 2 * published.weights)

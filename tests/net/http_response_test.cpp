@@ -80,10 +80,27 @@ TEST(HttpResponse, GarbageIsMalformed) {
     EXPECT_EQ(read(text, 1).state, State::malformed) << text;
 }
 
+// A parser that waits for CR LF would wait until the server closes.
+TEST(HttpResponse, LinesThatEndWithLfAloneAreMalformed) {
+  for (const std::string& text :
+       {std::string("HTTP/1.1 200 OK\nContent-Length: 2\n\nhi"), std::string("HTTP/1.1 200 OK\r\nA: b\n\nhi"),
+        std::string(kChunked) + "2\nhi\n0\n\n", std::string(kChunked) + "2\r\nhi\n"})
+    for (const std::size_t step : {1, 1000}) EXPECT_EQ(read(text, step).state, State::malformed) << text;
+}
+
 TEST(HttpResponse, EndlessHeadersAreRefused) {
   const std::string endless(2 * kMaxHeader, 'x');
   EXPECT_EQ(read("HTTP/1.1 200 OK\r\nA: " + endless, 4096).state, State::malformed);
   EXPECT_EQ(read(std::string(kChunked) + "1;" + endless, 4096).state, State::malformed);
+}
+
+// A server could otherwise keep the client busy without end.
+TEST(HttpResponse, EndlessInterimAnswersAreRefused) {
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "HTTP/1.1 100 Continue\r\n\r\n";
+  const std::string final = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
+  EXPECT_EQ(read(text + final, 4096).state, State::done);
+  EXPECT_EQ(read(text + "HTTP/1.1 103 Early Hints\r\n\r\n" + final, 7).state, State::malformed);
 }
 
 TEST(HttpResponse, BytesAfterTheAnswerMakeTheConnectionUseless) {

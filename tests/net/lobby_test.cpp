@@ -17,10 +17,11 @@ namespace plimsoll::net {
 namespace {
 
 const std::vector<std::string> kHere = {std::string(kLoopback)};
-constexpr std::chrono::milliseconds kLong = std::chrono::minutes(5);  // never reached: the expected message arrives
+constexpr std::chrono::milliseconds kNeverReached =
+    std::chrono::minutes(5);  // never reached: the expected message arrives
 
 Socket stranger(const Lobby& lobby) {
-  return connect_to(std::string(kLoopback), lobby.meeting().endpoints.front().port, within(kLong));
+  return connect_to(std::string(kLoopback), lobby.meeting().endpoints.front().port, within(kNeverReached));
 }
 
 bool send_raw(const Socket& socket, std::string_view bytes) {
@@ -42,7 +43,7 @@ void expect_closed(Lobby& lobby, const Socket& socket) {
 TEST(Lobby, LetsInWhatKnowsTheToken) {
   Lobby lobby(kHere);
   const Link link = guest(lobby, "hello there");
-  const auto in = lobby.next(within(kLong));
+  const auto in = lobby.next(within(kNeverReached));
   ASSERT_TRUE(in);
   EXPECT_EQ(in->message, "hello there");
   EXPECT_EQ(in->introduction, "");
@@ -54,12 +55,12 @@ TEST(Lobby, HearsAGuestThatWasKept) {
   Lobby lobby(kHere);
   const Link link = guest(lobby, "rank 1"), quiet = guest(lobby, "rank 2");
   for (int i = 0; i < 2; ++i) {
-    auto in = lobby.next(within(kLong));
+    auto in = lobby.next(within(kNeverReached));
     ASSERT_TRUE(in);
     lobby.keep(std::move(in->link), in->message);
   }
   ASSERT_TRUE(link.send("and more"));
-  const auto more = lobby.next(within(kLong));
+  const auto more = lobby.next(within(kNeverReached));
   ASSERT_TRUE(more);
   EXPECT_EQ(more->introduction, "rank 1");
   EXPECT_EQ(more->message, "and more");
@@ -76,11 +77,11 @@ class StrangerTest : public ::testing::TestWithParam<Stranger> {};
 
 // Each stranger is closed because of its message, long before its patience ends.
 TEST_P(StrangerTest, IsClosedAndDelaysNoGuest) {
-  Lobby lobby(kHere, kLong);
+  Lobby lobby(kHere, kNeverReached);
   const Socket outside = stranger(lobby);
   ASSERT_TRUE(send_raw(outside, GetParam().says(lobby)));
   const Link link = guest(lobby, "hello");
-  const auto in = lobby.next(within(kLong));
+  const auto in = lobby.next(within(kNeverReached));
   ASSERT_TRUE(in);
   EXPECT_EQ(in->message, "hello");
   expect_closed(lobby, outside);
@@ -129,7 +130,7 @@ TEST(Lobby, ADrippingStrangerIsClosedWhenItsTimeIsOver) {
     while (!stop.stop_requested() && send_raw(dripping, "x")) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   });
   const Link link = guest(lobby, "hello");
-  const auto in = lobby.next(within(kLong));
+  const auto in = lobby.next(within(kNeverReached));
   ASSERT_TRUE(in);
   EXPECT_EQ(in->message, "hello");
   expect_closed(lobby, dripping);
@@ -137,11 +138,11 @@ TEST(Lobby, ADrippingStrangerIsClosedWhenItsTimeIsOver) {
 
 // Twice the allowed number of strangers, then a guest: the guest is accepted, and the oldest strangers are closed.
 TEST(Lobby, ACrowdOfSilentStrangersIsBounded) {
-  Lobby lobby(kHere, kLong);
+  Lobby lobby(kHere, kNeverReached);
   std::vector<Socket> crowd;
   for (std::size_t i = 0; i < 2 * Lobby::kMaxStrangers; ++i) crowd.push_back(stranger(lobby));
   const Link link = guest(lobby, "hello");
-  const auto in = lobby.next(within(kLong));
+  const auto in = lobby.next(within(kNeverReached));
   ASSERT_TRUE(in);
   EXPECT_EQ(in->message, "hello");
   EXPECT_FALSE(lobby.next(Deadline::min()));
@@ -163,7 +164,7 @@ TEST(Lobby, ListensAtEachAddress) {
   second.endpoints.erase(second.endpoints.begin());
   const Link link = reach(second);
   ASSERT_TRUE(link.send(second.token + " hello"));
-  EXPECT_TRUE(lobby.next(within(kLong)));
+  EXPECT_TRUE(lobby.next(within(kNeverReached)));
 }
 
 TEST(Meeting, IsOneLineOfText) {

@@ -38,7 +38,7 @@ TEST(KvLedger, GrowsOnDemand) {
 TEST(KvLedger, TheGroupTakesBlocksAsItCrossesThem) {
   KvLedger kv = ledger(10, 4);
   join(kv, 0, 4);  // needs a block in the next step
-  join(kv, 1, 6);  // needs one in three steps
+  join(kv, 1, 6);  // needs a block three steps from now
   EXPECT_EQ(kv.group_growth(1), 1);
   EXPECT_EQ(kv.group_growth(2), 1);
   EXPECT_EQ(kv.group_growth(3), 2);

@@ -107,7 +107,7 @@ TEST(LlamaCppPrompts, StayInTheirSlot) {
   }
 }
 
-// There must be something to sample from.
+// At least one token must be computed, so that there are logits to sample from.
 TEST(LlamaCppPrompts, TheLastTokenOfAKnownPromptIsComputed) {
   EXPECT_EQ(
       steps_of(llama(2), keeping(100), "A:6+2 B:6+1@3 C:4+1@4", {{"A", "pppppp"}, {"B", "pppppp"}, {"C", "pppp"}}),
@@ -166,7 +166,7 @@ TEST(LlamaCppPrompts, TakeTheirRoomBeforeTheyAreComputed) {
   EXPECT_EQ(run_script(policy, keeping(24), script, false, prompts).peak_used, 24);
 }
 
-PolicyConfig draw_config() {
+PolicyConfig draw_llama_cpp() {
   PolicyConfig policy =
       llama(*rc::gen::inRange<std::int64_t>(1, 6), *rc::gen::element(PolicyVariant::standard, PolicyVariant::unified));
   policy.step_token_budget = sometimes(rc::gen::inRange<std::int64_t>(1, 40));
@@ -175,10 +175,10 @@ PolicyConfig draw_config() {
   return policy;
 }
 
-RC_GTEST_PROP(LlamaCppProperty, LeapsDecideWhatStepsDecide, ()) { check_leaps(draw_config(), draw_kv()); }
+RC_GTEST_PROP(LlamaCppProperty, LeapsDecideWhatStepsDecide, ()) { check_leaps(draw_llama_cpp(), draw_kv()); }
 
 RC_GTEST_PROP(LlamaCppProperty, ScriptsEndWithAllTokens, ()) {
-  check_script(draw_config(), draw_kv(), draw_requests());
+  check_script(draw_llama_cpp(), draw_kv(), draw_requests());
 }
 
 // Prompts of two letters often begin alike. However often they are found, every request ends once, and leaps
@@ -193,13 +193,13 @@ RC_GTEST_PROP(LlamaCppProperty, KeptPromptsOnlySaveWork, ()) {
     const auto same = static_cast<std::size_t>(*rc::gen::inRange<Tok>(0, d.prompt + 1));
     prompts[name_of(i)] = std::string(same, 'a') + std::string(static_cast<std::size_t>(d.prompt) - same, 'b');
   }
-  const PolicyConfig policy = draw_config();
+  const PolicyConfig policy = draw_llama_cpp();
   KvConfig kv = keeping(*rc::gen::inRange<Blk>(30, 400));
   kv.block_tokens = *rc::gen::element<Tok>(1, 4);
   (void)steps_of(policy, kv, script, prompts);
   const double cells = static_cast<double>(kv.blocks * kv.block_tokens);
   RC_ASSERT(run_script(policy, kv, script, false, prompts).peak_used <= cells);
-  // Where nothing is known of the prompts, nothing stays.
+  // If the prompts' contents are unknown, no prompt stays in a slot.
   KvConfig off = kv;
   off.prefix_caching = off.in_slots = false;
   RC_ASSERT(steps_of(policy, kv, script) == steps_of(policy, off, script));

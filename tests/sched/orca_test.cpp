@@ -50,17 +50,17 @@ TEST(Orca, RefusesWhatWouldBlockItForEver) {
             "P[B:4] rejected(A 422) | D[B] | D[B] | D[B]");
 }
 
-PolicyConfig draw_config() {
+PolicyConfig draw_orca() {
   PolicyConfig policy = orca(*rc::gen::element(Reserve::max_len, Reserve::pow2, Reserve::request_cap, Reserve::oracle),
                              *rc::gen::element<Tok>(0, 0, 30, 48));
   policy.max_running = sometimes(rc::gen::inRange<std::int64_t>(1, 6));
   return policy;
 }
 
-RC_GTEST_PROP(OrcaProperty, LeapsDecideWhatStepsDecide, ()) { check_leaps(draw_config(), draw_kv()); }
+RC_GTEST_PROP(OrcaProperty, LeapsDecideWhatStepsDecide, ()) { check_leaps(draw_orca(), draw_kv()); }
 
 RC_GTEST_PROP(OrcaProperty, ScriptsEndWithAllTokens, ()) {
-  (void)check_script(draw_config(), draw_kv(), draw_requests());
+  (void)check_script(draw_orca(), draw_kv(), draw_requests());
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ TEST(Rolling, HoldsNewRequestsForWaitingSteps) {
   EXPECT_EQ(steps_of(policy, ample(), "A:6+6 C:4+2@5"), "P[A:6] | D[A] | D[A] | D[A] | D[A] | D[A] | P[C:4] | D[C]");
 }
 
-PolicyConfig draw_config() {
+PolicyConfig draw_rolling() {
   PolicyConfig policy = config(PolicyKind::rolling);
   policy.variant = *rc::gen::element(PolicyVariant::standard, PolicyVariant::standard, PolicyVariant::contiguous);
   policy.max_running = sometimes(rc::gen::inRange<std::int64_t>(1, 6));
@@ -112,10 +112,10 @@ PolicyConfig draw_config() {
   return policy;
 }
 
-RC_GTEST_PROP(RollingProperty, LeapsDecideWhatStepsDecide, ()) { check_leaps(draw_config(), draw_kv()); }
+RC_GTEST_PROP(RollingProperty, LeapsDecideWhatStepsDecide, ()) { check_leaps(draw_rolling(), draw_kv()); }
 
 RC_GTEST_PROP(RollingProperty, ScriptsEndWithAllTokens, ()) {
-  (void)check_script(draw_config(), draw_kv(), draw_requests());
+  (void)check_script(draw_rolling(), draw_kv(), draw_requests());
 }
 
 }  // namespace

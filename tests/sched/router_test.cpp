@@ -194,6 +194,36 @@ TEST(Router, PrefixWithoutHashesTakesTheLeastLoaded) {
   EXPECT_EQ(make_router(RouterKind::prefix, 1)->route({}, outstanding({2, 1, 3})), 1u);
 }
 
+// A workload states the hashes of the shared beginning alone: 32 of 64 tokens are not more than half of the prompt, and
+// 48 are. The rest of each prompt fills the trees: 4 blocks each, and the fourth prompt finds one of three.
+TEST(Router, PrefixComparesWithTheWholePrompt) {
+  const auto router = make_router(RouterKind::prefix, 1);
+  const auto loads = outstanding({0, 0, 0});
+  const std::array<std::uint64_t, 3> shared{1, 2, 3};
+  const auto prompt = [&](std::size_t blocks) {
+    return RouteQuery{.prefix_hashes = std::span(shared).first(blocks), .prompt = 70};
+  };
+  EXPECT_EQ(router->route(prompt(2), loads), 0u);
+  EXPECT_EQ(router->route(prompt(2), loads), 1u);
+  EXPECT_EQ(router->route(prompt(0), loads), 2u);
+  EXPECT_EQ(router->route(prompt(3), loads), 0u);  // a match of 2 of 4: the smallest tree, the first of equal ones
+  EXPECT_EQ(router->route(prompt(3), loads), 0u);  // a match of 3 of 4
+}
+
+// The score of a match is its part of the whole prompt: 2 x 2 / 8 for the first replica, against a queue score of 1 for
+// the others; or 2 x 2 / 2 for a prompt of 32 tokens.
+TEST(Router, ScoredComparesWithTheWholePrompt) {
+  for (const std::int64_t prompt : {32, 128}) {
+    const auto router = make_router(RouterKind::scored, 1);
+    std::vector<ReplicaLoad> loads(3);
+    const std::array<std::uint64_t, 2> shared{1, 2};
+    const RouteQuery query{.prefix_hashes = shared, .prompt = prompt};
+    const std::size_t first = router->route(query, loads);
+    for (std::size_t i = 0; i < 3; ++i) loads[i].waiting = i == first ? 9 : 0;
+    EXPECT_EQ(router->route(query, loads) == first, prompt == 32);
+  }
+}
+
 // Returns the longest prefix of a prompt that the tree of a replica contains.
 std::size_t known(PrefixForest& forest, std::size_t replica, std::span<const std::uint64_t> blocks) {
   std::size_t n = forest.find(blocks);
@@ -280,6 +310,7 @@ RC_GTEST_PROP(Router, PrefixChoosesAsOneThatAsksEveryReplica, ()) {
   std::vector<ReplicaLoad> loads(*rc::gen::inRange<std::size_t>(1, 6));
   const auto told = make_router(RouterKind::prefix, 1, options), looking = make_router(RouterKind::prefix, 1, options);
   PlainPrefixRule plain(loads.size(), options);
+  std::uint64_t unique = 0;
   for (int change = 0; change < 80; ++change) {
     const auto i = *rc::gen::inRange<std::size_t>(0, loads.size());
     loads[i].outstanding = *rc::gen::inRange<std::int64_t>(0, 5);
@@ -287,8 +318,11 @@ RC_GTEST_PROP(Router, PrefixChoosesAsOneThatAsksEveryReplica, ()) {
     told->changed(i, loads);
     if (std::none_of(loads.begin(), loads.end(), [](const ReplicaLoad& load) { return load.healthy; })) continue;
     const auto prompt = *rc::gen::container<std::vector<std::uint64_t>>(rc::gen::inRange<std::uint64_t>(1, 3));
-    const RouteQuery query{.prefix_hashes = prompt};
-    const std::size_t expected = plain.route(prompt, loads);
+    const auto own = *rc::gen::inRange<std::int64_t>(0, 4);
+    const RouteQuery query{.prefix_hashes = prompt, .prompt = 16 * (static_cast<std::int64_t>(prompt.size()) + own)};
+    std::vector<std::uint64_t> whole = prompt;
+    for (std::int64_t block = 0; block < own; ++block) whole.push_back(1000 + unique++);
+    const std::size_t expected = plain.route(whole, loads);
     RC_ASSERT(told->route(query, loads) == expected);
     RC_ASSERT(looking->route(query, loads) == expected);
   }

@@ -17,10 +17,6 @@ PolicyConfig chunks_of(std::int64_t tokens) {
   return sarathi([&](PolicyConfig& c) { c.step_token_budget = tokens; });
 }
 
-KvConfig pool(Blk blocks, Tok block_tokens = 4) {
-  return {.blocks = blocks, .block_tokens = block_tokens, .prefix_caching = false};
-}
-
 // vllm_family_test.cpp contains the scenarios of docs/policies.md.
 
 TEST(Sarathi, ReservesTheWholePromptAtItsFirstChunk) {  // of 5 blocks A's prompt takes 4, which leaves one for B

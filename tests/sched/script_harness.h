@@ -133,6 +133,9 @@ inline ScriptRun run_script(const PolicyConfig& policy, const KvConfig& kv, cons
   return ScriptRunner(policy, kv, script, prompts).run(leap, kMostSteps);
 }
 
+inline KvConfig pool(Blk blocks, Tok block_tokens = 4) {
+  return {.blocks = blocks, .block_tokens = block_tokens, .prefix_caching = false};
+}
 /// Returns a pool that is large enough, for scenarios that do not state one.
 inline KvConfig ample(Tok block_tokens = 4) {
   return {.blocks = 100000, .block_tokens = block_tokens, .prefix_caching = false};

@@ -350,7 +350,7 @@ class NaiveSgLang {
   std::string log_, outs_, refused_;
 };
 
-PolicyConfig draw_config() {
+PolicyConfig draw_sglang() {
   return sgl([](PolicyConfig& c) {
     c.max_running = *rc::gen::element<std::int64_t>(1, 2, 4, 100);
     c.step_token_budget = *rc::gen::element<std::int64_t>(3, 6, 10, 24, 1000);
@@ -365,7 +365,7 @@ KvConfig draw_pool() {
 }
 
 RC_GTEST_PROP(SgLangProperty, DecidesLikeTheNaiveScheduler, ()) {
-  const PolicyConfig policy = draw_config();
+  const PolicyConfig policy = draw_sglang();
   const KvConfig kv = draw_pool();
   const std::vector<Draw> script = draw_requests(*rc::gen::element<Tok>(6, 24));
   NaiveSgLang naive(policy, kv, script);
@@ -378,7 +378,7 @@ RC_GTEST_PROP(SgLangProperty, DecidesLikeTheNaiveScheduler, ()) {
 RC_GTEST_PROP(SgLangProperty, LeapsDecideWhatStepsDecide, ()) {
   KvConfig kv = draw_pool();
   kv.prefix_caching = *rc::gen::arbitrary<bool>();
-  PolicyConfig policy = draw_config();
+  PolicyConfig policy = draw_sglang();
   policy.version = *rc::gen::element(4, 5);
   check_leaps(policy, kv);
 }

@@ -134,7 +134,7 @@ TEST(DynamicBatching, RestartsItsDelayWhenTheOnlyJobIsCancelled) {
             (std::vector<std::string>{"b @160"}));
 }
 
-// One job is in service. While the worker is busy, only two of the three places in the queue can be used.
+// While the worker serves a job, only two of the three places in the queue can be used.
 TEST(DynamicBatching, LeavesTheLastPlaceOfTheQueueFreeWhileItsWorkerIsBusy) {
   const PolicyConfig policy = config(PolicyKind::dynamic, [](PolicyConfig& c) {
     c.batch_size = 2;
@@ -146,7 +146,7 @@ TEST(DynamicBatching, LeavesTheLastPlaceOfTheQueueFreeWhileItsWorkerIsBusy) {
   EXPECT_EQ(run.log, "1: P[q0:1 q1:1] rejected(q4 503, q5 503)\n2: P[q2:1 q3:1]\n");
 }
 
-PolicyConfig draw_config() {
+PolicyConfig draw_static_batch() {
   PolicyConfig policy;
   policy.policy = *rc::gen::element(PolicyKind::none, PolicyKind::static_batch, PolicyKind::dynamic);
   policy.batch_size = sometimes(rc::gen::inRange<std::int64_t>(1, 6));
@@ -157,10 +157,10 @@ PolicyConfig draw_config() {
   return policy;
 }
 
-RC_GTEST_PROP(StaticBatchProperty, LeapsDecideWhatStepsDecide, ()) { check_leaps(draw_config(), draw_kv()); }
+RC_GTEST_PROP(StaticBatchProperty, LeapsDecideWhatStepsDecide, ()) { check_leaps(draw_static_batch(), draw_kv()); }
 
 RC_GTEST_PROP(StaticBatchProperty, ScriptsEndWithAllTokens, ()) {
-  (void)check_script(draw_config(), draw_kv(), draw_requests());
+  (void)check_script(draw_static_batch(), draw_kv(), draw_requests());
 }
 
 }  // namespace

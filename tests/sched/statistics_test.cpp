@@ -93,7 +93,7 @@ struct Mm1Coverage {
   }
 };
 
-class BatchMeans : public testing::TestWithParam<Mm1Coverage> {};
+class BatchMeans : public ::testing::TestWithParam<Mm1Coverage> {};
 
 // 95 % of 400 intervals should cover the mean; the standard deviation of that fraction is 1.1 %, so 92 % to 98 % are
 // allowed. Shorter runs at high load cover less (0.9, 10 000 customers: 88 %), because no interval can account for busy
@@ -104,7 +104,7 @@ TEST_P(BatchMeans, CoverTheMeanWaitOfAnMm1Queue) {
   EXPECT_GE(covered, 368);
   EXPECT_LE(covered, 392);
 }
-INSTANTIATE_TEST_SUITE_P(Loads, BatchMeans, testing::Values(Mm1Coverage{0.5, 10'000}, Mm1Coverage{0.8, 50'000}),
+INSTANTIATE_TEST_SUITE_P(Loads, BatchMeans, ::testing::Values(Mm1Coverage{0.5, 10'000}, Mm1Coverage{0.8, 50'000}),
                          [](const auto& run) { return run.index == 0 ? "half_loaded" : "four_fifths_loaded"; });
 
 }  // namespace

@@ -78,7 +78,7 @@ void compare_with_reference(const PolicyConfig& policy, const KvConfig& kv, cons
   RC_ASSERT(check_script(policy, kv, draws).log == TgiReference(policy, kv, draws).run());
 }
 
-PolicyConfig draw_config() {
+PolicyConfig draw_tgi() {
   PolicyConfig policy = tgi();
   policy.max_running = sometimes(rc::gen::inRange<std::int64_t>(1, 6));
   policy.served_ratio = *rc::gen::element(0.0, 0.3, 0.5, 1.0, 1.2, 2.0);
@@ -88,7 +88,7 @@ PolicyConfig draw_config() {
 }
 
 RC_GTEST_PROP(TgiProperty, DecidesLikeTheRoutersLoop, ()) {
-  PolicyConfig policy = draw_config();
+  PolicyConfig policy = draw_tgi();
   policy.prefill_token_budget = *rc::gen::inRange<std::int64_t>(24, 60);
   const KvConfig kv{.blocks = *rc::gen::element<Blk>(60, 80, 150),
                     .block_tokens = *rc::gen::element<Tok>(1, 2, 3, 4, 16),
@@ -101,7 +101,7 @@ RC_GTEST_PROP(TgiProperty, DecidesLikeTheRoutersLoop, ()) {
   compare_with_reference(policy, kv, draw_requests());
 }
 
-RC_GTEST_PROP(TgiProperty, LeapsDecideWhatStepsDecide, ()) { check_leaps(draw_config(), draw_kv()); }
+RC_GTEST_PROP(TgiProperty, LeapsDecideWhatStepsDecide, ()) { check_leaps(draw_tgi(), draw_kv()); }
 
 // ---- version 3: chunked prefill ----------------------------------------------------------------------------------
 PolicyConfig chunked(std::int64_t budget) {

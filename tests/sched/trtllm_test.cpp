@@ -26,10 +26,6 @@ constexpr auto kNoEvict = CapacityPolicy::guaranteed_no_evict;
 constexpr auto kUtilization = CapacityPolicy::max_utilization;
 constexpr auto kStatic = CapacityPolicy::static_batch;
 
-KvConfig pool(Blk blocks, Tok block_tokens = 4) {
-  return {.blocks = blocks, .block_tokens = block_tokens, .prefix_caching = false};
-}
-
 TEST(TrtLlm, MixesContextsAndGenerations) {  // S1
   for (const CapacityPolicy capacity : {kNoEvict, kUtilization})
     EXPECT_EQ(steps_of(trt(capacity), ample(), "A:6+3 B:5+4 C:4+2@3"), "P[A:6 B:5] | D[A B] | P[C:4] D[A B] | D[B C]");
@@ -69,6 +65,47 @@ TEST(TrtLlm, PausedRequestsKeepTheirPlace) {
             "P[A:4 B:8 C:4] | D[A B C] | D[A B C] | D[A B C] | D[A B C] | D[A B] !C | P[C:9 D:1]");
 }
 
+PolicyConfig waiting(std::int64_t steps, double share, std::int64_t budget = 20,
+                     CapacityPolicy capacity = CapacityPolicy::guaranteed_no_evict) {
+  return trt(capacity, [=](PolicyConfig& c) {
+    c.step_token_budget = budget;
+    c.batch_wait_timeout_iters = steps;
+    c.batch_wait_max_tokens_ratio = share;
+  });
+}
+
+// The threshold is 0.5 of 20 tokens. With B alone a step would have 1 + 4, so B waits for two steps. If nothing
+// decodes, a context runs alone.
+TEST(TrtLlm, ContextsWaitBesideGenerations) {
+  for (const CapacityPolicy capacity : {kNoEvict, kUtilization})
+    EXPECT_EQ(steps_of(waiting(2, 0.5, 20, capacity), ample(), "A:4+6 B:4+2@2"),
+              "P[A:4] | D[A] | D[A] | P[B:4] D[A] | D[A B] | D[A]");
+}
+
+// Step 4 has 1 + 4 + 5 tokens, just the threshold, after one step of waiting. Then the count starts anew: D waits three
+// steps.
+TEST(TrtLlm, ContextsThatFillTheirShareDoNotWait) {
+  EXPECT_EQ(steps_of(waiting(3, 0.5), ample(), "A:4+9 B:4+1@3 C:5+1@4 D:4+1@5"),
+            "P[A:4] | D[A] | D[A] | P[B:4 C:5] D[A] | D[A] | D[A] | D[A] | P[D:4] D[A] | D[A]");
+}
+
+// C comes when the steps already waited for B; both run with the third.
+TEST(TrtLlm, CountsStepsAndNotRequests) {
+  EXPECT_EQ(steps_of(waiting(3, 1), ample(), "A:4+6 B:4+1@2 C:4+1@4"),
+            "P[A:4] | D[A] | D[A] | D[A] | P[B:4 C:4] D[A] | D[A]");
+}
+
+TEST(TrtLlm, WaitsOnlyWithBothLimits) {
+  for (const PolicyConfig& one : {waiting(0, 1), waiting(5, 0)})
+    EXPECT_EQ(steps_of(one, ample(), "A:4+3 B:4+2@2"), "P[A:4] | P[B:4] D[A] | D[A B]");
+}
+
+// No blocks are free for B until A ends, so no step counts as one of waiting; then nothing decodes.
+TEST(TrtLlm, WaitingForMemoryDoesNotCount) {
+  EXPECT_EQ(steps_of(waiting(2, 1), pool(3), "A:4+6 B:4+2@2"),
+            "P[A:4] | D[A] | D[A] | D[A] | D[A] | D[A] | P[B:4] | D[B]");
+}
+
 TEST(TrtLlm, StaticBatchWaitsForTheLastRow) {  // finished rows leave; none joins
   EXPECT_EQ(steps_of(trt(kStatic), ample(), "A:4+3 B:4+1 C:4+1@2"), "P[A:4 B:4] | D[A] | D[A] | P[C:4]");
 }
@@ -106,6 +143,8 @@ class NaiveTrtLlm {
         free_(kv.blocks),
         budget_(*policy.step_token_budget),
         most_(*policy.max_running),
+        wait_(policy.batch_wait_timeout_iters.value_or(0)),
+        full_(policy.batch_wait_max_tokens_ratio.value_or(0) * static_cast<double>(budget_)),
         chunked_(*policy.chunked) {
     for (const Draw& d : script)
       rows_.push_back({.prompt = d.prompt, .output = d.output, .cap = d.cap, .step = d.step});
@@ -248,10 +287,27 @@ class NaiveTrtLlm {
       refuse(list_.front(), 500);
       chosen = fitting();
     }
+    hold(work);
     for (const auto& [id, tokens] : work) advance(id, tokens, prefills, decodes);
     if (prefills.empty() && decodes.empty()) return "";
     return (prefills.empty() ? "" : "P[" + prefills + "]") + (prefills.empty() || decodes.empty() ? "" : " ") +
            (decodes.empty() ? "" : "D[" + decodes + "]");
+  }
+
+  // Contexts beside generations wait until they fill their share of a step, or have waited long enough.
+  void hold(std::vector<std::pair<std::size_t, Tok>>& work) {
+    std::int64_t total = 0, contexts = 0;
+    for (const auto& [id, tokens] : work) {
+      total += tokens > 0 ? rows_[id].length() : 1;
+      contexts += tokens > 0 ? 1 : 0;
+    }
+    if (contexts == 0 || contexts == std::ssize(work)) return;
+    if (waited_ >= wait_ || static_cast<double>(total) >= full_) {
+      waited_ = 0;
+      return;
+    }
+    ++waited_;
+    std::erase_if(work, [](const auto& one) { return one.second > 0; });
   }
 
   void advance(std::size_t id, Tok tokens, std::string& prefills, std::string& decodes) {
@@ -277,29 +333,32 @@ class NaiveTrtLlm {
   CapacityPolicy capacity_;
   Tok block_;
   Blk total_, free_;
-  std::int64_t budget_, most_;
+  std::int64_t budget_, most_, wait_, waited_ = 0;
+  double full_;
   bool chunked_, again_ = false;
   std::vector<Row> rows_;
   std::vector<std::size_t> list_;  // in order of arrival
   std::string log_, outs_, refused_, paused_;
 };
 
-PolicyConfig draw_config() {
+PolicyConfig draw_trtllm() {
   return trt(*rc::gen::element(kNoEvict, kUtilization, kUtilization, kStatic), [](PolicyConfig& c) {
     c.max_running = *rc::gen::element<std::int64_t>(1, 2, 4, 100);
     c.step_token_budget = *rc::gen::element<std::int64_t>(3, 6, 10, 24, 1000);
     c.chunked = *rc::gen::arbitrary<bool>();
+    c.batch_wait_timeout_iters = *rc::gen::element<std::int64_t>(0, 0, 1, 3, 20);
+    c.batch_wait_max_tokens_ratio = *rc::gen::element(0.3, 0.9, 1.0);
   });
 }
 
 RC_GTEST_PROP(TrtLlmProperty, DecidesLikeTheNaiveScheduler, ()) {
-  const PolicyConfig policy = draw_config();
+  const PolicyConfig policy = draw_trtllm();
   const KvConfig kv = draw_kv();
   const std::vector<Draw> draws = draw_requests();
   RC_ASSERT(check_script(policy, kv, draws).log == NaiveTrtLlm(policy, kv, draws).run());
 }
 
-RC_GTEST_PROP(TrtLlmProperty, LeapsDecideWhatStepsDecide, ()) { check_leaps(draw_config(), draw_kv()); }
+RC_GTEST_PROP(TrtLlmProperty, LeapsDecideWhatStepsDecide, ()) { check_leaps(draw_trtllm(), draw_kv()); }
 
 }  // namespace
 }  // namespace plimsoll::sched::testing

@@ -198,7 +198,7 @@ class VllmCaseRun {
       }
       last_decodes = decoded;
       last_tick = tick;
-      // Equal steps in a row are written once, with their number.
+      // Consecutive equal steps are written once, with their number.
       if (!parts.empty() && parts.back().first == words)
         ++parts.back().second;
       else

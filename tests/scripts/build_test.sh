@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# scripts/build.sh, build_to_use: what it does when the build fails. ninja and cmake are replaced: ninja ends with the
-# statuses of a list, cmake writes the option that it was given. Argument: a folder to work in.
+# Tests what build_to_use (scripts/build.sh) does when the build fails. ninja and cmake are replaced: ninja exits with
+# the statuses of a list, and cmake writes the option that it was given. Argument: a folder to work in.
 set -euo pipefail
 
 source_root=$(readlink -f -- "$(dirname -- "${BASH_SOURCE[0]}")/../..") scratch=$1

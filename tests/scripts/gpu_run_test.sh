@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# scripts/gpu/run without a GPU, and with a replaced one: every step says why it did not run, the limits of each of the two
-# runs fit ten minutes, and ranks that share a GPU come last. Argument: a folder to work in.
+# Tests scripts/gpu/run without a GPU and with a simulated one: every step says why it did not run, the time limits of
+# each of the two runs fit into ten minutes, and ranks that share a GPU come last. Argument: a folder to work in.
 set -euo pipefail
 
 root=$(readlink -f -- "$(dirname -- "${BASH_SOURCE[0]}")/../..") scratch=$1

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When requests of real clients count as sent: those of one instant take their time from it.
+// When requests of real clients count as sent: requests of the same instant get its time.
 #include "serve/arrivals.h"
 
 #include <gtest/gtest.h>
@@ -61,8 +61,8 @@ TEST_F(ArrivalsTest, AGapEndsTheInstant) {
   EXPECT_EQ(sent_at(110 * kMs), 110 * kMs);
 }
 
-// Two of three answers end at 500, their clients know at 503. Two requests answer them; a third has nothing to do with
-// them, however soon it comes.
+// Two of three answers end at 500, and their clients know at 503. The next two requests follow these answers; a third
+// one does not, however soon it comes.
 TEST_F(ArrivalsTest, RequestsThatAnswerAnAnswerTakeItsTime) {
   arrivals_.gather(10 * kMs, 100 * kMs);
   const ClientId first = arrivals_.add({}, 100 * kMs), second = arrivals_.add({}, 101 * kMs);

@@ -253,6 +253,23 @@ TEST(ServeTest, KnowsItsModelAndItsKey) {
               StartsWith("HTTP/1.1 200 "));
 }
 
+// The slash of a name is %2F in a path, which the openai package writes. Bytes that are no UTF-8 do no harm.
+TEST(ServeTest, FindsAModelWhoseNameHasASlash) {
+  ServeSettings settings = fast();
+  settings.service.served_names = {"org/model 7%"};
+  RunningServer server(quick(), settings);
+  for (const char* const name : {"org%2Fmodel%207%25", "org/model%207%", "org%2fmodel%207%"}) {
+    const std::string answer = talk(server.port, get(std::string("/v1/models/") + name));
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 ")) << name;
+    EXPECT_EQ(json::parse(body_of(answer))["id"], "org/model 7%");
+  }
+  for (const char* const name : {"org", "%FF%00", "%", "%2"}) {
+    const std::string answer = talk(server.port, get(std::string("/v1/models/") + name));
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 404 ")) << name;
+    EXPECT_EQ(json::parse(body_of(answer))["error"]["code"], "model_not_found");
+  }
+}
+
 TEST(ServeTest, RefusesAsTheProductDoes) {
   load::Scenario s = quick();
   s.policy.max_input = 8;
@@ -279,7 +296,8 @@ TEST(ServeTest, FindsTheBlocksOfARealPromptAgain) {
   EXPECT_EQ(cached(block + other + "and more"), 32);
 }
 
-// It reads nothing until another client has its answer. The stream waits in the socket's buffers, then as a number.
+// The client reads nothing until another client has its answer. Its stream waits in the socket's buffers, and beyond
+// those only as a number of tokens.
 TEST(ServeTest, ASlowReaderLosesNothingAndHoldsUpNoOther) {
   ServeSettings settings = fast();
   settings.speed = 1000;

@@ -1,55 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools for prefill and decode: known answers by product, invariants over random scenarios, and what remains if a
-// transfer costs nothing.
+// Pools for prefill and decode: known answers for each product, invariants over random scenarios, and the limit of
+// transfers that cost nothing.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <random>
+#include <cstdlib>
+#include <string>
 
-#include "load/pools.h"
 #include "sim/simulate.h"
-#include "tests/sim/scenarios.h"
+#include "tests/sim/random_pools.h"
 
 namespace plimsoll::sim {
 namespace {
 
 using load::Scenario;
+using testing::add_failures;
+using testing::add_scaling;
 using testing::base_scenario;
 using testing::constant_engine;
-
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
-
-/// A prefill step takes 10 ms, a decode step 2 ms; a transfer takes 5 ms, whatever it sends.
-load::TransferConfig five_ms() {
-  load::TransferConfig transfer;
-  transfer.bandwidth = transfer.source_rate = transfer.target_rate = kInfinite;
-  transfer.launch_s = 5e-3;
-  return transfer;
-}
-
-load::TransferConfig sglang_transfer() {
-  load::TransferConfig transfer = five_ms();
-  transfer.mode = load::TransferMode::push;
-  transfer.overlap = load::TransferOverlap::chunk;
-  transfer.first_token = load::FirstToken::prefill;
-  transfer.load_failure = load::LoadFailure::fail;
-  return transfer;
-}
-
-/// Puts a prefill pool of `prefills` replicas in front of `s`, which is otherwise the same.
-Scenario with_pools(Scenario s, const load::TransferConfig& transfer, std::int32_t prefills = 1) {
-  Scenario prefill = s;
-  prefill.replicas = prefills;
-  prefill.policy.role = sched::Role::prefill;
-  load::Pools pools;
-  pools.prefill = std::make_shared<const Scenario>(prefill);
-  pools.transfer = transfer;
-  s.pools = std::make_shared<const load::Pools>(pools);
-  s.policy.role = sched::Role::decode;
-  return s;
-}
+using testing::five_ms;
+using testing::random_pools;
+using testing::random_routed;
+using testing::sglang_transfer;
+using testing::with_pools;
 
 Scenario known_answer(sched::PolicyKind policy, std::int32_t input, std::int32_t output, std::int32_t count) {
   Scenario s = base_scenario();
@@ -200,6 +174,47 @@ TEST(PoolsTest, PrefillBlocksStayUntilTheyAreRead) {
   EXPECT_DOUBLE_EQ(ms(result.requests.at(1).stages->prefill_start), 15);
 }
 
+// Two prefill replicas finish A and B at 10 and send to one decode replica, whose link alone carries a prompt in 5 ms:
+// each gets half of it until both arrive at 20, and the tokens come at 22, 24, 26. With a link of its own for each (two
+// decode replicas), both arrive at 15.
+TEST(PoolsTest, TransfersShareTheLinkOfTheDecodeReplica) {
+  load::TransferConfig transfer = five_ms();
+  transfer.launch_s = 0;
+  transfer.bytes_per_token = 1e6;
+  transfer.source_rate = transfer.target_rate = 32e6 / 5e-3;
+  for (const std::int32_t decodes : {1, 2}) {
+    Scenario s = with_pools(known_answer(sched::PolicyKind::vllm_v1, 32, 3, 2), transfer, 2);
+    s.replicas = decodes;
+    const RunResult result = run(s);
+    for (const RequestRow& row : result.requests) {
+      EXPECT_DOUBLE_EQ(ms(row.stages->transfer_end), decodes == 1 ? 20 : 15);
+      EXPECT_DOUBLE_EQ(ms(row.end), decodes == 1 ? 26 : 21);
+    }
+  }
+}
+
+// The decode replica has 16 of 33 tokens in its cache (the last block of a hit is never the whole prompt), so 17 tokens
+// are sent: 17/32 of 5 ms. A: until 10, 10 + 5 * 33/32. B has the same first block and appears when A is done.
+TEST(PoolsTest, WhatTheDecodeReplicaHasIsNotSent) {
+  load::TransferConfig transfer = five_ms();
+  transfer.launch_s = 0;
+  transfer.bytes_per_token = 1e6;
+  transfer.source_rate = transfer.target_rate = 32e6 / 5e-3;
+  Scenario s = known_answer(sched::PolicyKind::vllm_v1, 33, 3, 2);
+  s.kv.prefix_caching = true;
+  s.workload.prefix = {1, 16};
+  s.workload.load = load::ConstantRate{10};
+  const RunResult result = run(with_pools(s, transfer));
+  const auto sending = [&](std::size_t i) {
+    const sched::Stages& stages = result.requests.at(i).stages.value();
+    return ms(stages.transfer_end - stages.transfer_start);
+  };
+  EXPECT_EQ(result.requests.at(0).stages->transferred, 33);
+  EXPECT_NEAR(sending(0), 5.0 * 33 / 32, 1e-5);
+  EXPECT_EQ(result.requests.at(1).stages->transferred, 17);
+  EXPECT_NEAR(sending(1), 5.0 * 17 / 32, 1e-5);
+}
+
 // Each hop of 1 ms delays once to the prefill and once to the decode replica: 1 + 10 + 1 + 5 + 2.
 TEST(PoolsTest, HopsDelayBothStages) {
   load::TransferConfig transfer = five_ms();
@@ -208,7 +223,7 @@ TEST(PoolsTest, HopsDelayBothStages) {
   EXPECT_DOUBLE_EQ(ms(result.requests.at(0).first_token), 19);
 }
 
-// Nobody reads the KV within 1 ms, because the decode pool is full until 19: the prompt is computed there, 19 + 10.
+// The KV is not read within 1 ms, because the decode pool is full until 19: the prompt is computed there, 19 + 10.
 TEST(PoolsTest, KvThatIsNotReadInTimeIsComputedAgain) {
   load::TransferConfig transfer = five_ms();
   transfer.hold = 1'000'000;
@@ -235,81 +250,22 @@ TEST(PoolsTest, ShortPromptsMayStayOnTheDecodeReplica) {
   EXPECT_FALSE(result.metrics.pools->transfer_mean);
 }
 
+// A step of a script takes its time, 2 ms, whatever it holds, and transfers take theirs. A is prefilled until 2, sent
+// until 7, and emits at 9 and 11. B appears before step 3, at 4: prefilled until 6, sent until 11.
+TEST(PoolsTest, AScriptDrivesPoolsOnItsOwnClock) {
+  Scenario s = known_answer(sched::PolicyKind::vllm_v1, 32, 3, 1);
+  s.engine = constant_engine(1, 1);
+  s.workload.load = load::Script{load::parse_script("A:32+2 B:20+1@3"), 2'000'000};
+  const RunResult result = run(with_pools(s, five_ms()));
+  ASSERT_EQ(result.requests.size(), 2U);
+  EXPECT_EQ(result.requests[0].name, "A");
+  EXPECT_DOUBLE_EQ(ms(result.requests[0].first_token), 9);
+  EXPECT_DOUBLE_EQ(ms(result.requests[0].end), 11);
+  EXPECT_DOUBLE_EQ(ms(result.requests[1].stages->transfer_start), 6);
+  EXPECT_DOUBLE_EQ(ms(result.requests[1].end), 13);
+}
+
 // ---- random scenarios ---------------------------------------------------------------------------------------
-
-Scenario random_pools(std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  const auto pick = [&random](auto... values) {
-    const std::common_type_t<decltype(values)...> all[] = {values...};
-    return all[random() % std::size(all)];
-  };
-  Scenario s = base_scenario();
-  s.policy.policy = pick(sched::PolicyKind::sglang, sched::PolicyKind::vllm_v1, sched::PolicyKind::trtllm);
-  const bool sglang = s.policy.policy == sched::PolicyKind::sglang;
-  const bool vllm = s.policy.policy == sched::PolicyKind::vllm_v1;
-  s.policy.model_max_len = 2048;
-  if (pick(0, 1) == 1) s.policy.max_running = pick(4, 16, 64);
-  if (pick(0, 1) == 1) s.policy.step_token_budget = pick(256, 1024);
-  if (!vllm && !sglang) s.policy.chunked = true;
-  if (vllm) s.policy.async_scheduling = pick(0, 1) == 1;
-  s.policy.reserved_decode_tokens = pick(16, 512);
-  s.kv.block_tokens = sglang ? pick(1, 16) : 16;
-  s.kv.blocks = pick(4096, 9000, 60000) / s.kv.block_tokens;
-  const auto lengths = [&](double mean) {
-    return load::LengthDistribution{load::LengthFamily::lognormal, mean, pick(0.3, 1.5), 1, 900};
-  };
-  s.workload.lengths = load::IndependentLengths{lengths(200), lengths(100)};
-  s.workload.requests = 80;
-  s.workload.seed = seed;
-  switch (random() % 3) {
-    case 0: s.workload.load = load::Poisson{pick(2.0, 10.0, 40.0)}; break;
-    case 1: s.workload.load = load::ClosedLoop{pick(1, 8, 50), Seconds(pick(0.0, 0.3))}; break;
-    default: s.workload.load = load::Burst{80}; break;
-  }
-  if (pick(0, 2) == 0) s.engine = constant_engine(0.004, 0.01);
-  if (pick(0, 2) == 0) {
-    s.kv.prefix_caching = true;
-    s.workload.prefix = {3, 64};
-  }
-  if (pick(0, 2) == 0) {
-    s.limits.timeout = Seconds(pick(0.5, 2.0));
-    s.limits.cancel_on_timeout = pick(0, 1) == 1;
-    s.limits.retries = pick(0, 1);
-  }
-  s.replicas = pick(1, 2, 3);
-  s.router = pick(sched::RouterKind::round_robin, sched::RouterKind::least_kv);
-  load::TransferConfig transfer = sglang ? sglang_transfer() : five_ms();
-  if (!sglang && pick(0, 1) == 1) transfer.mode = load::TransferMode::push;
-  if (!vllm) transfer.load_failure = load::LoadFailure::fail;
-  if (!sglang && (!vllm || pick(0, 2) == 0)) transfer.first_token = load::FirstToken::prefill;
-  transfer.overlap = pick(load::TransferOverlap::none, load::TransferOverlap::chunk, load::TransferOverlap::layer);
-  transfer.layers = 32;
-  transfer.launch_s = pick(0.0, 1e-3, 0.02);
-  transfer.bytes_per_token = 1e6;
-  transfer.source_rate = transfer.target_rate = pick(1e9, 2e10, kInfinite);
-  transfer.hop = pick(0, 1'000'000);
-  Scenario pooled = with_pools(s, transfer, pick(1, 2));
-  if (!sglang && pick(0, 2) == 0) {
-    load::Pools pools = *pooled.pools;
-    pools.local = {.policy = load::LocalPrefill::Policy::uncached, .tokens = 100};
-    pooled.pools = std::make_shared<const load::Pools>(pools);
-  }
-  return pooled;
-}
-
-/// Lets replicas of both pools fail.
-void add_failures(Scenario& s) {
-  constexpr Nanos kSecond = 1'000'000'000;
-  const load::FailureConfig failures{.mean_between = 2 * kSecond, .restart = kSecond / 2};
-  s.life = load::LifeConfig{.initial = s.replicas, .slots_per_instance = 1, .autoscaling = {}, .failures = failures};
-  load::Pools pools = *s.pools;
-  Scenario prefill = *pools.prefill;
-  prefill.life =
-      load::LifeConfig{.initial = prefill.replicas, .slots_per_instance = 1, .autoscaling = {}, .failures = failures};
-  prefill.workload.seed ^= 99;
-  pools.prefill = std::make_shared<const Scenario>(prefill);
-  s.pools = std::make_shared<const load::Pools>(pools);
-}
 
 // No token before its KV, E2E >= TTFT >= end of the prefill + exposed transfer, each stage after the one before, and
 // the parts of the latency sum to it. Every request that is not local was transferred once (a lost load has no
@@ -363,23 +319,78 @@ TEST(PoolsTest, InvariantsHoldInRandomScenarios) {
   }
 }
 
+/// Compares a run with leaps and one that makes every step.
+void expect_leaps_equal_steps(Scenario s) {
+  const RunResult leaping = run(s);
+  s.stepwise = true;
+  const RunResult stepping = run(s);
+  EXPECT_EQ(leaping.logs, stepping.logs);
+  EXPECT_EQ(leaping.steps_run, stepping.steps_run);
+  ASSERT_EQ(leaping.requests.size(), stepping.requests.size());
+  for (std::size_t i = 0; i < leaping.requests.size(); ++i) {
+    EXPECT_NEAR(ms(leaping.requests[i].first_token), ms(stepping.requests[i].first_token), 3e-6);
+    EXPECT_NEAR(ms(leaping.requests[i].end), ms(stepping.requests[i].end), 3e-6);
+    EXPECT_EQ(leaping.requests[i].outcome, stepping.requests[i].outcome);
+  }
+  EXPECT_NEAR(leaping.metrics.kv_used_mean, stepping.metrics.kv_used_mean, 1e-8);
+  EXPECT_NEAR(leaping.metrics.batch_mean, stepping.metrics.batch_mean, 1e-7);
+}
+
+// PLIMSOLL_POOL_SEEDS draws more of all random scenarios.
+std::uint64_t seeds(std::uint64_t usual) {
+  const char* const stated = std::getenv("PLIMSOLL_POOL_SEEDS");
+  return stated != nullptr ? std::stoull(stated) : usual;
+}
+
 TEST(PoolsTest, LeapsEqualSteps) {
-  for (std::uint64_t seed = 1001; seed <= 1120; ++seed) {
+  for (std::uint64_t seed = 1001; seed < 1001 + seeds(120); ++seed) {
     Scenario s = random_pools(seed);
     if (seed % 5 == 0) add_failures(s);
-    const RunResult leaping = run(s);
-    s.stepwise = true;
-    const RunResult stepping = run(s);
-    EXPECT_EQ(leaping.logs, stepping.logs);
-    EXPECT_EQ(leaping.steps_run, stepping.steps_run);
-    ASSERT_EQ(leaping.requests.size(), stepping.requests.size());
-    for (std::size_t i = 0; i < leaping.requests.size(); ++i) {
-      EXPECT_NEAR(ms(leaping.requests[i].first_token), ms(stepping.requests[i].first_token), 3e-6);
-      EXPECT_NEAR(ms(leaping.requests[i].end), ms(stepping.requests[i].end), 3e-6);
-      EXPECT_EQ(leaping.requests[i].outcome, stepping.requests[i].outcome);
-    }
-    EXPECT_NEAR(leaping.metrics.kv_used_mean, stepping.metrics.kv_used_mean, 1e-8);
-    EXPECT_NEAR(leaping.metrics.batch_mean, stepping.metrics.batch_mean, 1e-7);
+    expect_leaps_equal_steps(s);
+    ASSERT_FALSE(HasFailure()) << "seed " << seed;
+  }
+}
+
+// A preempted request that needs blocks is queued before those whose KV has arrived, and these hold all blocks. Nothing
+// can run, so all requests fail. A regression: such a run with pools that scale never ended.
+TEST(PoolsTest, RequestsThatWaitForEachOtherFail) {
+  Scenario s = random_routed(6106);
+  add_scaling(s, 6106);
+  const RunResult result = run(s);
+  EXPECT_GT(result.metrics.requests_rejected, 0);
+  EXPECT_EQ(result.metrics.requests_completed + result.metrics.requests_rejected, 80);
+}
+
+// A local prefill depends on what is cached. Inside a leap, decodes take blocks, whose content is lost.
+TEST(PoolsTest, LocalPrefillsSeeWhatALeapHasTaken) { expect_leaps_equal_steps(random_routed(6948)); }
+
+// The same for one pool, whose router compares what the replicas have cached.
+TEST(PoolsTest, OnePoolsRoutersSeeWhatALeapHasTaken) {
+  for (std::uint64_t seed = 1; seed <= seeds(40); ++seed) {
+    Scenario s = random_routed(40'000 + seed);
+    s.pools = nullptr;
+    s.policy.role = sched::Role::whole;
+    s.router = seed % 2 == 0 ? sched::RouterKind::dynamo : sched::RouterKind::kv_aware;
+    s.kv.blocks = 3000 / s.kv.block_tokens;  // so that cached content is evicted
+    s.engine = base_scenario().engine;
+    s.limits = {};
+    s.workload.requests = 300;
+    expect_leaps_equal_steps(s);
+    ASSERT_FALSE(HasFailure()) << "seed " << seed;
+  }
+}
+
+// Routers that look at caches, queues or prompts, and sessions whose next turn follows the answer.
+TEST(PoolsTest, InvariantsAndLeapsHoldWithRoutersAndSessions) {
+  const std::uint64_t first = 5001, last = first + seeds(100);
+  for (std::uint64_t seed = first; seed < last; ++seed) {
+    Scenario s = random_routed(seed);
+    if (seed % 5 == 0) add_failures(s);
+    if (seed % 5 == 1) add_scaling(s, seed);
+    const RunResult result = run(s);
+    expect_invariants(s, result);
+    expect_roles(s, result);
+    expect_leaps_equal_steps(s);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
 }

@@ -108,9 +108,9 @@ TEST(Queueing, AnIntakeTakesOneRequestAfterTheOther) {
   EXPECT_NEAR(simulate(s).metrics.duration_s, 20.04, 1e-6);
 }
 
-// The process that sends out the tokens of the steps takes 25 ms for each, the engine 10 ms for a step of four rows.
-// Forty tokens a second leave, so 1000 requests of four tokens take 100 s. The engine keeps up with less than two rows,
-// so requests wait at the front end, and TPOT stays that of the engine.
+// The process that sends out tokens takes 25 ms for each, and the engine 10 ms for a step of four rows. Forty tokens
+// leave per second, so 1000 requests of four tokens take 100 s. The engine keeps up with fewer than two rows per step,
+// so requests wait at the front end, and TPOT remains that of the engine.
 TEST(Queueing, RequestsWaitForTheTokensBeforeThem) {
   load::Scenario s = testing::base_scenario();
   auto engine = testing::constant_engine(0, 0.01);

@@ -28,10 +28,10 @@ const std::string kDecide = R"({"t":5,"event":"decide","replica":0})"
                             "\n";
 const std::string kStep = R"({"t":900,"event":"step","replica":0,"start":100})"
                           "\n";
-const std::string kSecond = R"({"t":900,"event":"decide","replica":0})"
-                            "\n"
-                            R"({"t":1900,"event":"step","replica":0,"start":950})"
-                            "\n";
+const std::string kSecondEvent = R"({"t":900,"event":"decide","replica":0})"
+                                 "\n"
+                                 R"({"t":1900,"event":"step","replica":0,"start":950})"
+                                 "\n";
 const std::string kEnd = R"({"t":2000,"event":"end"})"
                          "\n";
 
@@ -56,7 +56,7 @@ class ReplayTest : public ::testing::Test {
 };
 
 TEST_F(ReplayTest, DecidesWhatTheEventsLeadTo) {
-  EXPECT_EQ(run(kHeading + kArrival + kDecide + kStep + kSecond + kEnd).at(0), "1: P[A:6]\n2: D[A]\n");
+  EXPECT_EQ(run(kHeading + kArrival + kDecide + kStep + kSecondEvent + kEnd).at(0), "1: P[A:6]\n2: D[A]\n");
   EXPECT_EQ(replayed_point(file_), 2U);
 }
 
@@ -80,15 +80,21 @@ TEST_F(ReplayTest, RefusesWhatCannotHaveHappened) {
               HasSubstr("4: a cancel while the step"));
   EXPECT_THAT(refusal(start + R"({"t":4,"event":"decide","replica":0})"
                               "\n"),
-              HasSubstr("4: \"t\" is 4, allowed is a whole number from 5"));
+              HasSubstr("4: \"t\" is 4, allowed: a whole number from 5"));
   EXPECT_THAT(refusal(start + R"({"t":6,"event":"decide","replica":1})"
                               "\n"),
               HasSubstr("4: \"replica\" is 1"));
   EXPECT_THAT(refusal(start + R"({"t":6,"event":"nap","replica":0})"
                               "\n"),
-              HasSubstr("4: event \"nap\", allowed are arrival"));
+              HasSubstr("4: event \"nap\", allowed: arrival"));
+  EXPECT_THAT(refusal(start + R"({"t":6,"event":"land","replica":0,"id":0,"arrived":true})"
+                              "\n"),
+              HasSubstr("4: request 0 has taken no blocks for KV to come"));
+  EXPECT_THAT(refusal(start + R"({"t":6,"event":"release","replica":0,"id":0})"
+                              "\n"),
+              HasSubstr("4: request 0 holds no blocks after its end"));
   EXPECT_THAT(refusal(kHeading + kArrival + kArrival), HasSubstr("3: request 0 already exists"));
-  EXPECT_THAT(refusal(kHeading + kArrival + kDecide + kStep + kSecond + kEnd + kEnd),
+  EXPECT_THAT(refusal(kHeading + kArrival + kDecide + kStep + kSecondEvent + kEnd + kEnd),
               HasSubstr("data follows the end event"));
 }
 
@@ -103,13 +109,19 @@ TEST_F(ReplayTest, RefusesDamagedLines) {
   EXPECT_THAT(
       refusal(kHeading + R"({"t":5,"event":"arrival","replica":0,"id":0,"input":4,"output":3,"max_new":2,"sent":0})"
                          "\n"),
-      HasSubstr("2: \"output\" is 3, allowed is a whole number from 1 to 2"));
+      HasSubstr("2: \"output\" is 3, allowed: a whole number from 1 to 2"));
   EXPECT_THAT(refusal(kHeading + R"({"t":1e3,"event":"decide","replica":0})"
                                  "\n"),
               HasSubstr("2: \"t\" is 1000.0"));
   std::string other = kHeading;
   other.replace(other.find("vllm_v1"), 7, "sarathi");
   EXPECT_THAT(refusal(other), HasSubstr("1: a run of policy sarathi, but the study states vllm_v1"));
+}
+
+TEST_F(ReplayTest, RefusesPoolsThatTheStudyDoesNotState) {
+  std::string pools = kHeading;
+  pools.replace(pools.find("\"window\""), 0, "\"prefill\":{},");
+  EXPECT_THAT(refusal(pools), HasSubstr("1: a run with pools, but the study states none"));
 }
 
 TEST_F(ReplayTest, RefusesAHeadingThatWouldTakeAllMemory) {

@@ -33,7 +33,7 @@ load::Scenario sessions(std::int32_t users, std::int32_t turns) {
 
 load::Conversation& talk(load::Scenario& s) { return *load::conversation_of(s.workload.load); }
 
-RunResult run(const load::Scenario& s) {
+RunResult run_sessions(const load::Scenario& s) {
   RunOptions options;
   options.keep_requests = options.keep_log = options.keep_steps = true;
   return simulate(s, options);
@@ -48,7 +48,7 @@ std::int64_t prefill_tokens(const RunResult& result) {
 TEST(Sessions, TurnsFollowAnswers) {
   load::Scenario s = sessions(1, 3);
   talk(s).count = 2;
-  const RunResult result = run(s);
+  const RunResult result = run_sessions(s);
   ASSERT_EQ(result.requests.size(), 6U);
   for (std::size_t i = 1; i < 6; ++i) {
     const double gap = kNanos * static_cast<double>(result.requests[i].arrival - result.requests[i - 1].end);
@@ -62,44 +62,45 @@ TEST(Sessions, TurnsFollowAnswers) {
 TEST(Sessions, PromptsAreFoundWithTheirAnswers) {
   load::Scenario s = sessions(1, 3);
   talk(s).count = 1;
-  EXPECT_EQ(prefill_tokens(run(s)), 100 + (180 - 112) + (260 - 192));
+  EXPECT_EQ(prefill_tokens(run_sessions(s)), 100 + (180 - 112) + (260 - 192));
   s.kv.prefix_caching = false;
-  EXPECT_EQ(prefill_tokens(run(s)), 100 + 180 + 260);
+  EXPECT_EQ(prefill_tokens(run_sessions(s)), 100 + 180 + 260);
 }
 
-// Hits follow where the blocks are: on two replicas in turn, the second turn finds nothing of the first on the other.
-// The third finds the first turn's blocks on its own one. A router that keeps sessions together finds all.
+// Hits depend on where the blocks are. If two replicas take turns, the second turn finds nothing on the other replica,
+// and the third finds the first turn's blocks on its own. A router that keeps sessions together finds all blocks.
 TEST(Sessions, HitsFollowTheBlocks) {
   load::Scenario s = sessions(1, 3);
   talk(s).count = 1;
   s.replicas = 2;
   s.router = sched::RouterKind::round_robin;
-  EXPECT_EQ(prefill_tokens(run(s)), 100 + 180 + (260 - 112));
+  EXPECT_EQ(prefill_tokens(run_sessions(s)), 100 + 180 + (260 - 112));
   for (const auto router : {sched::RouterKind::session, sched::RouterKind::dynamo, sched::RouterKind::kv_aware,
                             sched::RouterKind::scored, sched::RouterKind::prefix_trie, sched::RouterKind::prefix}) {
     s.router = router;
-    EXPECT_EQ(prefill_tokens(run(s)), 100 + (180 - 112) + (260 - 192)) << sched::name(router);
+    EXPECT_EQ(prefill_tokens(run_sessions(s)), 100 + (180 - 112) + (260 - 192)) << sched::name(router);
   }
 }
 
-// A pool too small for what accumulates evicts, and hits shrink; they never exceed what the pool holds.
+// A pool that is too small for the sessions evicts blocks, so hits decrease; they never exceed what the pool holds.
 TEST(Sessions, EvictionCostsHits) {
   load::Scenario s = sessions(8, 4);
   talk(s).count = 16;
-  const std::int64_t ample = prefill_tokens(run(s));
+  const std::int64_t ample = prefill_tokens(run_sessions(s));
   s.kv.blocks = 60;  // four of the longest prompts
-  const std::int64_t tight = prefill_tokens(run(s));
+  const std::int64_t tight = prefill_tokens(run_sessions(s));
   s.kv.prefix_caching = false;
   EXPECT_LT(ample, tight);
-  EXPECT_LE(tight, prefill_tokens(run(s)));
+  EXPECT_LE(tight, prefill_tokens(run_sessions(s)));
 }
 
-// A closed population keeps at most as many sessions open as it has users; an open one begins at its own times.
+// In a closed loop, at most as many sessions are open as there are users. In an open loop, sessions begin at their own
+// times.
 TEST(Sessions, PopulationsAreClosedOrOpen) {
   load::Scenario s = sessions(3, 2);
   talk(s).count = 9;
   talk(s).think = {};
-  RunResult result = run(s);
+  RunResult result = run_sessions(s);
   EXPECT_EQ(result.requests.size(), 18U);
   for (const sched::RequestRow& row : result.requests) {
     const auto open = std::count_if(result.requests.begin(), result.requests.end(), [&](const sched::RequestRow& r) {
@@ -109,7 +110,7 @@ TEST(Sessions, PopulationsAreClosedOrOpen) {
   }
   const load::Conversation same = talk(s);
   s.workload.load = load::SessionArrivals{same, 0.5, 0};
-  result = run(s);
+  result = run_sessions(s);
   ASSERT_EQ(result.requests.size(), 18U);
   EXPECT_EQ(result.requests[0].arrival, 2'000'000'000) << "one every two seconds";
 }
@@ -120,29 +121,29 @@ TEST(Sessions, ARefusedTurnEndsItsSession) {
   load::Scenario s = sessions(1, 10);
   talk(s).count = 2;
   s.policy.max_total = 512;
-  const RunResult result = run(s);
+  const RunResult result = run_sessions(s);
   EXPECT_EQ(result.requests.size(), 12U);
   EXPECT_EQ(result.metrics.requests_rejected, 2);
   talk(s).longest = 512;
-  EXPECT_EQ(run(s).metrics.requests_rejected, 0);
+  EXPECT_EQ(run_sessions(s).metrics.requests_rejected, 0);
 }
 
 // `requests` counts turns over all sessions.
 TEST(Sessions, RequestsEndTheWorkload) {
   load::Scenario s = sessions(4, 5);
   s.workload.requests = 33;
-  EXPECT_EQ(run(s).requests.size(), 33U);
+  EXPECT_EQ(run_sessions(s).requests.size(), 33U);
 }
 
 // Users settle after three sessions, here 24 requests each, not after the ten requests of other closed loops.
 TEST(Sessions, ASteadyStateNeedsSomeSessions) {
   load::Scenario s = sessions(4, 8);
   s.workload.requests = 4 * 12;
-  const sched::SteadyState few = run(s).metrics.steady;
+  const sched::SteadyState few = run_sessions(s).metrics.steady;
   EXPECT_EQ(few.verdict, sched::Steadiness::too_short);
   EXPECT_GE(few.requests_needed, 4 * 24);
   s.workload.requests = 4 * 30;
-  EXPECT_EQ(run(s).metrics.steady.verdict, sched::Steadiness::stable);
+  EXPECT_EQ(run_sessions(s).metrics.steady.verdict, sched::Steadiness::stable);
 }
 
 load::Scenario random_sessions(std::uint64_t seed) {
@@ -181,14 +182,14 @@ load::Scenario random_sessions(std::uint64_t seed) {
   return s;
 }
 
-// Leaps equal steps with sessions and every router, and the invariants of sessions hold.
+// With sessions, leaps equal steps for every router, and the invariants of sessions hold.
 RC_GTEST_PROP(Sessions, LeapsEqualStepsAndInvariantsHold, ()) {
   const auto seed = *rc::gen::inRange<std::uint64_t>(0, 1'000'000);
   load::Scenario s = random_sessions(seed);
   RC_LOG() << "seed " << seed << '\n';
-  const RunResult leaping = run(s);
+  const RunResult leaping = run_sessions(s);
   s.stepwise = true;
-  const RunResult stepping = run(s);
+  const RunResult stepping = run_sessions(s);
   RC_ASSERT(leaping.logs == stepping.logs);
   RC_ASSERT(leaping.requests.size() == stepping.requests.size());
   RC_ASSERT(leaping.requests.size() <= 100U);

@@ -15,7 +15,7 @@ namespace plimsoll::text {
 namespace {
 
 using nlohmann::ordered_json;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 const std::string kChats = std::string(PLIMSOLL_SOURCE_DIR) + "/tests/golden/chat/";
 
@@ -24,7 +24,7 @@ std::string contents(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-class Chats : public testing::TestWithParam<const char*> {};
+class Chats : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Chats, ConversationsReadAsInTransformers) {
   const ordered_json golden = ordered_json::parse(contents(kChats + "expected.json"));
@@ -42,9 +42,10 @@ TEST_P(Chats, ConversationsReadAsInTransformers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Chats,
-                         testing::Values("chatml", "llama2", "llama3", "mistral", "gemma", "phi", "qwen", "language"));
+                         ::testing::Values("chatml", "llama2", "llama3", "mistral", "gemma", "phi", "qwen",
+                                           "language"));
 
-std::string refusal(const std::string& source) {
+std::string template_refusal(const std::string& source) {
   try {
     const ChatTemplate chat(source, {});
   } catch (const InputError& error) {
@@ -54,26 +55,27 @@ std::string refusal(const std::string& source) {
 }
 
 TEST(ChatTemplate, WhatIsOutsideTheSubsetIsRefusedByName) {
-  EXPECT_THAT(refusal("\n{% include 'other' %}"), HasSubstr("line 2: the statement 'include' is not supported"));
-  EXPECT_THAT(refusal("{{ messages | groupby('role') }}"), HasSubstr("the filter 'groupby'"));
-  EXPECT_THAT(refusal("{{ 1 is prime }}"), HasSubstr("the test 'prime'"));
-  EXPECT_THAT(refusal("{{ lipsum() }}"), HasSubstr("the function 'lipsum'"));
-  EXPECT_THAT(refusal("{{ messages.append(1) }}"), HasSubstr("the method 'append'"));
-  EXPECT_THAT(refusal("{% for x in y recursive %}{% endfor %}"), HasSubstr("recursive"));
+  EXPECT_THAT(template_refusal("\n{% include 'other' %}"),
+              HasSubstr("line 2: the statement 'include' is not supported"));
+  EXPECT_THAT(template_refusal("{{ messages | groupby('role') }}"), HasSubstr("the filter 'groupby'"));
+  EXPECT_THAT(template_refusal("{{ 1 is prime }}"), HasSubstr("the test 'prime'"));
+  EXPECT_THAT(template_refusal("{{ lipsum() }}"), HasSubstr("the function 'lipsum'"));
+  EXPECT_THAT(template_refusal("{{ messages.append(1) }}"), HasSubstr("the method 'append'"));
+  EXPECT_THAT(template_refusal("{% for x in y recursive %}{% endfor %}"), HasSubstr("recursive"));
 }
 
 TEST(ChatTemplate, BrokenTemplatesAreRefused) {
-  EXPECT_THAT(refusal("{% if x %}"), HasSubstr("'endif' is missing"));
-  EXPECT_THAT(refusal("{{ 'a }}"), HasSubstr("a text has no end"));
-  EXPECT_THAT(refusal("{{ 1 + }}"), HasSubstr("a value is expected"));
-  EXPECT_THAT(refusal("{% endfor %}"), HasSubstr("'endfor'"));
-  EXPECT_THAT(refusal(std::string(100'000, '(')), testing::IsEmpty());  // text
-  EXPECT_THAT(refusal("{{ " + std::string(100'000, '(')), HasSubstr("chat template"));
-  EXPECT_THAT(refusal("{% raw %"), HasSubstr("{% raw %} has no end"));
-  EXPECT_THAT(refusal("{% raw %}{% endraw"), HasSubstr("has no end"));
-  EXPECT_THAT(refusal("{{ 1e999 }}"), HasSubstr("the number 1e999 is too large"));
-  EXPECT_THAT(refusal("{{ x.99999999999999999999 }}"), HasSubstr("is too large"));
-  EXPECT_THAT(refusal("\xE3"), HasSubstr("not UTF-8"));
+  EXPECT_THAT(template_refusal("{% if x %}"), HasSubstr("'endif' is missing"));
+  EXPECT_THAT(template_refusal("{{ 'a }}"), HasSubstr("a text has no end"));
+  EXPECT_THAT(template_refusal("{{ 1 + }}"), HasSubstr("a value is expected"));
+  EXPECT_THAT(template_refusal("{% endfor %}"), HasSubstr("'endfor'"));
+  EXPECT_THAT(template_refusal(std::string(100'000, '(')), ::testing::IsEmpty());  // text
+  EXPECT_THAT(template_refusal("{{ " + std::string(100'000, '(')), HasSubstr("chat template"));
+  EXPECT_THAT(template_refusal("{% raw %"), HasSubstr("{% raw %} has no end"));
+  EXPECT_THAT(template_refusal("{% raw %}{% endraw"), HasSubstr("has no end"));
+  EXPECT_THAT(template_refusal("{{ 1e999 }}"), HasSubstr("the number 1e999 is too large"));
+  EXPECT_THAT(template_refusal("{{ x.99999999999999999999 }}"), HasSubstr("is too large"));
+  EXPECT_THAT(template_refusal("\xE3"), HasSubstr("not UTF-8"));
 }
 
 // A chain nests as deep as it is long: 100 000 links would overflow the stack.
@@ -81,7 +83,7 @@ TEST(ChatTemplate, ChainsOfOperatorsAreBounded) {
   for (const std::string link : {" ~ a", " or a", " | trim", ".a"}) {
     std::string chain = "{{ a";
     for (int i = 0; i < 100'000; ++i) chain += link;
-    EXPECT_THAT(refusal(chain + " }}"), HasSubstr("more than 10000 operators")) << link;
+    EXPECT_THAT(template_refusal(chain + " }}"), HasSubstr("more than 10000 operators")) << link;
   }
 }
 
@@ -98,6 +100,22 @@ TEST(ChatTemplate, AFailureNamesItsReason) {
   EXPECT_THAT(problem("{{ ('x' * 100000) * 100000 }}"), HasSubstr("longer than 16 million"));
   EXPECT_EQ(problem("{{ [1, 2, 3][1::9223372036854775807] }}"), "");
   EXPECT_EQ(problem("{{ range(1, 9223372036854775807, 9223372036854775806) }}"), "");
+}
+
+// Texts that are too long for std::string's internal buffer, so that the sanitizer finds a read of a destroyed one. The
+// results are Python's.
+TEST(ChatTemplate, MethodsTakeLongTextsAndTemporaries) {
+  const auto text = [](const std::string& source) {
+    return ChatTemplate(source, {}).render(ordered_json::array(), true, {}).text;
+  };
+  const std::string given = "{{ ('an answer of the ' ~ 'assistant\u00e9 it is') | title }}";
+  EXPECT_EQ(text(given), "An Answer Of The Assistant\u00e9 It Is");
+  EXPECT_EQ(text("{{ ('an answer of the ' ~ 'assistant').title() }}"), "An Answer Of The Assistant");
+  EXPECT_EQ(text("{{ ('AN ANSWER OF THE ' ~ 'ASSISTANT').capitalize() }}"), "An answer of the assistant");
+  EXPECT_EQ(text("{{ ('  an answer of the ' ~ 'assistant  ').strip() | upper }}"), "AN ANSWER OF THE ASSISTANT");
+  EXPECT_EQ(text("{{ ('an answer of the ' ~ 'assistant').split(' ') | join('-') }}"), "an-answer-of-the-assistant");
+  EXPECT_EQ(text("{{ ('an answer of the ' ~ 'assistant').replace('answer', 'ask') }}"), "an ask of the assistant");
+  EXPECT_EQ(text("{{ ('an answer of the ' ~ 'assistant') | list | length }}"), "26");
 }
 
 }  // namespace

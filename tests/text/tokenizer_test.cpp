@@ -15,8 +15,8 @@ namespace plimsoll::text {
 namespace {
 
 using nlohmann::json;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 const std::string kFolder = std::string(PLIMSOLL_SOURCE_DIR) + "/tests/golden/tokenizers/";
 
@@ -25,7 +25,7 @@ json read(const std::string& name) {
   return json::parse(in);
 }
 
-class Golden : public testing::TestWithParam<const char*> {
+class Golden : public ::testing::TestWithParam<const char*> {
  protected:
   const std::unique_ptr<Tokenizer> tokenizer_ = Tokenizer::read(kFolder + GetParam() + ".json");
   const json texts_ = read("texts.json"), expected_ = read(std::string(GetParam()) + ".expected.json");
@@ -70,8 +70,8 @@ TEST_P(Golden, StreamsNeverCutACharacter) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Golden,
-                         testing::Values("gpt2", "llama3", "qwen2", "o200k", "deepseek", "starcoder", "llama2", "gemma",
-                                         "metaspace", "mistral", "digits"));
+                         ::testing::Values("gpt2", "llama3", "qwen2", "o200k", "deepseek", "starcoder", "llama2",
+                                           "gemma", "metaspace", "mistral", "digits"));
 
 // A tokenizer of three letters and their merges, with further keys.
 std::string with(const std::string& keys) {
@@ -115,12 +115,12 @@ TEST(TokenizerFile, TheSimplestTokenizerWorks) {
   EXPECT_EQ(tokenizer.decode(ids, true), "ab b");
 }
 
-// Long words take another way than short ones: both must merge the leftmost of equal pairs first.
+// Long and short words are merged by different code. Both must merge the leftmost of equal pairs first.
 TEST(Bpe, LongWordsMergeAsShortOnesDo) {
   const Tokenizer tokenizer(R"({"model":{"vocab":{"a":0,"aa":1,"aaa":2,"b":3,"ab":4},"merges":["a a","aa a","a b"]}})",
                             "tokenizer.json");
   TokenEncoder encoder(tokenizer);
-  // 5 times a: (aa)(aa)a, then the first aa takes no a, the second does: aa aaa.
+  // Five letters a: after (aa)(aa)a, the first aa has no a beside it, the second has: aa aaa.
   EXPECT_THAT(encoder.encode("aaaaa", false), ElementsAre(1, 2));
   std::string text;
   std::vector<TokenId> expected;

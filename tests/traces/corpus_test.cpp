@@ -179,7 +179,7 @@ std::string check(const fs::path& root, const Expectation& want, const std::stri
   }
 }
 
-class Corpus : public testing::Test {
+class Corpus : public ::testing::Test {
  protected:
   void SetUp() override {
     for (const auto& entry : fs::directory_iterator(kTests / "corpus")) {

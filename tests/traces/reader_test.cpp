@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Reader : public testing::Test {
+class Reader : public ::testing::Test {
  protected:
   void SetUp() override {
     folder_ = fs::temp_directory_path() / ("plimsoll-traces-" + std::to_string(::getpid()));
@@ -184,7 +184,8 @@ TEST_F(Reader, MooncakeMayNameSessionsAndDelays) {
       << "a delay after which answer?";
 }
 
-// An agentic record is a session: its turns follow each other after their tools. It may lie beside flat records.
+// An agentic record is a session: each turn follows after the tools of the previous one. A file may contain agentic and
+// flat records.
 TEST_F(Reader, AgenticRecordsAreSessions) {
   const std::string path =
       write("a.jsonl",

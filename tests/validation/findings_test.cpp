@@ -42,8 +42,8 @@ const study::PointResult& at(const Points& points, const std::string& policy, do
                        [&](const auto& p) { return p.labels.policy == policy && p.labels.load_value == load; });
 }
 
-// LMI post, 32 -> 128 tokens: continuous batching is several times better than dynamic batching. The post's factor of
-// ten holds for goodput, when requests wait so long for a dynamic batch that they exceed the 60 s limit.
+// LMI post, 32 -> 128 tokens: continuous batching has several times the throughput of dynamic batching. The post's
+// factor of ten applies to goodput, if requests wait so long for a dynamic batch that they exceed the limit of 60 s.
 TEST(LmiPost, RollingBeatsDynamicWhenOutputsAreLong) {
   const Points points = run_file("lmi-falcon-40b.yaml");
   EXPECT_GE(best(points, "rolling") / best(points, "dynamic"), 4);

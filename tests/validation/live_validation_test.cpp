@@ -9,7 +9,7 @@
 namespace plimsoll::validation {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::shared_ptr<configs::Catalogue> catalogue_of(double factor) {
   auto catalogue = std::make_shared<configs::Catalogue>(std::string(PLIMSOLL_SOURCE_DIR) + "/configs");

@@ -21,7 +21,7 @@ constexpr const char* kHeader =
     "s\n";
 
 // Each test has its own folder, because the tests of this file run at the same time, as processes.
-class MeasuredPoints : public testing::Test {
+class MeasuredPoints : public ::testing::Test {
  protected:
   [[nodiscard]] MeasuredTable read(const std::string& text) const {
     return read_measured(folder_.write("measured.csv", text));

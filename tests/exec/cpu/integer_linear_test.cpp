@@ -7,9 +7,11 @@
 #include <Eigen/Dense>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -77,16 +79,16 @@ Floats weights_of(const IntegerLinear& packed) {
   return w;
 }
 
-struct Shape {
+struct IntegerShape {
   std::int64_t rows, n, k;
 };
-// Rows below, at and above the height of a tile; columns and depths that fill a panel or block, or do not; more than
-// one block of k in a product of several tiles.
-const std::vector<Shape> kShapes = {{1, 1, 1},     {1, 97, 64},  {2, 33, 176},  {3, 300, 96},  {5, 64, 100},
-                                    {7, 31, 65},   {8, 48, 96},  {13, 130, 33}, {16, 40, 128}, {16, 9, 64},
-                                    {17, 97, 257}, {37, 65, 72}, {40, 33, 2208}};
+// Numbers of rows below, at and above the height of a tile; columns and depths that do and do not fill a panel or a
+// block; and a product of several tiles with more than one block of k.
+const std::vector<IntegerShape> kIntegerShapes = {
+    {1, 1, 1},     {1, 97, 64},   {2, 33, 176}, {3, 300, 96},  {5, 64, 100}, {7, 31, 65},   {8, 48, 96},
+    {13, 130, 33}, {16, 40, 128}, {16, 9, 64},  {17, 97, 257}, {37, 65, 72}, {40, 33, 2208}};
 
-class IntegerKernelsTest : public testing::TestWithParam<std::string> {
+class IntegerKernelsTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     for (const KernelSet* set : runnable_kernels())
@@ -97,7 +99,7 @@ class IntegerKernelsTest : public testing::TestWithParam<std::string> {
 
   // Rounding a row of activations to 16 bits moves each by at most 1 / 65534 of the block's largest. The f32 sums of a
   // block add about 1e-7 of the sizes they have on the way.
-  void expect_product(const IntegerLinear& packed, const Shape& s) {
+  void expect_product(const IntegerLinear& packed, const IntegerShape& s) {
     const Floats w = weights_of(packed), x = normal(s.rows, s.k, 2), start = normal(s.rows, s.n, 3),
                  bias = normal(1, s.n, 4);
     const Eigen::MatrixXd product = x.cast<double>() * w.cast<double>().transpose();
@@ -121,7 +123,7 @@ class IntegerKernelsTest : public testing::TestWithParam<std::string> {
 
 TEST_P(IntegerKernelsTest, MultiplyWeightsThatWereRounded) {
   for (const int bits : {4, 8}) {
-    for (const Shape& s : kShapes) {
+    for (const IntegerShape& s : kIntegerShapes) {
       const Floats w = normal(s.n, s.k, 1);
       expect_product(IntegerLinear(*kernels, {.n = s.n, .k = s.k}, bits, rows_of(w), pool), s);
     }
@@ -195,26 +197,33 @@ TEST_P(IntegerKernelsTest, MultiplyTheRowsOfEveryCopy) {
   EXPECT_EQ(y.bottomRows(17), 2.0F * again.bottomRows(17));
 }
 
+// With 4 bits or with zero points, a block starts from the sum of its integers. NaN and infinity have no integers.
 TEST_P(IntegerKernelsTest, ANumberThatIsNoneSpreadsToItsRowOnly) {
   const Floats w = normal(33, 96, 1);
-  Floats x = normal(3, 96, 2), y(3, 33);
-  x(1, 40) = std::numeric_limits<float>::quiet_NaN();
-  const IntegerLinear packed(*kernels, {.n = 33, .k = 96}, 4, rows_of(w), pool);
-  IntegerMultiplier multiplier(*kernels, pool);
-  const ProductRows rows{.copy = 0, .x = x.data(), .y = y.data(), .rows = 3};
-  multiplier.run(packed, {&rows, 1}, nullptr, false);
-  EXPECT_TRUE(y.row(1).array().isNaN().all());
-  EXPECT_FALSE(y.row(0).array().isNaN().any() || y.row(2).array().isNaN().any());
+  const Stored stored(33, 96, {.bits = 8, .group = 32, .zeros = true});
+  for (const float none : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    Floats x = normal(3, 96, 2), y(3, 33);
+    x(1, 40) = none;
+    for (const int bits : {4, 8}) {
+      const LinearSpec spec{.n = 33, .k = 96, .integers = bits == 8 ? std::optional(stored.source()) : std::nullopt};
+      const IntegerLinear packed(*kernels, spec, bits, rows_of(w), pool);
+      IntegerMultiplier multiplier(*kernels, pool);
+      const ProductRows rows{.copy = 0, .x = x.data(), .y = y.data(), .rows = 3};
+      multiplier.run(packed, {&rows, 1}, nullptr, false);
+      EXPECT_FALSE(y.row(1).array().isFinite().any()) << bits << " bits, " << none;
+      EXPECT_TRUE(y.row(0).array().isFinite().all() && y.row(2).array().isFinite().all()) << bits << " bits, " << none;
+    }
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, IntegerKernelsTest, testing::Values("avx512-vnni", "avx512", "avx2", "portable"),
+INSTANTIATE_TEST_SUITE_P(Isa, IntegerKernelsTest, ::testing::Values("avx512-vnni", "avx512", "avx2", "portable"),
                          [](const auto& isa) {
                            std::string name = isa.param;
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
 
-// What 8.5 and 4.5 bits a weight are: groups of 32 with 16 bits for the scale.
+// 8.5 and 4.5 bits per weight: groups of 32 weights with 16 bits for the scale.
 TEST(IntegerLinearTest, TakesTheBytesThatTheOpListPrices) {
   ThreadPool pool(1);
   const Floats w = normal(4096, 1024, 1);
@@ -226,8 +235,8 @@ TEST(IntegerLinearTest, TakesTheBytesThatTheOpListPrices) {
   }
 }
 
-// Rounding N(0, 1) to 4 bits in groups of 32: the best scale of a few is better than the one that llama.cpp's Q4_0
-// takes, where the extreme weight becomes -8. To 8 bits: as Q8_0.
+// Rounds N(0, 1) to 4 bits in groups of 32. The best of a few scales is better than that of llama.cpp's Q4_0, with
+// which the extreme weight becomes -8. With 8 bits the scale is that of Q8_0.
 TEST(IntegerLinearTest, RoundsAtLeastAsWellAsLlamaCpp) {
   const Floats w = normal(1, 32 * 512, 5);
   double ours[2] = {0, 0}, theirs[2] = {0, 0};
@@ -249,6 +258,17 @@ TEST(IntegerLinearTest, RoundsAtLeastAsWellAsLlamaCpp) {
   }
   EXPECT_LT(ours[0], 0.97 * theirs[0]);
   EXPECT_LT(ours[1], 1.01 * theirs[1]);
+}
+
+// The reciprocal of the step would be infinite, and infinity times the zero is NaN, which no integer represents.
+TEST(IntegerLinearTest, AGroupOfVerySmallWeightsIsZero) {
+  std::array<float, 32> weights{};
+  weights[3] = 1e-38F;
+  for (const int bits : {4, 8}) {
+    std::array<std::int8_t, 32> q{};
+    EXPECT_EQ(quantise_group(weights.data(), 32, bits, 0x1p-126F, q.data()), 0);
+    EXPECT_EQ(q, (std::array<std::int8_t, 32>{}));
+  }
 }
 
 TEST(IntegerLinearTest, HalvesAreRoundedToNearestEven) {

@@ -41,7 +41,7 @@ FillRows fill_from(const Matrix& w) {
   };
 }
 
-class LinearKernels : public testing::TestWithParam<std::string> {
+class LinearKernels : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     for (const KernelSet* set : runnable_kernels())
@@ -62,7 +62,7 @@ TEST_P(LinearKernels, MultiplyAsF64Does) {
       if (bf16) w = w.unaryExpr([](float value) { return from_bf16(to_bf16(value)); });
       const PackedLinear packed(*kernels, {.n = s.n, .k = s.k, .copies = 1, .full_precision = false}, bf16,
                                 fill_from(w), pool);
-      Multiplier multiplier(*kernels, pool);
+      Multiplier multiplier(pool);
       const Eigen::MatrixXd product = x.cast<double>() * w.cast<double>().transpose();
       for (const bool accumulate : {false, true}) {
         Matrix y = accumulate ? start : Matrix::Constant(s.rows, s.n, std::numeric_limits<float>::quiet_NaN());
@@ -86,7 +86,7 @@ TEST_P(LinearKernels, GiveTheSameBitsOnAnyNumberOfThreads) {
     ThreadPool pool(threads);
     const PackedLinear packed(*kernels, {.n = 130, .k = 96, .copies = 1, .full_precision = false}, true, fill_from(w),
                               pool);
-    Multiplier multiplier(*kernels, pool);
+    Multiplier multiplier(pool);
     Matrix y(9, 130);
     const ProductRows rows{.copy = 0, .x = x.data(), .y = y.data(), .rows = 9};
     multiplier.run(packed, {&rows, 1}, nullptr, false);
@@ -108,7 +108,7 @@ TEST_P(LinearKernels, ReadBackTheRowsThatWerePacked) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, LinearKernels, testing::Values("avx512", "avx2", "portable"),
+INSTANTIATE_TEST_SUITE_P(Isa, LinearKernels, ::testing::Values("avx512", "avx2", "portable"),
                          [](const auto& isa) { return isa.param; });
 
 }  // namespace

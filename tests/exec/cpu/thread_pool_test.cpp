@@ -26,7 +26,7 @@ bool comes_true(const Ready& ready) {
   return true;
 }
 
-class Pool : public testing::TestWithParam<int> {};
+class Pool : public ::testing::TestWithParam<int> {};
 
 TEST_P(Pool, VisitsEveryItemOnce) {
   ThreadPool pool(GetParam());
@@ -96,7 +96,7 @@ TEST_P(Pool, RethrowsAndGoesOn) {
   EXPECT_EQ(ran, 8);
 }
 
-INSTANTIATE_TEST_SUITE_P(Threads, Pool, testing::Values(1, 2, 3, 5));
+INSTANTIATE_TEST_SUITE_P(Threads, Pool, ::testing::Values(1, 2, 3, 5));
 
 // A worker that keeps one piece until all others are done acts like a thread that lost its core. The caller takes what
 // that worker has not claimed, even of its own part. With fixed parts per thread this test would never end.

@@ -42,7 +42,7 @@ BackendConfig config_of(const AttentionCase& c) {
   return config;
 }
 
-class AttentionTwins : public testing::TestWithParam<AttentionCase> {
+class AttentionTwins : public ::testing::TestWithParam<AttentionCase> {
  protected:
   void SetUp() override {
     PLIMSOLL_NEEDS_GPU();
@@ -84,8 +84,9 @@ class AttentionTwins : public testing::TestWithParam<AttentionCase> {
           RopeSpec rope;
           rope.rope.rotary_dim = c.head_dim;
           side->rope_append(rope, layer);
-          for (std::size_t i = 0; i < input.prefill.size(); ++i) side->prefill_attention(layer, i, c.window);
-          if (!input.decode.empty()) side->decode_attention(layer, c.window);
+          for (std::size_t i = 0; i < input.prefill.size(); ++i)
+            side->prefill_attention({.layer = layer, .window = c.window}, i);
+          if (!input.decode.empty()) side->decode_attention({.layer = layer, .window = c.window});
         },
         Buffer::attended, std::int64_t{c.heads} * c.head_dim));
   }
@@ -127,14 +128,14 @@ TEST_P(AttentionTwins, agree_on_prompts_chunks_and_decodes) {
   EXPECT_LT(attend(second), tolerance(GetParam()));
 
   ForwardInput third;
-  // The long one is first again: a split sequence uses its counter a second time. The other pays for keys that it
-  // lacks.
+  // The long sequence is first again, so a split sequence uses its counter a second time. The other one pays for keys
+  // that it lacks.
   third.decode = {decode(static_cast<std::int64_t>(longest) + 1, of_a), decode(31, of_b)};
   third.decode[1].charged = 71;
   EXPECT_LT(attend(third), tolerance(GetParam()));
 }
 
-// The slow path is never taken without a word.
+// The slow path is never taken without a note.
 TEST_P(AttentionTwins, say_what_runs_without_tensor_cores) {
   const AttentionCase& c = GetParam();
   const std::string note = twins->cuda()->note();
@@ -187,7 +188,7 @@ std::vector<AttentionCase> cases() {
   return list;
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, AttentionTwins, testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Kernels, AttentionTwins, ::testing::ValuesIn(cases()),
                          [](const auto& c) { return c.param.name; });
 
 }  // namespace

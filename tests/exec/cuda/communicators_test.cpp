@@ -30,7 +30,7 @@ struct Kind {
 };
 std::ostream& operator<<(std::ostream& out, const Kind& kind) { return out << kind.name; }
 
-class Communicators : public testing::TestWithParam<Kind> {
+class Communicators : public ::testing::TestWithParam<Kind> {
  protected:
   void SetUp() override { PLIMSOLL_NEEDS_GPU(); }
 
@@ -189,7 +189,8 @@ std::vector<Kind> kinds() {
   return list;
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, Communicators, testing::ValuesIn(kinds()), [](const auto& c) { return c.param.name; });
+INSTANTIATE_TEST_SUITE_P(Kinds, Communicators, ::testing::ValuesIn(kinds()),
+                         [](const auto& c) { return c.param.name; });
 
 }  // namespace
 }  // namespace plimsoll::exec::cuda

@@ -44,7 +44,7 @@ double relative_l2(const std::vector<float>& got, const Eigen::MatrixXd& expecte
   return std::sqrt(difference) / expected.norm();
 }
 
-class CudaFamily : public testing::TestWithParam<std::string> {
+class CudaFamily : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override { PLIMSOLL_NEEDS_GPU(); }
 
@@ -174,7 +174,7 @@ TEST(CudaEngine, says_how_much_memory_all_ranks_of_a_gpu_need_together) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Tiny, CudaFamily, testing::ValuesIn(tiny_gpu_families()),
+INSTANTIATE_TEST_SUITE_P(Tiny, CudaFamily, ::testing::ValuesIn(tiny_gpu_families()),
                          [](const auto& family) { return family.param; });
 
 }  // namespace

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Which nvcc will do (exec/cuda/find_cuda.cmake): an old one found on some machine must leave CUDA out, not break the build.
+# Tests which nvcc is accepted (exec/cuda/find_cuda.cmake): with an old one, the build must leave CUDA out and not fail.
 #   cmake -DSCRATCH=folder -P find_cuda_test.cmake
 set(PLIMSOLL_CUDA OFF CACHE STRING "")
 include(${CMAKE_CURRENT_LIST_DIR}/../../../exec/cuda/find_cuda.cmake)

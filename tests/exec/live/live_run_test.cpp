@@ -8,6 +8,7 @@
 #include "sim/simulate.h"
 #include "tests/exec/ticked_executor.h"
 #include "tests/scratch.h"
+#include "tests/sim/random_pools.h"
 #include "tests/sim/random_scenarios.h"
 
 namespace plimsoll::exec {
@@ -106,6 +107,13 @@ class LateExecutor final : public StepExecutor {
     for (const Nanos end = now + kLate; now < end;) now = ticked_.wait(end, reports);
     return now;
   }
+  void run(std::size_t replica, Task task) override { ticked_.run(replica, std::move(task)); }
+  void wake() override {}
+  void fail(std::exception_ptr failure) override { ticked_.fail(std::move(failure)); }
+  [[nodiscard]] std::unique_ptr<LiveTransport> transport(const load::KvTransport::Rates& rates, std::size_t sources,
+                                                         std::size_t targets) override {
+    return ticked_.transport(rates, sources, targets);
+  }
 
  private:
   TickedExecutor& ticked_;
@@ -131,6 +139,54 @@ TEST_P(LiveRunTest, EventsHeardLateAreReplayed) {
     EXPECT_EQ(sim::replay(folder.write("events.jsonl", result.events), s), result.logs) << "seed " << seed;
   }
 }
+// ---- pools ----------------------------------------------------------------------------------------------------
+
+// As random_pools(), but no time is near a multiple of another.
+load::Scenario constant_pools(std::uint64_t seed) {
+  load::Scenario s = sim::testing::random_pools(seed);
+  s.engine = sim::testing::constant_engine(1e-9 * kTimes.prefill, 1e-9 * kTimes.decode);
+  auto accelerator = sim::testing::datasheet_a100();
+  accelerator->host_link = BytesPerSecond(0);  // retracted requests take no time, as above
+  s.accelerator = accelerator;
+  s.stepwise = true;
+  s.policy.async_scheduling = false;
+  s.policy.max_running = std::min<std::int64_t>(s.policy.max_running.value_or(64), 64);
+  s.workload.requests = 60;
+  s.workload.load = load::Poisson{seed % 2 == 0 ? 7.0 : 31.0};
+  load::Pools pools = *s.pools;
+  load::Scenario prefill = *pools.prefill;
+  prefill.engine = s.engine;
+  prefill.stepwise = true;
+  prefill.policy = s.policy;
+  prefill.policy.role = sched::Role::prefill;
+  prefill.workload = s.workload;
+  pools.prefill = std::make_shared<const load::Scenario>(prefill);
+  // Layers leave while a step runs, whose end a run in real time does not know.
+  if (pools.transfer.overlap == load::TransferOverlap::layer) pools.transfer.overlap = load::TransferOverlap::chunk;
+  pools.transfer.launch_s += 1'700'021e-9;
+  pools.transfer.hop = pools.transfer.hop > 0 ? 1'300'033 : 0;
+  s.pools = std::make_shared<const load::Pools>(pools);
+  return s;
+}
+
+// Prefill and decode replicas, transfers, local prefills, time-outs: all decide as the simulator does. The device of a
+// decode replica fails the test if the KV that it reads is not what the prefill replica wrote.
+TEST(LivePoolsTest, DecideAsTheSimulatorDoes) {
+  std::int64_t transferred = 0;
+  for (std::uint64_t seed = 1; seed <= 120; ++seed) {
+    const load::Scenario s = constant_pools(seed);
+    sched::RunOptions options;
+    options.keep_requests = options.keep_log = true;
+    const sched::RunResult live = run_live(s, options);
+    expect_same_run(live, sim::simulate(s, options));
+    for (const sched::RequestRow& row : live.requests) transferred += row.stages ? row.stages->transferred : 0;
+    const Scratch folder;
+    EXPECT_EQ(sim::replay(folder.write("events.jsonl", live.events), s), live.logs);
+    ASSERT_FALSE(HasFailure()) << "seed " << seed;
+  }
+  EXPECT_GT(transferred, 100'000);
+}
+
 INSTANTIATE_TEST_SUITE_P(Policies, LiveRunTest, ::testing::ValuesIn(sim::testing::kPolicyCases),
                          sim::testing::case_name);
 

@@ -147,7 +147,7 @@ class Drive {
   std::map<std::uint64_t, std::vector<std::int32_t>> produced_, expected_;
 };
 
-load::Scenario small_scenario(const PolicyCase& policy, std::uint64_t seed) {
+load::Scenario small_built_scenario(const PolicyCase& policy, std::uint64_t seed) {
   load::Scenario s = sim::testing::random_scenario(policy, seed);
   std::mt19937_64 random(seed);
   s.kv.block_tokens = std::array<Tok, 4>{1, 8, 16, 64}[random() % 4];
@@ -163,7 +163,7 @@ class StepBuilderTest : public ::testing::TestWithParam<PolicyCase> {};
 TEST_P(StepBuilderTest, EveryRequestGetsItsTokensFromTheBlocksOfTheLedger) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(seed);
-    Drive drive(small_scenario(GetParam(), seed), seed);
+    Drive drive(small_built_scenario(GetParam(), seed), seed);
     drive.run(60);
     if (HasFailure()) return;
   }
@@ -176,7 +176,7 @@ TEST(StepBuilder, TheRandomRunsPreemptSwapAndShare) {
   std::int64_t preemptions = 0, hits = 0, swaps = 0, completed = 0;
   for (const auto kind : {sched::PolicyKind::vllm_v0, sched::PolicyKind::vllm_v1}) {
     for (std::uint64_t seed = 1; seed <= 40; ++seed) {
-      Drive drive(small_scenario({kind, sched::PolicyVariant::standard}, seed), seed);
+      Drive drive(small_built_scenario({kind, sched::PolicyVariant::standard}, seed), seed);
       drive.run(60);
       preemptions += drive.preemptions();
       hits += drive.hits;

@@ -37,7 +37,7 @@ std::string file_of(const TypedTensors& tensors) {
   return safetensors_bytes(header + "}", data);
 }
 
-std::string shape_of(std::int64_t rows, std::int64_t columns) {
+std::string shape_text(std::int64_t rows, std::int64_t columns) {
   return '[' + std::to_string(rows) + ',' + std::to_string(columns) + ']';
 }
 
@@ -83,20 +83,20 @@ std::string halves(std::int64_t rows, std::int64_t columns,
 TypedTensors gptq(int bits, std::int64_t group, bool symmetric, int stored_less) {
   const std::int64_t in_word = 32 / bits, groups = kK / group, middle = 1 << (bits - 1);
   return {{"w.qweight",
-           {"I32", shape_of(kK / in_word, kN),
+           {"I32", shape_text(kK / in_word, kN),
             words(kK / in_word * kN, bits,
                   [&](std::int64_t word, int i) {
                     return q_at(word % kN, word / kN * in_word + i, bits) + static_cast<std::int32_t>(middle);
                   })}},
           {"w.qzeros",
-           {"I32", shape_of(groups, kN / in_word),
+           {"I32", shape_text(groups, kN / in_word),
             words(groups * kN / in_word, bits,
                   [&](std::int64_t word, int i) {
                     const std::int64_t row = word % (kN / in_word) * in_word + i, g = word / (kN / in_word);
                     return (symmetric ? 0 : zero_at(row, g)) + static_cast<std::int32_t>(middle) - stored_less;
                   })}},
           {"w.scales",
-           {"F16", shape_of(groups, kN), halves(groups, kN, [](auto g, auto row) { return scale_at(row, g); })}}};
+           {"F16", shape_text(groups, kN), halves(groups, kN, [](auto g, auto row) { return scale_at(row, g); })}}};
 }
 
 class PackedTensorTest : public ::testing::Test {
@@ -186,17 +186,17 @@ TEST_F(PackedTensorTest, ReadsAwq) {
   const std::int64_t group = 32, groups = kK / group;
   const TypedTensors tensors = {
       {"w.qweight",
-       {"I32", shape_of(kK, kN / 8),
+       {"I32", shape_text(kK, kN / 8),
         words(
             kK * kN / 8, 4,
             [&](std::int64_t word, int i) { return q_at(word % (kN / 8) * 8 + kOrder[i], word / (kN / 8), 4) + 8; })}},
       {"w.qzeros",
-       {"I32", shape_of(groups, kN / 8),
+       {"I32", shape_text(groups, kN / 8),
         words(
             groups * kN / 8, 4,
             [&](std::int64_t word, int i) { return zero_at(word % (kN / 8) * 8 + kOrder[i], word / (kN / 8)) + 8; })}},
       {"w.scales",
-       {"F16", shape_of(groups, kN), halves(groups, kN, [](auto g, auto row) { return scale_at(row, g); })}}};
+       {"F16", shape_text(groups, kN), halves(groups, kN, [](auto g, auto row) { return scale_at(row, g); })}}};
   expect_all(*open(tensors), 4, group, true);
 }
 
@@ -205,17 +205,17 @@ TEST_F(PackedTensorTest, ReadsCompressedTensors) {
   for (const int bits : {4, 8}) {
     const std::int64_t in_word = 32 / bits, middle = 1 << (bits - 1);
     TypedTensors tensors = {{"w.weight_packed",
-                             {"I32", shape_of(kN, kK / in_word),
+                             {"I32", shape_text(kN, kK / in_word),
                               words(kN * kK / in_word, bits,
                                     [&](auto word, int i) {
                                       return q_at(word / (kK / in_word), word % (kK / in_word) * in_word + i, bits) +
                                              static_cast<std::int32_t>(middle);
                                     })}},
-                            {"w.weight_scale", {"F16", shape_of(kN, 2), halves(kN, 2, scale_at)}},
+                            {"w.weight_scale", {"F16", shape_text(kN, 2), halves(kN, 2, scale_at)}},
                             {"w.weight_shape", {"I64", "[2]", std::string(16, '\0')}}};
     expect_all(*open(tensors), bits, 32, false);
     tensors["w.weight_zero_point"] = {
-        "I32", shape_of(kN / in_word, 2), words(kN / in_word * 2, bits, [&](auto word, int i) {
+        "I32", shape_text(kN / in_word, 2), words(kN / in_word * 2, bits, [&](auto word, int i) {
           return zero_at(word / 2 * in_word + i, word % 2) + static_cast<std::int32_t>(middle);
         })};
     expect_all(*open(tensors), bits, 32, true);
@@ -226,8 +226,8 @@ TEST_F(PackedTensorTest, ReadsBytesWithAScaleARow) {
   std::string bytes;
   for (std::int64_t r = 0; r < kN; ++r)
     for (std::int64_t c = 0; c < kK; ++c) bytes += static_cast<char>(q_at(r, c, 8));
-  const TypedTensors tensors = {{"w.weight", {"I8", shape_of(kN, kK), bytes}},
-                                {"w.weight_scale", {"F16", shape_of(kN, 1), halves(kN, 1, scale_at)}}};
+  const TypedTensors tensors = {{"w.weight", {"I8", shape_text(kN, kK), bytes}},
+                                {"w.weight_scale", {"F16", shape_text(kN, 1), halves(kN, 1, scale_at)}}};
   expect_all(*open(tensors), 8, 0, false);
 }
 
@@ -235,7 +235,7 @@ TEST_F(PackedTensorTest, RefusesTensorsThatDoNotFit) {
   const TypedTensors good = gptq(4, 32, true, 1);
   EXPECT_EQ(problem(good), "no error");
   TypedTensors bad = good;
-  bad["w.qweight"].shape = shape_of(kK / 8 / 2, 2 * kN);
+  bad["w.qweight"].shape = shape_text(kK / 8 / 2, 2 * kN);
   EXPECT_THAT(problem(bad), HasSubstr("'w.qweight' has shape [4, 48], expected [8, 24]"));
   bad = good;
   bad["w.qweight"].dtype = "U32";

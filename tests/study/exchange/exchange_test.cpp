@@ -239,7 +239,8 @@ RC_GTEST_FIXTURE_PROP(ExchangeTest, EveryKindOfLoadComesBack, ()) {
   }
 }
 
-// Checks what the other tool reads, without our own members: neither an open load nor a burst has a number of clients.
+// Checks the members that the other tool reads, without our own ones: neither an open load nor a burst has a number of
+// clients.
 TEST_F(ExchangeTest, OnlyClosedLoopsAreAConcurrency) {
   for (const std::string_view kind : load::load_kind_names()) {
     const ImportedPoint point{{{"load_kind", std::string(kind)},

@@ -50,7 +50,7 @@ TEST_F(NotModelledTest, KeysAnswerWithTheEffectAtTheirPlace) {
 }
 
 TEST_F(NotModelledTest, DeploymentsAndWorkloadsAnswerToo) {
-  for (const Asked& asked : {Asked{"deployment.ep", "expert parallelism"}, Asked{"deployment.dp", "data parallelism"},
+  for (const Asked& asked : {Asked{"deployment.eplb", "expert parallelism"}, Asked{"deployment.dp", "data parallelism"},
                              Asked{"deployment.attention_dp", "data parallelism"},
                              Asked{"deployment.nodes", "a replica over several instances"},
                              Asked{"deployment.micro_batches", "pipelining"}, Asked{"deployment.mtp", "speculative"},
@@ -64,7 +64,7 @@ TEST_F(NotModelledTest, DeploymentsAndWorkloadsAnswerToo) {
   }
 }
 
-// What is modelled under another key is no limit: the message names the key.
+// A feature that is modelled under another key is no limit; the message names that key.
 TEST_F(NotModelledTest, OtherSpellingsOfPoolsNameTheKey) {
   for (const char* line : {"scheduler: {--disaggregation-mode: prefill}", "scheduler: {--kv-transfer-config: '{}'}"})
     EXPECT_THAT(problem(line), AllOf(HasSubstr("study.yaml:10:"), HasSubstr("stated as deployment.pools"))) << line;

@@ -122,7 +122,7 @@ TEST_F(PoolsStudyTest, RefusesWhatAProductCannotDo) {
   EXPECT_THAT(problem({{"deployment.pools.decode.scheduler", "{block_size: 32}"}}), HasSubstr("blocks of 16 and 32"));
   EXPECT_THAT(problem({{"scheduler.policy", "tgi"}}), HasSubstr("policy tgi has no pools"));
   EXPECT_THAT(problem({{"deployment.pools.prefill.scheduler", "{policy: sglang}"}}),
-              HasSubstr("does not suit another"));
+              HasSubstr("one product cannot read the KV cache of another"));
   EXPECT_THAT(problem({{"engine", "sglang-0.5"}, {"scheduler", "{}"}, {"deployment.local_prefill", "{uncached: 8}"}}),
               HasSubstr("computes no prompts"));
 }
@@ -134,7 +134,11 @@ TEST_F(PoolsStudyTest, RefusesMistakesWithTheirPlace) {
   EXPECT_THAT(problem({{"deployment.pools.decode.replica", "8"}}), HasSubstr("replicas"));
   EXPECT_THAT(problem({{"deployment.transfer.bandwidth", "40"}}), HasSubstr("a unit is missing"));
   EXPECT_THAT(problem({{"deployment.local_prefill", "{uncached: 0}"}}), HasSubstr("expected"));
-  EXPECT_THAT(problem({{"workload", "{load: {script: 'A:4+2'}}"}}), HasSubstr("a script drives one replica"));
+  EXPECT_THAT(problem({{"deployment.pools.prefill", "{rates: {decode_tokens_per_s: 10k}}"}}),
+              HasSubstr("the prefill pool needs prefill_tokens_per_s"));
+  EXPECT_THAT(problem({{"workload", "{load: {script: 'A:4+2'}}"},
+                       {"deployment.pools.decode.failures", "{mean_time_between: 1 h, restart: 1 s}"}}),
+              HasSubstr("a script drives permanent replicas"));
 }
 
 TEST_F(PoolsStudyTest, OtherCommandsRefuseInOneLine) {

@@ -52,6 +52,8 @@ INSTANTIATE_TEST_SUITE_P(
         Spelling{"--long-prefill-token-threshold", "long_prefill_threshold"},
         Spelling{"--preemption-mode", "preemption"}, Spelling{"--swap-space", "swap_space"},
         Spelling{"capacity_scheduler_policy", "capacity_policy"},
+        Spelling{"--batch-wait-timeout-iters", "batch_wait_timeout_iters"},
+        Spelling{"batch_wait_max_tokens_ratio", "batch_wait_max_tokens_ratio"},
         Spelling{"--schedule-conservativeness", "conservativeness"},
         Spelling{"--enable-prefix-caching", "prefix_caching"}, Spelling{"option.tensor_parallel_degree", "tp"},
         Spelling{"SM_NUM_GPUS", "tp"}, Spelling{"NUM_SHARD", "tp"}, Spelling{"--tensor-parallel-size", "tp"},

@@ -122,14 +122,14 @@ TEST_F(SessionsStudy, ATraceMayBeReplayedByItsSessions) {
               HasSubstr("own lengths"));
 }
 
-// A replay says what it infers: sessions from blocks, or shared content from lengths.
+// A replay reports what it infers: sessions from blocks, or shared content from lengths.
 TEST_F(SessionsStudy, NotesWhatAReplayInfers) {
   write("b.jsonl", "{\"timestamp\": 0, \"input_length\": 600, \"output_length\": 5, \"hash_ids\": [1, 2]}\n");
   write("t.csv", "arrival_s,input_tokens,output_tokens,session\n0,5,5,1\n1,20,5,1\n");
   EXPECT_THAT(with_load("trace: {file: b.jsonl, turns: after_answers}").load_notes,
               ::testing::ElementsAre(HasSubstr("names no sessions")));
   EXPECT_THAT(with_load("trace: {file: t.csv, turns: after_answers}").load_notes,
-              ::testing::ElementsAre(HasSubstr("has no blocks")));
+              ::testing::ElementsAre(HasSubstr("has no block ids")));
   EXPECT_TRUE(with_load("trace: {file: t.csv}").load_notes.empty());
 }
 
@@ -176,6 +176,9 @@ TEST_F(SessionsStudy, GraphSizesFollowTheScheduler) {
         .engine->graph_sizes;
   };
   EXPECT_EQ(sizes("vllm"), (std::vector<std::int64_t>{1, 2, 4, 8, 16, 24, 32}));
+  EXPECT_EQ(sizes("sglang"), (std::vector<std::int64_t>{1, 2, 4, 8, 12, 16}));
+  EXPECT_EQ(sizes("trtllm"), (std::vector<std::int64_t>{1, 2, 4, 8, 16}));
+  EXPECT_EQ(sizes("tgi"), (std::vector<std::int64_t>{1, 2, 4, 8, 16, 32}));
   EXPECT_EQ(sizes("[1, 5]"), (std::vector<std::int64_t>{1, 5}));
   EXPECT_TRUE(sizes("off").empty());
   EXPECT_FALSE(refusal(kHead + "engine_graphs: [5, 1]\nworkload: {load: {burst: {count: 1}}, lengths: {input: 1, "

@@ -66,6 +66,19 @@ TEST_F(DeploymentFlagsTest, LlamaServerIsToldItsSlots) {
   EXPECT_NE(similar.find("--slot-prompt-similarity 0.5"), std::string::npos);
 }
 
+// trtllm-serve has no flags for these; without them, there is no file.
+TEST_F(DeploymentFlagsTest, TrtllmServeReadsOptionsFromAFile) {
+  const std::string text =
+      deployment_flags(spec("trtllm-1.1",
+                            "{batch_wait_timeout_iters: 20, batch_wait_max_tokens_ratio: 0.9, capacity_policy: "
+                            "max_utilization}"));
+  for (const char* const part :
+       {"cat > trtllm-options.yaml << 'END'\n", "batch_wait_timeout_iters: 20\nbatch_wait_max_tokens_ratio: 0.9\nEND\n",
+        "capacity_scheduler_policy: MAX_UTILIZATION", "--extra_llm_api_options trtllm-options.yaml"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
+  EXPECT_EQ(deployment_flags(spec("trtllm-1.1", "{}")).find("options"), std::string::npos);
+}
+
 // Commands and names are those of the version that the engine states: trtllm-serve was introduced after 0.14. In 2.0,
 // TGI renamed the limit on prompts and introduced one on sequences.
 TEST_F(DeploymentFlagsTest, CommandsAreThoseOfTheVersion) {

@@ -48,7 +48,8 @@ RC_GTEST_PROP(MetricsRecord, ComesBackToTheLastBit, ()) {
                                        .time_queue_decode = any_double(),
                                        .time_decode = any_double(),
                                        .prefill_busy = any_double(),
-                                       .decode_busy = any_double()};
+                                       .decode_busy = any_double(),
+                                       .prefill_instance_s = perhaps()};
   }
   RC_ASSERT(read_metrics_record(metrics_record(metrics)) == metrics);
 }

@@ -129,6 +129,35 @@ TEST_F(OutputsTest, AFleetThatComesAndGoesHasItsFiles) {
   EXPECT_EQ(points_table("fixed", {}, run(read(kTinyStudy), {}).points).find("replicas"), std::string::npos);
 }
 
+// Two studies share a folder, and both name the file of their only point requests.csv. A point whose file is no longer
+// its own is run again; otherwise the folder would hold the requests of the other study.
+TEST_F(OutputsTest, FilesThatAnotherStudyReplacedAreWrittenAgain) {
+  const OutputChoice choice{
+      .folder = file("out"), .requests = true, .decisions = true, .timeline = true, .resumable = true};
+  std::size_t recalled = 0;
+  const auto run_output = [&](const char* tokens) {
+    const Study study = read(kSmallStudy, {{"workload.lengths.output", tokens}});
+    Outputs outputs(study, choice);
+    RunSettings settings{.keep_requests = true, .keep_decisions = true, .keep_steps = true};
+    settings.recall = [&](PointResult& point) { return outputs.recall(point); };
+    settings.on_point = [&](FinishedPoint& point) {
+      if (!point.recalled) outputs.add(point);
+    };
+    outputs.finish(run_study(study, settings));
+    recalled = outputs.recalled();
+    return read_text(file("out/requests.csv")) + read_text(file("out/decisions.txt")) +
+           read_text(file("out/timeline.json"));
+  };
+  const std::string first = run_output("8"), second = run_output("9");
+  ASSERT_NE(first, second);
+  EXPECT_EQ(run_output("9"), second);
+  EXPECT_EQ(recalled, 1U);
+  EXPECT_EQ(run_output("8"), first);
+  EXPECT_EQ(recalled, 0U);
+  std::filesystem::remove(file("out/timeline.json"));
+  EXPECT_EQ(run_output("8"), first);
+}
+
 TEST_F(OutputsTest, WhatCannotExistIsListed) {
   const Study study = read(std::string(kSmallStudy) + "sweep: {deployment.tp: [1, 3]}\n");
   run(study, {.folder = file("out")});

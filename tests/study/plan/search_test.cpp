@@ -101,8 +101,9 @@ TEST_F(SearchTest, WhatCannotExistHasItsReason) {
   EXPECT_EQ(found.question.feasible + excluded, found.question.candidates.size());
 }
 
-// 60 servers of 10 s carry 6 /s; 4.97 of 5 /s are required. With more load, or 10 % longer steps, they meet this; only
-// with less load they do not. But 4000 requests take 800 s, the last one 10 s more: 4.94 /s, as if none met it.
+// 60 servers of 10 s carry 6 /s, and 4.97 of 5 /s are required. They meet this with more load, or with 10 % longer
+// steps, but not with less load. A run of 4000 requests takes 800 s and 10 s for the last one: its 4.94 /s would miss
+// the limit in every case.
 TEST_F(SearchTest, AnotherWorldIsNotJudgedByAShortRun) {
   const std::string queue =
       queue_study("{constant: {rate: 5 /s}}", "{min_requests_per_s: 4.97 /s}", "{replicas: [60], objective: gpus}");
@@ -285,7 +286,7 @@ TEST_F(SearchTest, EqualDeploymentsTie) {
 }
 
 // M/D/1 servers of 100 ms at 40 /s: 4 replicas are fully used and their queue grows for ever, so at least 5 are needed.
-// For a p90 of 1 s they are enough: at 80 % an M/D/1 waits 0.2 s on average, and less if a router balances the load.
+// Five are enough for a p90 of 1 s: the mean wait of an M/D/1 at 80 % is 0.2 s, and less if a router balances the load.
 TEST_F(SearchTest, FewestServersOfAQueue) {
   const Searched found = search(
       queue_study("{poisson: {rate: 40 /s}}", "{p90_latency: 1 s}", "{replicas: [2, 3, 4, 5, 6, 8], objective: gpus}"));

@@ -18,8 +18,8 @@ constexpr const char* kStudy =
     "model: llama-2-7b\ndtype: fp16\nhardware: {accelerator: a100-sxm-40gb, count: 1}\nengine: ideal\n"
     "workload: {load: {closed_loop: {concurrency: 1}}, lengths: {input: 64, output: 32}, requests: 8}\n";
 
-load::Scenario scenario_with(const model::TimeUncertainty& u) {
-  const Study study(configs::Document::from_text(kStudy, "study"), "study", {},
+load::Scenario scenario_with(const model::TimeUncertainty& u, const std::string& text = kStudy) {
+  const Study study(configs::Document::from_text(text, "study"), "study", {},
                     std::make_shared<const configs::Catalogue>(configs::Catalogue::default_root()));
   ResolvedPoint point = resolve_point(study, 0);
   point.scenario->uncertainty = u;
@@ -45,6 +45,27 @@ TEST(Bands, AFactorOnEveryStepIsOneOnTimesThatDoNotQueue) {
   EXPECT_GT(*m.output_tokens_per_s_band.high, m.output_tokens_per_s / 0.9 * 0.999);
 }
 
+// With several users, tokens wait for others' prompts. Errors of steps with and without prompts are independent, so the
+// squares of the logarithms of what each does alone add up: clearly less than both at once.
+TEST(Bands, IndependentErrorsOfBothKindsOfStepsAddUpAsSquares) {
+  std::string text = kStudy;
+  text.replace(text.find("concurrency: 1"), 14, "concurrency: 8");
+  text.replace(text.find("input: 64"), 9, "input: 900");
+  text.replace(text.find("requests: 8"), 11, "requests: 80");
+  const auto high = [&](double decode, double prefill) {
+    const load::Scenario scenario =
+        scenario_with({.decode_low = 1, .decode_high = decode, .prefill_low = 1, .prefill_high = prefill}, text);
+    sched::PointMetrics metrics = sim::simulate(scenario).metrics;
+    add_bands(scenario, false, metrics);
+    return std::log(*metrics.tpot_mean_band.high / *metrics.tpot.mean);
+  };
+  const double decode = high(1.2, 1), prefill = high(1, 1.5), both = high(1.2, 1.5);
+  EXPECT_GT(decode, 0.02);
+  EXPECT_GT(prefill, 0.02);
+  EXPECT_NEAR(both / std::hypot(decode, prefill), 1, 0.1);
+  EXPECT_LT(both, 0.9 * (decode + prefill));
+}
+
 // Beyond the fit, bands come from the errors of left-out groups. For two departures from the fit, the squares of the
 // logarithms add up: 0.3 and 0.4 give 0.5.
 TEST(Bands, BeyondTheFitTheyAreThoseOfGroupsLeftOut) {
@@ -61,7 +82,8 @@ TEST(Bands, BeyondTheFitTheyAreThoseOfGroupsLeftOut) {
   EXPECT_NEAR(both.decode_low, std::exp(-0.5), 1e-12);
   EXPECT_NEAR(both.decode_high, std::exp(0.3), 1e-12);
   EXPECT_NEAR(both.prefill_high, 2, 1e-12);
-  // Another version counts as another model. Nothing is known of pipelining, so it has the widest errors of all.
+  // Another version has the same errors as another model. Nothing is known about pipelining, so it has the widest
+  // errors of all.
   EXPECT_DOUBLE_EQ(band_factors(engine, {model::Beyond::version}).decode_low, std::exp(-0.4));
   EXPECT_DOUBLE_EQ(band_factors(engine, {model::Beyond::version}).prefill_high, 1.1);  // at least that of the fit
   const model::TimeUncertainty pipeline = band_factors(engine, {model::Beyond::pipeline});

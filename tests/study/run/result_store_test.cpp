@@ -170,7 +170,7 @@ TEST_F(ResultStoreTest, TheFirstFailureIsTold) {
   setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
   EXPECT_THAT(problems[0], HasSubstr("cannot use"));
-  EXPECT_THAT(problems[0], testing::Not(HasSubstr("SQL logic error")));
+  EXPECT_THAT(problems[0], ::testing::Not(HasSubstr("SQL logic error")));
   EXPECT_EQ(problems[1], problems[0]);
   EXPECT_EQ(problems[2], problems[0]);
 }

@@ -14,7 +14,7 @@
 namespace plimsoll::exec::cuda {
 namespace {
 
-class GemmTest : public testing::Test {
+class GemmTest : public ::testing::Test {
  protected:
   void SetUp() override { std::filesystem::remove(file); }
   void TearDown() override { std::filesystem::remove(file); }
@@ -37,7 +37,7 @@ class GemmTest : public testing::Test {
   }
 
   const std::filesystem::path file =
-      std::filesystem::path(testing::TempDir()) / ("plimsoll_gemm_" + std::to_string(::getpid()));
+      std::filesystem::path(::testing::TempDir()) / ("plimsoll_gemm_" + std::to_string(::getpid()));
 };
 
 TEST_F(GemmTest, measures_a_bucket_once_and_keeps_it) {

@@ -33,7 +33,7 @@ OpenModel open_tiny(const EngineOrder& order) {
 }
 
 // Every process uses the GPUs that are assigned to it; here all have the same ones.
-class EmulatedGroup : public testing::Test {
+class EmulatedGroup : public ::testing::Test {
  protected:
   void SetUp() override {
     PLIMSOLL_NEEDS_GPU();

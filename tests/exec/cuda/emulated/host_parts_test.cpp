@@ -190,13 +190,17 @@ TEST(Step, arrays_of_a_bucket_stand_at_the_same_places_whatever_the_contexts) {
 
 TEST(Step, what_is_packed_can_be_read_back) {
   RowTable table = table_of(3, 40);
-  table.sampling = {.temperature = 0.5F, .seed = 7};
+  table.sampling[1] = {.temperature = 0.5F, .seed = 7, .top_k = 3, .top_p = 0.25F, .min_p = 0.125F};
   const StepLayout layout = layout_of(table, {});
   std::vector<std::uint64_t> memory(layout.bytes() / 8 + 1);
   pack(table, {}, layout, memory.data());
   const StepView view = layout.view(memory.data());
-  EXPECT_EQ(view.sampling->seed, 7U);
-  EXPECT_EQ(view.sampling->temperature, 0.5F);
+  EXPECT_EQ(view.sampling[0].temperature, 0);
+  EXPECT_EQ(view.sampling[1].seed, 7U);
+  EXPECT_EQ(view.sampling[1].temperature, 0.5F);
+  EXPECT_EQ(view.sampling[1].top_k, 3);
+  EXPECT_EQ(view.sampling[1].top_p, 0.25F);
+  EXPECT_EQ(view.sampling[1].min_p, 0.125F);
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(view.token[i], static_cast<std::int32_t>(i));
     EXPECT_EQ(view.position[i], 40);
@@ -256,12 +260,12 @@ TEST(Buckets, grow_by_ones_then_eights_then_sixty_fours) {
 // ---- the memory of products
 // ----------------------------------------------------------------------------------------------
 
-class GemmFile : public testing::Test {
+class GemmFile : public ::testing::Test {
  protected:
   void SetUp() override { std::filesystem::remove_all(folder); }
   void TearDown() override { std::filesystem::remove_all(folder); }
   const std::filesystem::path folder =
-      std::filesystem::path(testing::TempDir()) / ("plimsoll_gemm_file_" + std::to_string(::getpid()));
+      std::filesystem::path(::testing::TempDir()) / ("plimsoll_gemm_file_" + std::to_string(::getpid()));
   const std::filesystem::path file = folder / "some" / "gpu.txt";
 
   static GemmKey key(std::int64_t n) {

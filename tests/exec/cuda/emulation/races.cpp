@@ -23,7 +23,7 @@ constexpr std::uint32_t kWarp = 32;
 constexpr std::size_t kGranule = 2;  // bytes of a cell: the smallest number that kernels store side by side
 constexpr std::size_t kPage = 4096;
 
-// When and where an access took place: the barriers of the block and of the warp that its thread had passed.
+// When and where an access took place: how many barriers of the block and of the warp its thread had passed.
 struct Access {
   std::uint64_t grid = 0;  // of this process; 0: there was none
   std::uint32_t block = 0, block_barriers = 0, warp_barriers = 0, thread = 0;
@@ -92,7 +92,7 @@ struct Detector {
     return false;
   }
 
-  // Whether `a` comes before what the running thread does now.
+  // Returns whether the access `a` is ordered before what the running thread does now.
   [[nodiscard]] bool ordered(const Access& a) const {
     if (a.block != block) return knows(a);
     if (a.thread == thread || a.block_barriers < block_barriers) return true;

@@ -156,7 +156,7 @@ int loads_in_flight(const KernelCode& code) {
     const bool is_load = is(mnemonic, "LDG") && has_part(mnemonic, "128");
     if (!is_load && waiting.empty()) continue;
     const std::set<int> used = registers_of(std::string_view(instruction).substr(mnemonic.size()));
-    // Whatever names one of the result's registers either uses or overwrites it.
+    // Any instruction that names one of the result's registers either uses or overwrites it.
     std::erase_if(waiting, [&](const auto& load) {
       const auto first = used.lower_bound(load.first);
       return first != used.end() && *first < load.first + kRegistersOfALoad;

@@ -115,8 +115,9 @@ TEST(MachineCode, products_of_few_rows_keep_enough_loads_in_flight) {
   }
 }
 
-// A kernel for sm_90 and later is launched before the previous one has ended, so each must wait for it (ACQBULK). All
-// but the sums over ranks then let the next one start (PREEXIT). Older ones know neither.
+// On sm_90 and later, a kernel is launched before the previous one has ended, so each kernel must wait for that
+// (ACQBULK). All but the sums over ranks then let the next kernel start (PREEXIT). Older architectures have neither
+// instruction.
 TEST(MachineCode, every_kernel_waits_for_the_previous_one_where_it_can_start_early) {
   PLIMSOLL_NEEDS_NVDISASM();
   for (const std::string source : kSources) {

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/live/live_transport.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "exec/live/step_executor.h"
+#include "model/error.h"
+
+namespace plimsoll::exec {
+
+KvCarrier::KvCarrier(const Rates& rates, StepExecutor& executor, std::size_t sources, std::size_t targets)
+    : LiveTransport(rates), executor_(executor), targets_(targets) {
+  for (std::size_t i = 0; i < sources; ++i) shared_->lanes.push_back(std::make_unique<Lane>());
+  try {
+    for (std::size_t i = 0; i < sources; ++i) shared_->lanes[i]->thread = std::thread([this, i] { serve(i); });
+  } catch (...) {  // a thread could not be started: end those that run
+    stop();
+    throw;
+  }
+}
+
+KvCarrier::~KvCarrier() { stop(); }
+
+void KvCarrier::stop() {
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->quit = true;
+    for (const auto& lane : shared_->lanes) lane->wake.notify_one();
+  }
+  for (const auto& lane : shared_->lanes)
+    if (lane->thread.joinable()) lane->thread.join();
+}
+
+// ---- the control thread's side ------------------------------------------------------------------------------
+
+load::KvTransport::Id KvCarrier::open(std::size_t source, std::size_t /*target*/) {
+  const std::lock_guard lock(shared_->mutex);
+  auto flow = std::make_shared<Flow>();
+  flow->source = source;
+  if (free_.empty()) {
+    flows_.push_back(std::move(flow));
+    return static_cast<Id>(flows_.size() - 1);
+  }
+  const Id id = free_.back();
+  free_.pop_back();
+  flows_[static_cast<std::size_t>(id)] = std::move(flow);
+  return id;
+}
+
+// The worker of the prefill replica knows the blocks; it only looks them up, so its next step is not delayed.
+void KvCarrier::add(Id id, const Part& part, double /*now_s*/) {
+  std::shared_ptr<Flow> flow;
+  {
+    const std::lock_guard lock(shared_->mutex);
+    flow = flows_[static_cast<std::size_t>(id)];
+    if (!std::exchange(flow->begun, true)) {
+      flow->serial = part.cargo.serial;
+      flow->kv.id = part.cargo.target;
+      flow->kv.first = part.cargo.first;
+    }
+    if (flow->parts++ == 0) ++on_their_way_;
+  }
+  executor_.run(targets_ + flow->source, [shared = shared_, flow, id, cargo = part.cargo](StepBuilder& builder) {
+    const std::lock_guard lock(shared->mutex);
+    if (flow->aborted || shared->quit) return;
+    StepBuilder::Outgoing out = builder.outgoing(cargo.source, cargo.first, cargo.last);
+    Lane& lane = *shared->lanes[flow->source];
+    lane.device = &builder.device();
+    lane.jobs.push_back({flow, id, std::move(out.blocks), out.token});
+    lane.wake.notify_one();
+  });
+}
+
+void KvCarrier::finish(Id id, double /*now_s*/) {
+  const std::lock_guard lock(shared_->mutex);
+  Flow& flow = *flows_[static_cast<std::size_t>(id)];
+  flow.finished = true;
+  end_if_arrived(flow, id);
+}
+
+// Waits for the part that is being read: the caller may then reuse its blocks.
+void KvCarrier::abort(Id id, double /*now_s*/) {
+  std::unique_lock lock(shared_->mutex);
+  const std::shared_ptr<Flow> flow = std::exchange(flows_[static_cast<std::size_t>(id)], nullptr);
+  flow->aborted = true;
+  if (std::exchange(flow->parts, 0) > 0) --on_their_way_;
+  std::erase(done_, id);
+  free_.push_back(id);
+  read_.wait(lock, [&] { return !flow->reading; });
+}
+
+Nanos KvCarrier::next_event() const {
+  const std::lock_guard lock(shared_->mutex);
+  return done_.empty() ? sched::kNever : 0;
+}
+
+bool KvCarrier::is_busy() const {
+  const std::lock_guard lock(shared_->mutex);
+  return on_their_way_ > 0;
+}
+
+std::optional<load::KvTransport::Id> KvCarrier::take(Nanos /*now*/) {
+  const std::lock_guard lock(shared_->mutex);
+  if (done_.empty()) return {};
+  const Id id = done_.front();
+  done_.pop_front();
+  const std::shared_ptr<Flow> flow = std::exchange(flows_[static_cast<std::size_t>(id)], nullptr);
+  landed_[flow->serial] = std::move(flow->kv);
+  free_.push_back(id);
+  return id;
+}
+
+LandedKv KvCarrier::landed(std::uint64_t serial) {
+  const std::lock_guard lock(shared_->mutex);
+  const auto found = landed_.find(serial);
+  PLIMSOLL_CHECK(found != landed_.end(), "what lands has been carried");
+  LandedKv kv = std::move(found->second);
+  landed_.erase(found);
+  return kv;
+}
+
+void KvCarrier::end_if_arrived(Flow& flow, Id id) {
+  if (flow.aborted || !flow.finished || flow.parts > 0) return;
+  done_.push_back(id);
+  executor_.wake();
+}
+
+// ---- the threads that read ----------------------------------------------------------------------------------
+
+void KvCarrier::serve(std::size_t source) {
+  Lane& lane = *shared_->lanes[source];
+  std::unique_lock lock(shared_->mutex);
+  while (true) {
+    lane.wake.wait(lock, [&] { return shared_->quit || !lane.jobs.empty(); });
+    if (shared_->quit) return;
+    const Job job = std::move(lane.jobs.front());
+    lane.jobs.pop_front();
+    Flow& flow = *job.flow;
+    if (flow.aborted) continue;
+    flow.reading = true;
+    ForwardDevice& device = *lane.device;  // the worker sets it again for the next part
+    lock.unlock();
+    std::vector<std::byte> bytes;
+    bool read = false;
+    try {
+      bytes.resize(job.blocks.size() * static_cast<std::size_t>(device.bytes_per_block()));
+      device.send_blocks(job.blocks, bytes);
+      read = true;
+    } catch (...) {
+      executor_.fail(std::current_exception());
+    }
+    lock.lock();
+    flow.reading = false;
+    read_.notify_all();
+    if (!read) return;  // the run ends
+    if (flow.aborted) continue;
+    flow.kv.blocks.insert(flow.kv.blocks.end(), bytes.begin(), bytes.end());
+    if (job.token) flow.kv.token = job.token;
+    if (--flow.parts == 0) --on_their_way_;
+    end_if_arrived(flow, job.id);
+  }
+}
+
+}  // namespace plimsoll::exec
