@@ -5,7 +5,6 @@
 #include <array>
 
 #include "calibration/machine_calibration.h"
-#include "configs/machine_tuning.h"
 #include "configs/this_machine.h"
 
 namespace plimsoll::calibration {

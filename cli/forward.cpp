@@ -14,7 +14,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/run_commands.h"
-#include "configs/machine_tuning.h"
+#include "configs/this_machine.h"
 #include "exec/live/prompt_runner.h"
 #include "exec/weights/open_model.h"
 #include "exec/weights/safetensors_writer.h"

@@ -9,7 +9,7 @@
 #include "cli/rank_group.h"
 #include "cli/this_machine.h"
 #include "configs/hardware_name.h"
-#include "configs/machine_tuning.h"
+#include "configs/this_machine.h"
 #include "exec/gpu_placement.h"
 #include "exec/live/prompts.h"
 #include "model/error.h"

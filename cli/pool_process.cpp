@@ -14,7 +14,7 @@
 
 #include "cli/commands.h"
 #include "cli/rank_group.h"
-#include "configs/machine_tuning.h"
+#include "configs/this_machine.h"
 #include "model/error.h"
 
 namespace plimsoll::cli {

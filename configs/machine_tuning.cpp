@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The key `kernels` of a machine file: how the CPU executor runs products.
-#include "configs/machine_tuning.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

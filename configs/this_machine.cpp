@@ -11,7 +11,6 @@
 #include <thread>
 
 #include "configs/catalogue.h"
-#include "configs/machine_tuning.h"
 
 namespace plimsoll::configs {
 

@@ -11,8 +11,10 @@
 #include <string>
 #include <vector>
 
+#include <optional>
 #include "configs/yaml_document.h"
 #include "model/accelerator.h"
+#include "model/cpu_tuning.h"
 #include "model/engine_profile.h"
 
 namespace plimsoll::configs {
@@ -54,5 +56,14 @@ inline constexpr std::int64_t kMachineFileVersion = 2;
 /// Reads a machine file. Throws InputError for another version, for another machine, and where the readers of
 /// accelerators and engines do.
 [[nodiscard]] ThisMachine read_this_machine(const Document& document);
+
+/// Throws InputError for an unknown key or a value out of range.
+[[nodiscard]] model::CpuTuning read_tuning(const Node& node);
+/// Returns the tuning as the value of the key: lines that begin with `pad`.
+[[nodiscard]] std::string tuning_yaml(const model::CpuTuning& tuning, const std::string& pad);
+/// Returns the tuning in a machine file; none if it has none. Throws as read_this_machine().
+[[nodiscard]] std::optional<model::CpuTuning> tuning_of(const Document& document);
+/// Returns the tuning of this machine's calibration; none without one.
+[[nodiscard]] std::optional<model::CpuTuning> calibrated_tuning();
 
 }  // namespace plimsoll::configs

@@ -9,7 +9,6 @@
 #include <optional>
 #include <thread>
 
-#include "exec/available_memory.h"
 #include "exec/gpu_placement.h"
 #include "exec/rank_runner.h"
 #include "exec/rank_threads.h"

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include <filesystem>
 #include "exec/backend.h"
 #include "exec/forward_device.h"
 #include "exec/remote_ranks.h"
@@ -100,5 +101,10 @@ struct EngineMemory {
   double weights = 0, kv = 0, workspace = 0;
 };
 [[nodiscard]] EngineMemory engine_memory(const EngineConfig& config);
+
+/// Returns the bytes that can be allocated without swapping: the kernel's MemAvailable, or less if a control group (a
+/// container, a batch job) has a lower limit. File pages of the group count as available. nullopt if the kernel does
+/// not report it. `root` is the folder that holds /proc and /sys.
+[[nodiscard]] std::optional<double> available_memory(const std::filesystem::path& root = "/");
 
 }  // namespace plimsoll::exec

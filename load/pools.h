@@ -74,8 +74,22 @@ struct PrefillChoice {
   std::int64_t waiting = 0;      // prompts that the chosen prefill replica has not finished
   std::int64_t step_tokens = 0;  // of a step of the prefill replica; sched::kForever: no limit
 };
-/// Returns whether the decode replica computes the prompt itself.
-[[nodiscard]] bool is_local(const LocalPrefill& rule, const PrefillChoice& choice);
+/// Returns whether the decode replica computes the prompt itself. The comparisons are strict, as in Dynamo.
+[[nodiscard]] inline bool is_local(const LocalPrefill& rule, const PrefillChoice& choice) {
+  using Policy = LocalPrefill::Policy;
+  const std::int64_t missing = choice.prompt - choice.cached;
+  const bool isl =
+      missing < rule.tokens && static_cast<double>(missing) < rule.ratio * static_cast<double>(choice.prompt);
+  const bool load = static_cast<double>(choice.waiting) > rule.queue * static_cast<double>(choice.step_tokens);
+  switch (rule.policy) {
+    case Policy::never: return false;
+    case Policy::isl: return isl;
+    case Policy::load: return load;
+    case Policy::isl_or_load: return isl || load;
+    case Policy::uncached: return missing <= rule.tokens;
+  }
+  return false;
+}
 
 /// What a scenario with two pools adds. The scenario itself describes the decode pool.
 struct Pools {

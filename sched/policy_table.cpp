@@ -7,7 +7,6 @@
 
 #include "model/error.h"
 #include "sched/policy.h"
-#include "sched/policy_versions.h"
 
 namespace plimsoll::sched {
 

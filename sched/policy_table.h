@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of policies: each policy's name, behaviour, product defaults and servers. Code outside sched/ asks this
-// table and never tests a PolicyKind. Adding a policy touches only its own file and this table.
+// The table of policies: each policy's name, behaviour, product defaults, versions and servers. Code outside sched/
+// asks this table and never tests a PolicyKind. Adding a policy touches only its own file and this table.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 
+#include <string>
 #include "sched/types.h"
 
 namespace plimsoll::sched {
@@ -152,5 +153,16 @@ void derive_settings(PolicyConfig& config);
 /// Makes SGLang's scheduler; that of its decode servers for Role::decode.
 [[nodiscard]] std::unique_ptr<Policy> make_sglang(const PolicyConfig& config);
 [[nodiscard]] std::unique_ptr<Policy> make_llama_cpp(const PolicyConfig& config);
+
+/// Versions of a product: 0.<first> to 0.<last>.
+struct VersionRange {
+  std::string_view product;
+  std::int32_t first = 0, last = 0;
+};
+
+/// Returns the versions that settings may state for the policy.
+[[nodiscard]] VersionRange versions_of(PolicyKind kind);
+/// Returns the names of the policies that satisfy a condition, joined by commas, for messages.
+[[nodiscard]] std::string policies_that(bool (*satisfy)(const PolicyInfo&));
 
 }  // namespace plimsoll::sched

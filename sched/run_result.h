@@ -47,7 +47,18 @@ struct FleetRow {
 };
 
 /// Makes the row of the step that the replica has decided and that has just begun; the caller sets the times.
-[[nodiscard]] StepRow step_row(const Replica& replica, std::int32_t index);
+[[nodiscard]] inline StepRow step_row(const Replica& replica, std::int32_t index) {
+  StepRow row;
+  row.replica = index;
+  for (const Forward& forward : replica.decision().forwards()) {
+    row.decode_rows += replica.decode_load(forward).rows;
+    for (const Segment& segment : forward.prefill) row.prefill_tokens += segment.new_tokens;
+    row.prefill_rows += static_cast<std::int64_t>(forward.prefill.size());
+  }
+  row.kv_blocks = replica.kv().in_use();
+  row.queued = replica.policy().queued();
+  return row;
+}
 
 /// What to keep besides the metrics, and how to stop the run. Callbacks run on the calling thread.
 struct RunOptions {

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "serve/words.h"
-
 namespace plimsoll::serve {
 
 // ---- stop strings -------------------------------------------------------------------------------------------

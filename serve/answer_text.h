@@ -10,6 +10,8 @@
 #include <variant>
 #include <vector>
 
+#include <array>
+#include <cstddef>
 #include "sched/types.h"
 #include "serve/vocabulary.h"
 #include "text/tokenizer.h"
@@ -81,5 +83,12 @@ class AnswerText {
   bool stopped_ = false;
   std::variant<std::monostate, std::int32_t, std::string> reason_;
 };
+
+/// The text of tokens without meaning. With its space, a word has about four characters, as a token of a prompt does.
+inline constexpr std::array<std::string_view, 16> kWords = {
+    "the", "sea", "is", "calm", "and", "our", "ship", "can", "take", "on", "more", "load", "to", "her", "own", "mark"};
+[[nodiscard]] inline std::string_view word(std::int32_t token) {
+  return kWords.at(static_cast<std::size_t>(token) % kWords.size());
+}
 
 }  // namespace plimsoll::serve

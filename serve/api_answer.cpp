@@ -7,7 +7,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "serve/words.h"
+#include "serve/answer_text.h"
 
 namespace plimsoll::serve {
 

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "exec/cpu/bf16.h"
-#include "exec/cpu/default_tuning.h"
 #include "exec/cpu/kernels.h"
+#include "exec/cpu/tuner.h"
 #include "model/error.h"
 
 namespace plimsoll::exec {

@@ -7,8 +7,8 @@
 #include <chrono>
 #include <cstring>
 
-#include "exec/cpu/default_tuning.h"
 #include "exec/cpu/kernels.h"
+#include "exec/cpu/tuner.h"
 
 namespace plimsoll::exec {
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses how this machine runs products (model/cpu_tuning.h): times every choice on products of the size of a layer,
 // whose weights come from memory as in a forward. The choices take turns, and the best time of each counts, because
-// neighbours on the machine come and go. A choice replaces the default only if it is clearly faster.
+// neighbours on the machine come and go. A choice replaces the default only if it is clearly faster. A machine that was
+// not calibrated is tuned by the sizes of its caches.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
+#include <cstddef>
 #include "exec/cpu/kernels.h"
 #include "model/cpu_tuning.h"
 
@@ -31,5 +33,19 @@ struct TunedMachine {
 /// Tunes for at least `seconds` with `cores` threads. `check_in` is called often and may throw.
 [[nodiscard]] TunedMachine tune_machine(const KernelSet& kernels, int cores, double seconds,
                                         const std::function<void()>& check_in = {});
+
+/// Bytes of one core's first- and second-level caches, and of the last level.
+struct CacheSizes {
+  std::size_t first = 32U << 10U, second = 512U << 10U, last = 32U << 20U;
+};
+/// Returns those of this machine. What the system does not say keeps its usual value; no level is smaller than the one
+/// before it.
+[[nodiscard]] CacheSizes cache_sizes();
+
+/// Returns the tuning for these caches and tiles of `tile_rows` rows: the packed rows of a block fill at most half of
+/// the second-level cache.
+[[nodiscard]] model::CpuTuning tuning_for(const CacheSizes& caches, int tile_rows);
+/// Returns the tuning for this machine's caches and kernels.
+[[nodiscard]] model::CpuTuning default_tuning();
 
 }  // namespace plimsoll::exec

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "exec/available_memory.h"
+#include "exec/engine.h"
 #include "exec/gpu_placement.h"
 
 namespace plimsoll::exec {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "gui/core/file_kind.h"
+#include "gui/core/run_files.h"
 
 #include <QFile>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "gui/core/other_settings.h"
+#include "gui/core/scenario.h"
 
 #include <algorithm>
 #include <array>

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Reads the files that a run of `measure` or `simulate` has written for a point: requests.csv and timeline.json.
+// Opened and dropped files: their kind, and the requests.csv and timeline.json that a run of `measure` or `simulate`
+// has written for a point.
 #pragma once
 
 #include <QByteArray>
 #include <string>
 #include <vector>
 
+#include <QString>
 #include "sim/simulate.h"
 
 namespace plimsoll::gui {
@@ -26,5 +28,13 @@ struct RunFiles {
 [[nodiscard]] std::vector<sim::RequestRow> parse_requests(const QByteArray& text, const std::string& file);
 /// Parses the text of a timeline.json. Counters at the time of a step become part of that step.
 [[nodiscard]] std::vector<sim::StepRow> parse_timeline(const QByteArray& text, const std::string& file);
+
+enum class FileKind : unsigned char { session, study, table, trace, model, unknown_json };
+
+/// Returns the whole text. Throws InputError if it exceeds 16 MiB or cannot be read.
+[[nodiscard]] std::string read_text(const QString& file);
+/// Returns true for a compressed file, which can only be a trace; its text is not examined.
+[[nodiscard]] bool is_packed(const QString& file);
+[[nodiscard]] FileKind kind_of(const QString& file, const std::string& text);
 
 }  // namespace plimsoll::gui

@@ -107,4 +107,14 @@ void set_trace(Scenario& scenario, const std::string& file);
 [[nodiscard]] QString command_line(const Scenario& scenario, const QString& verb);
 [[nodiscard]] QString shell_quoted(const QString& word);
 
+/// A setting with its path: "scheduler.max_input", "deployment.pools.prefill.scheduler.step_token_budget", "limits".
+struct OtherSetting {
+  std::string path, value;  // the value as YAML
+};
+/// Returns them in the order of the study. Titles, sweeps, the SLO and the planner's search are not among them: the
+/// window shows these elsewhere.
+[[nodiscard]] std::vector<OtherSetting> other_settings(const Scenario& scenario);
+/// Removes the setting; its default applies.
+void remove_setting(Scenario& scenario, const std::string& path);
+
 }  // namespace plimsoll::gui

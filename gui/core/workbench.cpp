@@ -10,9 +10,9 @@
 #include <thread>
 
 #include "gui/core/answer_rows.h"
-#include "gui/core/file_kind.h"
 #include "gui/core/import_form.h"
 #include "gui/core/plan_question.h"
+#include "gui/core/run_files.h"
 #include "gui/core/text.h"
 #include "model/error.h"
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Colours, light and dark. Series colours (after Okabe and Ito) are distinguishable for colour-blind readers. They have
-// a contrast of at least 3:1 with the background, and text has at least 4.5:1 (WCAG 2.1); tests/gui checks both.
+// The look of the window: its style sheet and its colours, light and dark. Series colours (after Okabe and Ito) are
+// distinguishable for colour-blind readers. They have a contrast of at least 3:1 with the background, and text has at
+// least 4.5:1 (WCAG 2.1); tests/gui checks both.
 #pragma once
 
 #include <QColor>
 #include <QPalette>
+#include <QString>
 #include <array>
 #include <cstddef>
 
@@ -30,5 +32,9 @@ struct Theme {
 /// Returns white if its contrast on the fill is at least 4.5:1, else black or white, whichever has more contrast. White
 /// is preferred because on saturated fills of medium lightness black reads worse than its ratio suggests.
 [[nodiscard]] QColor text_on(const QColor& fill);
+
+/// Returns the style sheet of the window. Labels named "soft" and "problem", and the welcome strip, have looks of their
+/// own. Every size follows the system's font.
+[[nodiscard]] QString style_sheet(const Theme& theme);
 
 }  // namespace plimsoll::gui

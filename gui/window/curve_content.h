@@ -7,6 +7,7 @@
 
 #include "gui/core/workbench.h"
 #include "gui/plot/plot_view.h"
+#include "gui/window/view.h"
 
 namespace plimsoll::gui {
 
@@ -51,5 +52,10 @@ struct CurveResidual {
 [[nodiscard]] PlotContent residual_content(const Workbench& bench, const ContentChoice& choice);
 /// Returns "MAPE 6.0 %, bias -1.2 %, n = 20"; empty without measured points.
 [[nodiscard]] QString residual_summary(const Workbench& bench, const ContentChoice& choice);
+
+/// Returns a row for every point of the drawn curves and every measured point on them: curve, kind, load with its unit,
+/// TP degree, replicas, both metrics with their 90 % bands, and why a point fails. A point without a figure, which the
+/// plot cannot draw, has a blank cell.
+[[nodiscard]] TableData curve_table(const Workbench& bench, const ContentChoice& choice);
 
 }  // namespace plimsoll::gui

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "gui/window/curve_table.h"
+#include "gui/window/curve_content.h"
 
 #include <array>
 #include <optional>

@@ -12,7 +12,7 @@
 
 #include "gui/core/slo_form.h"
 #include "gui/core/text.h"
-#include "gui/window/curve_table.h"
+#include "gui/window/curve_content.h"
 #include "gui/window/curve_words.h"
 #include "gui/window/flow_layout.h"
 

@@ -20,6 +20,7 @@
 #include <algorithm>
 
 #include "gui/core/text.h"
+#include "gui/plot/theme.h"
 #include "gui/window/banner.h"
 #include "gui/window/bar_page.h"
 #include "gui/window/curves_view.h"
@@ -28,7 +29,6 @@
 #include "gui/window/live_dock.h"
 #include "gui/window/plot_page.h"
 #include "gui/window/scenario_dock.h"
-#include "gui/window/style.h"
 #include "gui/window/timeline_page.h"
 #include "gui/window/view.h"
 #include "gui/window/welcome.h"

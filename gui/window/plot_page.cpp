@@ -8,7 +8,7 @@
 
 #include "gui/core/answer_rows.h"
 #include "gui/core/text.h"
-#include "gui/window/curve_table.h"
+#include "gui/window/curve_content.h"
 #include "study/run/curve_shape.h"
 
 namespace plimsoll::gui {

@@ -17,8 +17,8 @@
 #include <algorithm>
 
 #include "configs/quantity.h"
-#include "gui/core/other_settings.h"
 #include "gui/core/pool_form.h"
+#include "gui/core/scenario.h"
 #include "gui/core/text.h"
 #include "gui/window/palette.h"
 #include "gui/window/slo_panel.h"

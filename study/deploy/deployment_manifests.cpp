@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <system_error>
 
-#include "study/deploy/json_schemas.h"
 #include "study/deploy/products.h"
+#include "study/deploy/yaml_text.h"
 #include "study/output/write_file.h"
 
 namespace plimsoll::study::deploy {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "study/deploy/endpoint_picker.h"
+#include "study/deploy/products.h"
 
 #include <fmt/format.h>
 

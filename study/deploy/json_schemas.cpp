@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "study/deploy/json_schemas.h"
+#include "study/deploy/yaml_text.h"
 
 #include <fmt/format.h>
 

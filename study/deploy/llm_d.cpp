@@ -7,7 +7,6 @@
 
 #include "configs/yaml_document.h"
 #include "model/error.h"
-#include "study/deploy/endpoint_picker.h"
 #include "study/deploy/products.h"
 
 namespace plimsoll::study::deploy {

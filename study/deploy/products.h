@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "configs/yaml_document.h"
 #include "study/deploy/engine_options.h"
 #include "study/deploy/served.h"
 #include "study/deploy/yaml_text.h"
@@ -96,5 +97,17 @@ void read_arguments(sched::Server server, const std::vector<Token>& arguments, F
 void read_environment(const configs::Node& list, FoundPool& pool);
 /// Returns which product's server an image contains. Throws InputError for an unknown image.
 [[nodiscard]] sched::Server server_of_image(const Token& image);
+
+/// The configuration of llm-d's endpoint picker: one scheduling profile for each pool, the decider between a local and
+/// a remote prefill, and the producer of prefix matches.
+struct PickerConfig {
+  Tree tree;            // EndpointPickerConfig
+  std::string refresh;  // how often the picker asks the servers: "50ms"
+  std::string refused;  // why the picker cannot route as predicted; empty: it can
+};
+[[nodiscard]] PickerConfig picker_config(const Served& served);
+
+/// Reads the routers of the pools and the decider. `refresh`: "50ms"; empty: not stated. Throws InputError.
+void read_picker_config(const configs::Node& config, const std::string& refresh, Found& found);
 
 }  // namespace plimsoll::study::deploy

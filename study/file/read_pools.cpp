@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "sched/policy_versions.h"
+#include "sched/policy_table.h"
 #include "study/file/read_point.h"
 #include "study/file/scheduler_names.h"
 #include "study/file/section.h"

@@ -10,7 +10,7 @@
 
 #include "configs/quantity.h"
 #include "sched/policy.h"
-#include "sched/policy_versions.h"
+#include "sched/policy_table.h"
 #include "study/file/not_modelled.h"
 #include "study/file/scheduler_names.h"
 

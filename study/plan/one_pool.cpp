@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "study/plan/one_pool.h"
 
 #include <fmt/format.h>
 

@@ -17,7 +17,6 @@
 #include "study/plan/capacity.h"
 #include "study/plan/confirm.h"
 #include "study/plan/explain.h"
-#include "study/plan/one_pool.h"
 #include "study/plan/ranking.h"
 #include "study/plan/rate_bound.h"
 #include "study/plan/screening.h"

@@ -5,6 +5,7 @@
 // than each value.
 #pragma once
 
+#include <cstddef>
 #include "study/plan/answer.h"
 #include "study/plan/candidate.h"
 #include "study/plan/trials.h"
@@ -18,5 +19,11 @@ struct SearchOptions {
 
 /// Returns the best deployment, independent of the number of jobs. A cancelled search returns what it knows so far.
 [[nodiscard]] Answer find_best(const Question& question, Trials& trials, const SearchOptions& options = {});
+
+/// Finds the one-pool deployment that carries most on as many GPUs as the winner's replicas use, and the one that
+/// carries most for as much money as the winner's instances cost. Both have the study's own scheduler; the search
+/// chooses the TP degree. If nothing limits the load, the lowest latency decides. `trials` are those of the search.
+/// Throws Cancelled.
+[[nodiscard]] PoolFindings compare_with_one_pool(const Question& question, const Trials& trials, std::size_t winner);
 
 }  // namespace plimsoll::study::plan

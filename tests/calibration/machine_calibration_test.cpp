@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <memory>
 
-#include "configs/machine_tuning.h"
 #include "configs/this_machine.h"
 
 namespace plimsoll::calibration {

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "configs/catalogue.h"
-#include "configs/machine_tuning.h"
 #include "tests/scratch.h"
 
 namespace plimsoll::configs {

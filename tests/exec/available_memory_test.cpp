@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exec/available_memory.h"
+#include "exec/engine.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

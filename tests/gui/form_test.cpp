@@ -4,8 +4,8 @@
 #include <QLineEdit>
 #include <QScrollArea>
 
-#include "gui/core/other_settings.h"
 #include "gui/core/pool_form.h"
+#include "gui/core/scenario.h"
 #include "gui/window/fold_group.h"
 #include "gui/window/main_window.h"
 #include "gui/window/scenario_dock.h"

@@ -4,9 +4,9 @@
 #include <QComboBox>
 #include <QLineEdit>
 
-#include "gui/core/other_settings.h"
 #include "gui/core/pool_form.h"
 #include "gui/core/request_stages.h"
+#include "gui/core/scenario.h"
 #include "gui/window/header_bar.h"
 #include "gui/window/main_window.h"
 #include "gui/window/scenario_dock.h"

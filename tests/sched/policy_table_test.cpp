@@ -4,7 +4,6 @@
 #include <set>
 #include <tuple>
 
-#include "sched/policy_versions.h"
 #include "tests/sched/policy_checks.h"
 
 namespace plimsoll::sched::testing {

@@ -6,7 +6,6 @@
 #include <random>
 #include <stdexcept>
 
-#include "exec/cpu/default_tuning.h"
 #include "exec/cpu/integer_linear.h"
 #include "exec/cpu/packed_linear.h"
 #include "exec/cpu/tuner.h"

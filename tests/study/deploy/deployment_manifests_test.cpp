@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <map>
 
-#include "study/deploy/json_schemas.h"
 #include "study/deploy/products.h"
+#include "study/deploy/yaml_text.h"
 #include "study/run/point_result.h"
 #include "study/run/simulate_point.h"
 #include "tests/study/study_file.h"
