@@ -48,7 +48,7 @@ struct GrowingBody {
     value_type& body_;
   };
 };
-using Parser = http::request_parser<GrowingBody>;
+using RequestParser = http::request_parser<GrowingBody>;
 
 // Returns the length of "http://" or "https://" at the beginning of a target; 0 if it has neither.
 std::size_t scheme_size(std::string_view target) {
@@ -110,7 +110,7 @@ bool is_host(std::string_view text) {
   return true;
 }
 
-using Message = Parser::value_type;
+using Message = RequestParser::value_type;
 
 std::optional<Fault> check_host(const Message& message) {
   const std::size_t count = message.count(http::field::host);
@@ -165,7 +165,7 @@ std::optional<Fault> check_header(const Message& message) {
 
 struct HttpRequestReader::Impl {
   const HttpLimits& limits;
-  Parser parser;
+  RequestParser parser;
   bool has_header = false, skipped_line = false;
   std::string authorization;  // of the header: a trailer may not add one
   Fault fault{0, {}};

@@ -19,7 +19,6 @@ using sched::Server;
 
 constexpr std::string_view kNginx = "nginx:1.28.0", kBalancer = "nginx.conf", kAnnotation = "x-plimsoll";
 constexpr std::string_view kDataParallel = "--data-parallel-size", kFrontEnds = "--api-server-count";
-constexpr int kPort = 8000;
 
 /// A rule of nginx's upstream block.
 struct Rule {
@@ -31,7 +30,7 @@ constexpr std::array<Rule, 4> kRules = {{{RouterKind::least_outstanding, "least_
                                          {RouterKind::random, "random;"},
                                          {RouterKind::power_of_two, "random two least_conn;"}}};
 
-std::string problem(const Served& served) {
+std::string compose_problem(const Served& served) {
   const PointSpec& spec = *served.spec;
   if (served.has_pools()) return "Compose starts servers on one machine, but the pools run on separate instances";
   const ResolvedPoint point = resolve_spec(spec);
@@ -163,7 +162,7 @@ FoundPool read_server(const Node& service) {
 }  // namespace
 
 Written write_compose(const Served& served) {
-  if (std::string reason = problem(served); !reason.empty()) return {{}, std::move(reason)};
+  if (std::string reason = compose_problem(served); !reason.empty()) return {{}, std::move(reason)};
   const PointSpec& spec = *served.spec;
   const bool own_balancer = spec.deployment.replicas > 1 && spec.deployment.router == RouterKind::vllm_dp;
   const std::int32_t engines = own_balancer ? spec.deployment.replicas : 1;
@@ -175,7 +174,7 @@ Written write_compose(const Served& served) {
     waits[name] = {{"condition", "service_healthy"}};
   }
   Tree file = {{"name", "plimsoll"}, {kAnnotation, {{"study", served.study}}}};
-  const Tree port = Tree::array({"8000:8000"});
+  const Tree port = Tree::array({fmt::format("{0}:{0}", kPort)});
   if (servers == 1) {
     services["server-0"]["ports"] = port;
   } else {

@@ -18,7 +18,7 @@ using sched::Role;
 using sched::RouterKind;
 using sched::Server;
 
-constexpr std::string_view kImages = "nvcr.io/nvidia/ai-dynamo/", kNodeType = "node.kubernetes.io/instance-type";
+constexpr std::string_view kImages = "nvcr.io/nvidia/ai-dynamo/";
 constexpr std::string_view kMode = "--router-mode", kTemperature = "--router-temperature",
                            kBlock = "--kv-cache-block-size", kEnforce = "--enforce-disagg";
 
@@ -59,7 +59,7 @@ std::string runtime_image(Server server, const std::string& release) {
   return fmt::format("{}{}-runtime:{}", kImages, server == Server::sglang ? "sglang" : "vllm", release);
 }
 
-std::string problem(const Served& served, const std::optional<std::string>& release) {
+std::string dynamo_problem(const Served& served, const std::optional<std::string>& release) {
   const PointSpec& spec = *served.spec;
   const bool same = std::all_of(served.pools.begin(), served.pools.end(), [&](const Pool& pool) {
     return pool.engine_version == served.decode().engine_version;
@@ -249,7 +249,7 @@ FoundPool read_worker(const configs::Item& item) {
 
 Written write_dynamo(const Served& served) {
   const std::optional<std::string> release = release_of(served);
-  if (std::string reason = problem(served, release); !reason.empty()) return {{}, std::move(reason)};
+  if (std::string reason = dynamo_problem(served, release); !reason.empty()) return {{}, std::move(reason)};
   Tree services = {{"Frontend", front_end(served, *release)}};
   for (const Pool& pool : served.pools) services[service_name(pool)] = worker(served, pool, *release);
   Tree spec = Tree::object();

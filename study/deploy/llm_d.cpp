@@ -18,8 +18,8 @@ using sched::Role;
 constexpr std::string_view kName = "plimsoll", kPicker = "plimsoll-epp", kConfigFile = "epp-config.yaml";
 constexpr std::string_view kPickerImage = "ghcr.io/llm-d/llm-d-inference-scheduler:v0.8.0",
                            kSidecarImage = "ghcr.io/llm-d/llm-d-routing-sidecar:v0.8.0";
-constexpr std::string_view kNodeType = "node.kubernetes.io/instance-type", kGpu = "nvidia.com/gpu";
-constexpr int kPort = 8000, kBehindSidecar = 8200, kSideChannel = 5600;
+constexpr std::string_view kGpu = "nvidia.com/gpu";
+constexpr int kBehindSidecar = 8200, kSideChannel = 5600;
 
 Tree meta(std::string_view name) { return {{"name", name}}; }
 
@@ -171,7 +171,7 @@ std::vector<Tree> picker_objects(const PickerConfig& config) {
                 {"timeouts", {{"request", "0s"}}}}})}}}}};
 }
 
-std::string problem(const Served& served) {
+std::string llm_d_problem(const Served& served) {
   const PointSpec& spec = *served.spec;
   if (served.server != sched::Server::vllm) return "its manifests are written for vLLM";
   if (spec.front_end != model::FrontEnd::none) return "the prediction is for servers behind Dynamo";
@@ -254,7 +254,7 @@ void read_picker(std::span<const Node> documents, Found& found) {
 }  // namespace
 
 Written write_llm_d(const Served& served) {
-  if (std::string reason = problem(served); !reason.empty()) return {{}, std::move(reason)};
+  if (std::string reason = llm_d_problem(served); !reason.empty()) return {{}, std::move(reason)};
   PickerConfig config = picker_config(served);
   if (!config.refused.empty()) return {{}, std::move(config.refused)};
   std::string text = heading(served, product_named("llm-d")) +

@@ -20,7 +20,7 @@ using sched::RouterKind;
 using sched::Server;
 
 constexpr std::string_view kTwoPools = "disaggregated_prefill_orchestrated", kSessionKey = "x-session-id",
-                           kNodeType = "node.kubernetes.io/instance-type", kImage = "vllm/vllm-openai";
+                           kImage = "vllm/vllm-openai";
 
 /// A rule of the stack's router.
 struct Logic {
@@ -44,7 +44,7 @@ constexpr std::array<Field, 7> kFields = {{{"enablePrefixCaching", "--enable-pre
                                            {"maxNumSeqs", "--max-num-seqs", Field::Type::whole},
                                            {"gpuMemoryUtilization", "--gpu-memory-utilization", Field::Type::number}}};
 
-std::string problem(const Served& served) {
+std::string stack_problem(const Served& served) {
   const PointSpec& spec = *served.spec;
   if (served.server != Server::vllm) return "its chart starts vLLM";
   if (spec.front_end != model::FrontEnd::none) return "the prediction is for servers behind Dynamo";
@@ -192,7 +192,7 @@ FoundPool read_model(const Node& entry, bool one_of_two) {
 }  // namespace
 
 Written write_production_stack(const Served& served) {
-  if (std::string reason = problem(served); !reason.empty()) return {{}, std::move(reason)};
+  if (std::string reason = stack_problem(served); !reason.empty()) return {{}, std::move(reason)};
   Tree models = Tree::array();
   for (const Pool& pool : served.pools) models.push_back(model_spec(served, pool, models.empty()));
   const Tree file = {{"servingEngineSpec", {{"enableEngine", true}, {"runtimeClassName", ""}, {"modelSpec", models}}},

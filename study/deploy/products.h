@@ -70,6 +70,11 @@ struct Product {
 
 // Parts that several products use.
 
+/// The port at which a deployment is reached.
+inline constexpr int kPort = 8000;
+/// The label of a Kubernetes node that states its instance type.
+inline constexpr std::string_view kNodeType = "node.kubernetes.io/instance-type";
+
 /// Returns the comment at the head of a manifest.
 [[nodiscard]] std::string heading(const Served& served, const Product& product);
 [[nodiscard]] const Product& product_named(std::string_view name);

@@ -21,25 +21,25 @@ struct Alias {
   std::string_view name, column;  // for times: the column without statistic and unit
 };
 
-constexpr auto kTimes = std::to_array<Alias>({{"ttft", "ttft"},
-                                              {"time_to_first_token", "ttft"},
-                                              {"first_token", "ttft"},
-                                              {"first_token_time", "ttft"},
-                                              {"first_token_latency", "ttft"},
-                                              {"tpot", "tpot"},
-                                              {"time_per_output_token", "tpot"},
-                                              {"itl", "itl"},
-                                              {"inter_token_latency", "itl"},
-                                              {"latency", "latency"},
-                                              {"e2el", "latency"},
-                                              {"e2e", "latency"},
-                                              {"e2e_latency", "latency"},
-                                              {"end_to_end_latency", "latency"},
-                                              {"request_latency", "latency"},
-                                              {"total_latency", "latency"},
-                                              {"latency_per_token", "latency_per_token"},
-                                              {"normalized_latency", "latency_per_token"},
-                                              {"duration", "duration"}});
+constexpr auto kCsvTimes = std::to_array<Alias>({{"ttft", "ttft"},
+                                                 {"time_to_first_token", "ttft"},
+                                                 {"first_token", "ttft"},
+                                                 {"first_token_time", "ttft"},
+                                                 {"first_token_latency", "ttft"},
+                                                 {"tpot", "tpot"},
+                                                 {"time_per_output_token", "tpot"},
+                                                 {"itl", "itl"},
+                                                 {"inter_token_latency", "itl"},
+                                                 {"latency", "latency"},
+                                                 {"e2el", "latency"},
+                                                 {"e2e", "latency"},
+                                                 {"e2e_latency", "latency"},
+                                                 {"end_to_end_latency", "latency"},
+                                                 {"request_latency", "latency"},
+                                                 {"total_latency", "latency"},
+                                                 {"latency_per_token", "latency_per_token"},
+                                                 {"normalized_latency", "latency_per_token"},
+                                                 {"duration", "duration"}});
 
 constexpr auto kOthers = std::to_array<Alias>({{"output_tokens_per_s", "output_tokens_per_s"},
                                                {"output_tokens_per_second", "output_tokens_per_s"},
@@ -91,26 +91,26 @@ constexpr auto kOthers = std::to_array<Alias>({{"output_tokens_per_s", "output_t
                                                {"arrival_cv", kArrivalCv},
                                                {"turnaround_s", "turnaround_s"}});
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kStatistics = {{{"mean", "mean"},
-                                                                                       {"avg", "mean"},
-                                                                                       {"average", "mean"},
-                                                                                       {"median", "p50"},
-                                                                                       {"p50", "p50"},
-                                                                                       {"p90", "p90"},
-                                                                                       {"p95", "p95"},
-                                                                                       {"p99", "p99"}}};
+constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kCsvStatistics = {{{"mean", "mean"},
+                                                                                          {"avg", "mean"},
+                                                                                          {"average", "mean"},
+                                                                                          {"median", "p50"},
+                                                                                          {"p50", "p50"},
+                                                                                          {"p90", "p90"},
+                                                                                          {"p95", "p95"},
+                                                                                          {"p99", "p99"}}};
 
-constexpr std::array<std::pair<std::string_view, double>, 11> kUnits = {{{"s", 1},
-                                                                         {"sec", 1},
-                                                                         {"secs", 1},
-                                                                         {"second", 1},
-                                                                         {"seconds", 1},
-                                                                         {"ms", 1e-3},
-                                                                         {"msec", 1e-3},
-                                                                         {"milliseconds", 1e-3},
-                                                                         {"us", 1e-6},
-                                                                         {"microseconds", 1e-6},
-                                                                         {"ns", 1e-9}}};
+constexpr std::array<std::pair<std::string_view, double>, 11> kCsvUnits = {{{"s", 1},
+                                                                            {"sec", 1},
+                                                                            {"secs", 1},
+                                                                            {"second", 1},
+                                                                            {"seconds", 1},
+                                                                            {"ms", 1e-3},
+                                                                            {"msec", 1e-3},
+                                                                            {"milliseconds", 1e-3},
+                                                                            {"us", 1e-6},
+                                                                            {"microseconds", 1e-6},
+                                                                            {"ns", 1e-9}}};
 
 constexpr std::array<std::string_view, 7> kLabels = {"model",  "hardware",  "engine", "dtype",
                                                      "policy", "load_kind", "source"};
@@ -152,20 +152,20 @@ std::optional<Known> known_column(std::string_view name) {
   std::vector<std::string> words = words_of(name);
   std::string_view statistic = "mean";
   std::erase_if(words, [&](const std::string& word) {
-    const auto found = find_in(kStatistics, word);
-    if (found == kStatistics.end()) return false;
+    const auto found = find_in(kCsvStatistics, word);
+    if (found == kCsvStatistics.end()) return false;
     statistic = found->second;
     return true;
   });
   if (const auto other = find_in(kOthers, joined(words)); other != kOthers.end() && statistic == "mean")
     return Known{std::string(other->column), false, 1};
   std::optional<double> scale;
-  if (const auto unit = words.empty() ? kUnits.end() : find_in(kUnits, words.back()); unit != kUnits.end()) {
+  if (const auto unit = words.empty() ? kCsvUnits.end() : find_in(kCsvUnits, words.back()); unit != kCsvUnits.end()) {
     scale = unit->second;
     words.pop_back();
   }
-  const auto time = find_in(kTimes, joined(words));
-  if (time == kTimes.end()) return {};
+  const auto time = find_in(kCsvTimes, joined(words));
+  if (time == kCsvTimes.end()) return {};
   if (time->column == "duration") return Known{"duration_s", true, scale};
   std::string column = fmt::format("{}_{}_s", time->column, statistic);
   static const std::vector<std::string> ours = point_columns({});
@@ -220,8 +220,8 @@ struct Column {
 
 std::optional<double> unit_in(std::string_view name) {
   const std::vector<std::string> words = words_of(name);
-  const auto unit = words.empty() ? kUnits.end() : find_in(kUnits, words.back());
-  return unit == kUnits.end() ? std::nullopt : std::optional(unit->second);
+  const auto unit = words.empty() ? kCsvUnits.end() : find_in(kCsvUnits, words.back());
+  return unit == kCsvUnits.end() ? std::nullopt : std::optional(unit->second);
 }
 
 bool is_time(const std::string& column) { return column.ends_with("_s") && !column.ends_with("_per_s"); }
@@ -356,7 +356,7 @@ ColumnMap read_column_map(const std::string& text) {
   const std::optional<Known> known = known_column(figure);
   if (!known) {
     std::vector<std::string> names = point_columns({});
-    for (const Alias& alias : kTimes) names.emplace_back(alias.name);
+    for (const Alias& alias : kCsvTimes) names.emplace_back(alias.name);
     for (const Alias& alias : kOthers) names.emplace_back(alias.name);
     const std::string_view near = configs::nearest(figure, names);
     throw InputError(
@@ -368,8 +368,8 @@ ColumnMap read_column_map(const std::string& text) {
   // The unit follows the last colon, because column names may contain colons.
   const std::size_t colon = map.theirs.rfind(':');
   if (colon == std::string::npos) return map;
-  const auto unit = find_in(kUnits, map.theirs.substr(colon + 1));
-  if (unit == kUnits.end())
+  const auto unit = find_in(kCsvUnits, map.theirs.substr(colon + 1));
+  if (unit == kCsvUnits.end())
     throw InputError(fmt::format("--map: unknown unit '{}', allowed: s, ms, us, ns", map.theirs.substr(colon + 1)));
   map.scale = unit->second;
   map.theirs.resize(colon);

@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::array<std::string_view, 2> kFormats = {"vllm", "aiperf"};
+constexpr std::array<std::string_view, 2> kExportFormats = {"vllm", "aiperf"};
 constexpr double kMillisecondsPerSecond = 1e3;
 
 struct Name {
@@ -176,10 +176,10 @@ ordered_json aiperf_object(const ImportedPoint& p) {
 
 }  // namespace
 
-std::span<const std::string_view> export_formats() { return kFormats; }
+std::span<const std::string_view> export_formats() { return kExportFormats; }
 
 std::string exported_text(std::string_view format, const std::vector<ImportedPoint>& points) {
-  PLIMSOLL_CHECK(std::find(kFormats.begin(), kFormats.end(), format) != kFormats.end(),
+  PLIMSOLL_CHECK(std::find(kExportFormats.begin(), kExportFormats.end(), format) != kExportFormats.end(),
                  "callers pass one of export_formats()");
   std::string text;
   for (const ImportedPoint& point : points)

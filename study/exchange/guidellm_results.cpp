@@ -12,22 +12,23 @@
 namespace plimsoll::study {
 namespace {
 
-struct Time {
+struct GuidellmTime {
   std::string_view theirs, ours;
   double scale;
 };
-constexpr std::array<Time, 4> kTimes = {{{"request_latency", "latency", 1},
-                                         {"time_to_first_token_ms", "ttft", kSecondsPerMillisecond},
-                                         {"inter_token_latency_ms", "tpot", kSecondsPerMillisecond},
-                                         {"time_per_output_token_ms", "latency_per_token", kSecondsPerMillisecond}}};
-constexpr std::array<std::string_view, 4> kPercentiles = {"p50", "p90", "p95", "p99"};
+constexpr std::array<GuidellmTime, 4> kGuidellmTimes = {
+    {{"request_latency", "latency", 1},
+     {"time_to_first_token_ms", "ttft", kSecondsPerMillisecond},
+     {"inter_token_latency_ms", "tpot", kSecondsPerMillisecond},
+     {"time_per_output_token_ms", "latency_per_token", kSecondsPerMillisecond}}};
+constexpr std::array<std::string_view, 4> kGuidellmPercentiles = {"p50", "p90", "p95", "p99"};
 
 std::optional<ForeignValue> successful(const ForeignValue& metrics, std::string_view name) {
   const auto metric = metrics.find(name);
   return metric ? metric->find("successful") : std::nullopt;
 }
 
-std::optional<double> average(const ForeignValue& metrics, std::string_view name) {
+std::optional<double> mean_of(const ForeignValue& metrics, std::string_view name) {
   const auto found = successful(metrics, name);
   return found ? found->number("mean") : std::nullopt;
 }
@@ -41,7 +42,7 @@ std::optional<ForeignValue> strategy_of(const ForeignValue& benchmark) {
   return {};
 }
 
-void read_load(const ForeignValue& benchmark, const ForeignValue& metrics, PointDraft& draft) {
+void read_guidellm_load(const ForeignValue& benchmark, const ForeignValue& metrics, PointDraft& draft) {
   const auto strategy = strategy_of(benchmark);
   const std::string kind = strategy ? strategy->text("type_").value_or("") : "";
   if (kind == "poisson" || kind == "constant") {
@@ -51,7 +52,7 @@ void read_load(const ForeignValue& benchmark, const ForeignValue& metrics, Point
   } else if (kind == "concurrent" || kind == "throughput") {
     std::optional<double> streams = strategy->number(kind == "concurrent" ? "streams" : "max_concurrency");
     if (!streams) {
-      streams = average(metrics, "request_concurrency");
+      streams = mean_of(metrics, "request_concurrency");
       draft.note(fmt::format("the {} strategy states no number of streams; load_value is the mean concurrency", kind));
     }
     draft.load("closed_loop", streams);
@@ -77,20 +78,20 @@ void read_counts(const ForeignValue& benchmark, PointDraft& draft) {
 PointDraft read_benchmark(const ForeignValue& benchmark) {
   PointDraft draft;
   const ForeignValue metrics = benchmark.object("metrics");
-  read_load(benchmark, metrics, draft);
+  read_guidellm_load(benchmark, metrics, draft);
   read_counts(benchmark, draft);
-  draft.number("input_tokens_mean", average(metrics, "prompt_token_count"));
-  draft.number("output_tokens_mean", average(metrics, "output_token_count"));
-  draft.number("requests_per_s", average(metrics, "requests_per_second"));
-  draft.number("output_tokens_per_s", average(metrics, "output_tokens_per_second"));
-  draft.number("total_tokens_per_s", average(metrics, "tokens_per_second"));
-  for (const Time& time : kTimes) {
+  draft.number("input_tokens_mean", mean_of(metrics, "prompt_token_count"));
+  draft.number("output_tokens_mean", mean_of(metrics, "output_token_count"));
+  draft.number("requests_per_s", mean_of(metrics, "requests_per_second"));
+  draft.number("output_tokens_per_s", mean_of(metrics, "output_tokens_per_second"));
+  draft.number("total_tokens_per_s", mean_of(metrics, "tokens_per_second"));
+  for (const GuidellmTime& time : kGuidellmTimes) {
     const auto found = successful(metrics, time.theirs);
     if (!found) continue;
     draft.number(fmt::format("{}_mean_s", time.ours), found->number("mean"), time.scale);
     const auto percentiles = found->find("percentiles");
     if (!percentiles) continue;
-    for (const std::string_view p : kPercentiles)
+    for (const std::string_view p : kGuidellmPercentiles)
       draft.number(fmt::format("{}_{}_s", time.ours, p), percentiles->number(p), time.scale);
   }
   return draft;

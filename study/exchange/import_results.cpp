@@ -20,7 +20,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kTable = "csv";
-constexpr std::array<std::string_view, 5> kFormats = {"vllm", "aiperf", "guidellm", "inferencex", kTable};
+constexpr std::array<std::string_view, 5> kImportFormats = {"vllm", "aiperf", "guidellm", "inferencex", kTable};
 constexpr int kDeepest = 64;
 constexpr std::size_t kMaxSize = std::size_t{256} << 20U, kPiece = 1U << 16U;  // bytes
 
@@ -120,7 +120,7 @@ std::string_view format_of(const ForeignValue& document) {
   if (is_inferencex(document)) return "inferencex";
   if (is_aiperf(document)) return "aiperf";
   if (is_vllm(document)) return "vllm";
-  document.fail(fmt::format("holds no results of a known tool; expected those of {}", fmt::join(kFormats, ", ")));
+  document.fail(fmt::format("holds no results of a known tool; expected those of {}", fmt::join(kImportFormats, ", ")));
 }
 
 std::vector<PointDraft> read_document(std::string_view format, const ForeignValue& document) {
@@ -282,7 +282,7 @@ void PointDraft::cell(std::string_view column, Cell value) {
   point_.cells.emplace_back(column, std::move(value));
 }
 
-std::span<const std::string_view> import_formats() { return kFormats; }
+std::span<const std::string_view> import_formats() { return kImportFormats; }
 
 ImportedResults import_results(const std::string& file, const ImportLabels& labels,
                                const std::vector<std::string>& maps) {

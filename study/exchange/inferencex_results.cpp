@@ -9,11 +9,12 @@
 namespace plimsoll::study {
 namespace {
 
-struct Metric {
+struct InferenceXName {
   std::string_view theirs, ours;
 };
-constexpr std::array<Metric, 4> kMetrics = {{{"e2el", "latency"}, {"ttft", "ttft"}, {"tpot", "tpot"}, {"itl", "itl"}}};
-constexpr std::array<Metric, 5> kStatistics = {
+constexpr std::array<InferenceXName, 4> kInferenceXMetrics = {
+    {{"e2el", "latency"}, {"ttft", "ttft"}, {"tpot", "tpot"}, {"itl", "itl"}}};
+constexpr std::array<InferenceXName, 5> kInferenceXStatistics = {
     {{"mean", "mean"}, {"median", "p50"}, {"p90", "p90"}, {"p95", "p95"}, {"p99", "p99"}}};
 
 }  // namespace
@@ -37,8 +38,8 @@ PointDraft read_inferencex(const ForeignValue& document) {
   draft.number("output_tokens_mean", document.number("osl"));
   draft.number("output_tokens_per_s", document.number("output_tput_per_gpu"), gpus);
   draft.number("total_tokens_per_s", document.number("tput_per_gpu"), gpus);
-  for (const Metric& metric : kMetrics)
-    for (const Metric& statistic : kStatistics)
+  for (const InferenceXName& metric : kInferenceXMetrics)
+    for (const InferenceXName& statistic : kInferenceXStatistics)
       draft.number(fmt::format("{}_{}_s", metric.ours, statistic.ours),
                    document.number(fmt::format("{}_{}", statistic.theirs, metric.theirs)));
   draft.note("throughput is per GPU in the file; it is multiplied by tp x pp");

@@ -13,17 +13,17 @@
 namespace plimsoll::study {
 namespace {
 
-struct Metric {
+struct VllmMetric {
   std::string_view theirs, ours;
 };
-constexpr std::array<Metric, 5> kMetrics = {{{"e2el", "latency"},
-                                             {"e2e_latency", "latency"},  // SGLang
-                                             {"ttft", "ttft"},
-                                             {"tpot", "tpot"},
-                                             {"itl", "itl"}}};
-constexpr std::array<std::string_view, 3> kPercentiles = {"90", "95", "99"};
+constexpr std::array<VllmMetric, 5> kVllmMetrics = {{{"e2el", "latency"},
+                                                     {"e2e_latency", "latency"},  // SGLang
+                                                     {"ttft", "ttft"},
+                                                     {"tpot", "tpot"},
+                                                     {"itl", "itl"}}};
+constexpr std::array<std::string_view, 3> kVllmPercentiles = {"90", "95", "99"};
 
-void read_load(const ForeignValue& document, PointDraft& draft) {
+void read_vllm_load(const ForeignValue& document, PointDraft& draft) {
   std::optional<double> rate;
   const auto requested = document.find("request_rate");
   if (requested && requested->raw() != "inf") rate = requested->as_number();
@@ -45,12 +45,12 @@ void read_load(const ForeignValue& document, PointDraft& draft) {
 }
 
 void read_statistics(const ForeignValue& document, PointDraft& draft) {
-  for (const auto& [theirs, ours] : kMetrics) {
+  for (const auto& [theirs, ours] : kVllmMetrics) {
     draft.number(fmt::format("{}_mean_s", ours), document.number(fmt::format("mean_{}_ms", theirs)),
                  kSecondsPerMillisecond);
     draft.number(fmt::format("{}_p50_s", ours), document.number(fmt::format("median_{}_ms", theirs)),
                  kSecondsPerMillisecond);
-    for (const std::string_view p : kPercentiles)
+    for (const std::string_view p : kVllmPercentiles)
       draft.number(fmt::format("{}_p{}_s", ours, p), document.number(fmt::format("p{}_{}_ms", p, theirs)),
                    kSecondsPerMillisecond);
   }
@@ -108,7 +108,7 @@ PointDraft read_vllm(const ForeignValue& document) {
   if (backend && !backend->starts_with("openai")) draft.text("engine", backend);
   draft.count("tp", document.number("tensor_parallel_size"));
   draft.count("replicas", document.number("data_parallel_size"));
-  read_load(document, draft);
+  read_vllm_load(document, draft);
   const std::optional<double> completed = document.number("completed");
   draft.count("requests_completed", completed);
   if (completed && *completed > 0) {
