@@ -76,10 +76,12 @@ install_llama() {
   "$engines/vllm/bin/pip" -q --disable-pip-version-check download --no-deps --no-binary :all: \
     -d "$engines/llama-source" "llama-cpp-python==$kLlama"
   tar -xzf "$engines"/llama-source/*.tar.gz -C "$engines/llama-source" --strip-components=1
-  cmake -S "$engines/llama-source/vendor/llama.cpp" -B "$engines/llama" -DCMAKE_BUILD_TYPE=Release \
-    -DBUILD_SHARED_LIBS=OFF -DLLAMA_BUILD_UI=OFF -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_BUILD_TESTS=OFF \
-    -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_OPENSSL=OFF > "$engines/llama.log"
-  cmake --build "$engines/llama" --target llama-server --parallel "$(nproc)" >> "$engines/llama.log"
+  # Its thousands of warnings go to the log.
+  { cmake -S "$engines/llama-source/vendor/llama.cpp" -B "$engines/llama" -DCMAKE_BUILD_TYPE=Release \
+      -DBUILD_SHARED_LIBS=OFF -DLLAMA_BUILD_UI=OFF -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_BUILD_TESTS=OFF \
+      -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_OPENSSL=OFF &&
+    cmake --build "$engines/llama" --target llama-server --parallel "$(nproc)"; } > "$engines/llama.log" 2>&1 ||
+    fail "llama-server could not be built; the compiler's words are in build/engines/llama.log"
   touch "$stamp"
 }
 
