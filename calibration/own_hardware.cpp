@@ -148,26 +148,28 @@ void add_peaks(OwnHardware& hardware, const Least& least) {
   hardware.numbers.back().also = {"fp16", "fp32", "fp8", "int8"};
 }
 
-// Returns the memory that leaves `tokens` in the KV pool of one replica.
-double memory_for(double tokens, study::PointSpec spec) {
-  double memory = spec.hardware.accelerator->memory.value;
-  // The scheduler's limits determine the activations, and may themselves depend on the memory, so this is iterated.
+// Returns the memory that leaves `tokens` in the KV pool of one replica of a run.
+double memory_for(double tokens, const MeasuredPoint& run, const OwnHardware& hardware,
+                  const std::shared_ptr<configs::Catalogue>& catalogue) {
+  configs::Document draft = hardware.draft;
+  double memory = spec_of(run, catalogue).hardware.accelerator->memory.value;
+  // A profile's limits, and with them the activations, may depend on the memory. So the run is read again with each.
   constexpr int kRounds = 3;
   for (int round = 0; round < kRounds; ++round) {
-    auto accelerator = std::make_shared<model::Accelerator>(*spec.hardware.accelerator);
-    accelerator->memory = accelerator->memory_visible = Bytes(memory);
-    spec.hardware.accelerator = std::move(accelerator);
-    const model::MemoryPlan plan = study::point_memory(spec);
+    draft.set("memory", fmt::format("{:.0f} B", memory), Where{"fitted " + hardware.name, 0, 0});
+    catalogue->add_entry("accelerators", hardware.name, draft);
+    const model::MemoryPlan plan = study::point_memory(spec_of(run, catalogue));
     const double fraction = plan.budget.value / plan.visible.value;
     memory -= (plan.kv.value - tokens * plan.kv_per_token.value) / fraction;
   }
+  catalogue->add_entry("accelerators", hardware.name, hardware.draft);
   return memory;
 }
 
 // Sets the memory of unknown hardware: as stated by the user, else as derived from the server's KV pool, else as needed
 // for all users at once.
 void set_memory(OwnHardware& hardware, const OwnEngine& engine, const OwnRuns& runs,
-                const std::shared_ptr<const configs::Catalogue>& catalogue) {
+                const std::shared_ptr<configs::Catalogue>& catalogue) {
   const Where where{"fitted " + hardware.name, 0, 0};
   double bytes = engine.memory_bytes.value_or(0);
   if (!engine.memory_bytes) {
@@ -178,7 +180,7 @@ void set_memory(OwnHardware& hardware, const OwnEngine& engine, const OwnRuns& r
       p.engine = engine.name;
       const double users = p.load_kind == "closed_loop" ? p.load_value / p.replicas : 1;
       const double needed = kRoom * users * static_cast<double>(p.input_tokens + p.output_tokens);
-      bytes = std::max(bytes, memory_for(engine.pool_tokens.value_or(needed), spec_of(p, catalogue)));
+      bytes = std::max(bytes, memory_for(engine.pool_tokens.value_or(needed), p, hardware, catalogue));
     });
     hardware.warnings.push_back(
         engine.pool_tokens

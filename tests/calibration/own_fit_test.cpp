@@ -12,6 +12,7 @@
 
 #include "calibration/own_hardware.h"
 #include "study/file/study.h"
+#include "study/run/resolve.h"
 #include "study/run/simulate_point.h"
 #include "validation/compare.h"
 
@@ -296,6 +297,23 @@ TEST(OwnFit, FitsAnAcceleratorThatTheCatalogueLacks) {
   const std::string& file = fitted->fit.files.at("accelerators/mine.yaml");
   EXPECT_THAT(file, HasSubstr("aliases: [\"secret\"]"));
   EXPECT_THAT(fitted->fit.warnings, ::testing::Contains(HasSubstr("memory of mine is not known")));
+}
+
+// A small memory has smaller limits in the profile, so smaller activations, than the memory that the search starts
+// with.
+TEST(OwnFit, TheFittedMemoryHoldsTheServersPool) {
+  OwnEngine engine = own_engine();
+  engine.pool_tokens = 93184;
+  const OwnRuns runs = own_runs(ladder({}, {{"memory", "64 GiB"}, {"calibrated", "true"}}));
+  const auto own = catalogue();
+  const std::optional<OwnHardware> hardware = own_hardware(engine, runs, own);
+  ASSERT_TRUE(hardware.has_value());
+  own->add_entry("accelerators", "mine", hardware->draft);
+  MeasuredPoint p = run_of(3, 256, 32);
+  p.hardware = "mine x 1";
+  p.engine = "mine";
+  const study::Study study(configs::Document::from_text(validation::study_text({&p}), "study"), "study", {}, own);
+  EXPECT_NEAR(static_cast<double>(study::point_memory(study.point(0)).kv_tokens), 93184, 50);
 }
 
 // On a machine without a GPU the host's work comes on top of the device's, and takes far longer than the profile's
