@@ -264,14 +264,21 @@ void warn_of_outliers(OwnFit& fit) {
                     far.size(), runs.size(), far.size() == 1 ? "s" : "", worst));
 }
 
-void warn_of_limits(OwnFit& fit) {
-  constexpr double kAt = 1.001;
+// The processor of the user's host may be some times slower than that of the profile. A host time far beyond that
+// stands for something else: another model or hardware than stated, a wrong unit, or a load beside the runs.
+void warn_of_limits(OwnFit& fit, const std::string& like) {
+  constexpr double kAt = 1.001, kFar = 100;
   for (std::size_t i = 0; i < fit.model.numbers.size(); ++i) {
     const FitNumber& n = fit.model.numbers[i].number;
     const double value = fit.fit.values[i];
     if ((n.low > 0 && value < n.low * kAt) || (n.high > 0 && value * kAt > n.high))
       fit.warnings.push_back(
           fmt::format("{} is at the limit of what is plausible: {:.4g} {}", n.name, value, fit.model.numbers[i].unit));
+    else if (n.name.starts_with("host.") && value > kFar * n.prior)
+      fit.warnings.push_back(fmt::format(
+          "{} is {:.0f} times as long as where the fit starts (like {}): are the model, the hardware and the "
+          "units of the runs right?",
+          n.name, value / n.prior, like));
   }
 }
 
@@ -407,7 +414,7 @@ OwnFit fit_own(const OwnEngine& engine, OwnRuns& runs, const std::shared_ptr<con
   judge_unseen(out, engine);
   warn_of_missing(out);
   warn_of_outliers(out);
-  warn_of_limits(out);
+  warn_of_limits(out, engine.like);
   warn_of_slots(out, engine, policy_of(like, draft), runs);
   // The bands come from fits without each quarter of the runs in turn.
   ServingModel all = out.model;

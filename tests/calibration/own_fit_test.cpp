@@ -237,6 +237,15 @@ TEST(OwnFit, RunsFarFromTheFitAreNamed) {
   EXPECT_THAT(fitted->fit.warnings.front(), HasSubstr("runs.csv:16064"));  // 16 users, prompts of 64 tokens
 }
 
+// A hundredfold step fits such runs, but no host is that slow: they are not of the stated hardware.
+TEST(OwnFit, AHostTimeThatNoHostTakesIsNamed) {
+  const auto fitted = fit(ladder({{"host.step", "200 ms"}}));
+  EXPECT_THAT(fitted->fit.warnings,
+              ::testing::Contains(::testing::AllOf(HasSubstr("host.step is 4"), HasSubstr("times as long"))));
+  EXPECT_THAT(fit(ladder({{"host.step", "2 ms"}}))->fit.warnings,
+              ::testing::Not(::testing::Contains(HasSubstr("times as long"))));
+}
+
 // The model has 32 heads, which 3 ranks cannot share. The other runs decide the fit.
 TEST(OwnFit, RunsThatCannotBeSimulatedAreNamed) {
   std::vector<MeasuredPoint> runs = ladder({});
