@@ -2,6 +2,8 @@
 // The report of a fit to a user's own runs.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "calibration/own_fit.h"
 #include "configs/catalogue.h"
 #include "study/file/cell.h"
@@ -21,9 +23,11 @@ std::vector<const validation::Comparison*> figures_of(const ServingFit& fit, con
 
 std::string own_report(const OwnFit& fit) {
   std::string text = "fitted values (start):\n";
+  std::size_t width = 44;  // a long name of the profile makes the column wider
+  for (const ServingNumber& n : fit.model.numbers) width = std::max(width, n.file.size() + 1 + n.path.size());
   for (std::size_t i = 0; i < fit.model.numbers.size(); ++i) {
     const ServingNumber& n = fit.model.numbers[i];
-    text += fmt::format("  {:<44} {:>9.4g} {:<8} ({:.4g})\n", n.file + " " + n.path, fit.fit.values[i], n.unit,
+    text += fmt::format("  {:<{}} {:>9.4g} {:<8} ({:.4g})\n", n.file + " " + n.path, width, fit.fit.values[i], n.unit,
                         n.number.prior);
   }
   text += fmt::format("\n{:<20} {:>22} {:>22}\n{:<20} {:>22} {:>22}\n", "absolute errors", "in the fit", "never fitted",

@@ -246,6 +246,17 @@ TEST(OwnFit, AHostTimeThatNoHostTakesIsNamed) {
               ::testing::Not(::testing::Contains(HasSubstr("times as long"))));
 }
 
+// The columns of the report stay aligned whatever the profile's name is.
+TEST(OwnFit, ALongNameWidensTheReport) {
+  OwnEngine engine = own_engine();
+  engine.name = "an-engine-with-quite-a-long-name";
+  const std::string text = own_report(fit(ladder({}), engine)->fit);
+  std::size_t begin = text.find('\n') + 1;
+  const std::size_t column = text.find('(', begin) - begin;
+  for (; text.compare(begin, 2, "  ") == 0; begin = text.find('\n', begin) + 1)
+    EXPECT_EQ(text.find('(', begin) - begin, column) << text;
+}
+
 // The model has 32 heads, which 3 ranks cannot share. The other runs decide the fit.
 TEST(OwnFit, RunsThatCannotBeSimulatedAreNamed) {
   std::vector<MeasuredPoint> runs = ladder({});
