@@ -10,6 +10,7 @@
 
 #include "configs/quantity.h"
 #include "model/error.h"
+#include "sched/policy_table.h"
 #include "study/file/study.h"
 #include "study/run/resolve.h"
 #include "validation/compare.h"
@@ -178,7 +179,11 @@ void set_memory(OwnHardware& hardware, const OwnEngine& engine, const OwnRuns& r
       MeasuredPoint p = row;
       p.hardware = hardware.label_of(row);
       p.engine = engine.name;
-      const double users = p.load_kind == "closed_loop" ? p.load_value / p.replicas : 1;
+      double users = p.load_kind == "closed_loop" ? p.load_value / p.replicas : 1;
+      // Numbered slots share the pool equally, whether they are used or not.
+      const sched::PolicyConfig policy = spec_of(p, catalogue).policy;
+      if (sched::traits_of(policy).numbered_slots)
+        users = std::max(users, static_cast<double>(sched::resolve_limits(policy).max_running));
       const double needed = kRoom * users * static_cast<double>(p.input_tokens + p.output_tokens);
       bytes = std::max(bytes, memory_for(engine.pool_tokens.value_or(needed), p, hardware, catalogue));
     });

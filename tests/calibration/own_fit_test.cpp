@@ -319,21 +319,37 @@ TEST(OwnFit, FitsAnAcceleratorThatTheCatalogueLacks) {
   EXPECT_THAT(fitted->fit.warnings, ::testing::Contains(HasSubstr("memory of mine is not known")));
 }
 
+// Returns the tokens of the KV pool of a run on hardware that is fitted to `points`.
+double fitted_pool(const OwnEngine& engine, std::vector<MeasuredPoint> points, MeasuredPoint run) {
+  const auto own = catalogue();
+  const std::optional<OwnHardware> hardware = own_hardware(engine, own_runs(std::move(points)), own);
+  if (!hardware) return 0;
+  own->add_entry("accelerators", "mine", hardware->draft);
+  run.hardware = "mine x 1";
+  run.engine = "mine";
+  const study::Study study(configs::Document::from_text(validation::study_text({&run}), "study"), "study", {}, own);
+  return static_cast<double>(study::point_memory(study.point(0)).kv_tokens);
+}
+
 // A small memory has smaller limits in the profile, so smaller activations, than the memory that the search starts
 // with.
 TEST(OwnFit, TheFittedMemoryHoldsTheServersPool) {
   OwnEngine engine = own_engine();
   engine.pool_tokens = 93184;
-  const OwnRuns runs = own_runs(ladder({}, {{"memory", "64 GiB"}, {"calibrated", "true"}}));
-  const auto own = catalogue();
-  const std::optional<OwnHardware> hardware = own_hardware(engine, runs, own);
-  ASSERT_TRUE(hardware.has_value());
-  own->add_entry("accelerators", "mine", hardware->draft);
-  MeasuredPoint p = run_of(3, 256, 32);
-  p.hardware = "mine x 1";
-  p.engine = "mine";
-  const study::Study study(configs::Document::from_text(validation::study_text({&p}), "study"), "study", {}, own);
-  EXPECT_NEAR(static_cast<double>(study::point_memory(study.point(0)).kv_tokens), 93184, 50);
+  const std::vector<MeasuredPoint> runs = ladder({}, {{"memory", "64 GiB"}, {"calibrated", "true"}});
+  EXPECT_NEAR(fitted_pool(engine, runs, run_of(3, 256, 32)), 93184, 50);
+}
+
+// Each slot has its share of the pool, so the longest run decides even if it has few users.
+TEST(OwnFit, TheAssumedMemoryHoldsTheLongestRunInEverySlot) {
+  OwnEngine engine = own_engine();
+  engine.like = "llama-cpp";
+  std::vector<MeasuredPoint> runs = ladder({}, {{"memory", "64 GiB"}, {"calibrated", "true"}});
+  std::erase_if(runs, [](const MeasuredPoint& p) { return p.input_tokens == 512 && p.load_value > 2; });
+  for (MeasuredPoint& p : runs) p.max_running = 16;
+  MeasuredPoint longest = run_of(1, 512, 16);
+  longest.max_running = 16;
+  EXPECT_GE(fitted_pool(engine, runs, longest), 16 * 528);
 }
 
 // On a machine without a GPU the host's work comes on top of the device's, and takes far longer than the profile's
