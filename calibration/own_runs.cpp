@@ -36,7 +36,8 @@ std::string place(const MeasuredPoint& p) {
 auto order_of(const MeasuredPoint& p) {
   return std::tie(p.model, p.hardware, p.dtype, p.kv_dtype, p.tp, p.replicas, p.input_tokens, p.output_tokens,
                   p.load_kind, p.load_value, p.policy, p.max_running, p.step_token_budget, p.length_cv, p.turnaround_s,
-                  p.uniform_from, p.arrival_cv, p.front_end, p.batch_wait_timeout_iters, p.batch_wait_max_tokens_ratio);
+                  p.uniform_from, p.arrival_cv, p.front_end, p.batch_wait_timeout_iters, p.batch_wait_max_tokens_ratio,
+                  p.scheduler_recv_interval);
 }
 
 auto figures_of(const MeasuredPoint& p) {
@@ -160,7 +161,8 @@ std::string run_name(const MeasuredPoint& p) {
       "{}", fmt::join(std::make_tuple(p.model, p.hardware, p.dtype, p.kv_dtype, p.tp, p.replicas, p.input_tokens,
                                       p.output_tokens, p.load_kind, p.load_value, p.policy, p.max_running,
                                       p.step_token_budget, p.length_cv, p.turnaround_s, p.uniform_from, p.arrival_cv,
-                                      p.front_end, p.batch_wait_timeout_iters, p.batch_wait_max_tokens_ratio),
+                                      p.front_end, p.batch_wait_timeout_iters, p.batch_wait_max_tokens_ratio,
+                                      p.scheduler_recv_interval),
                       "|"));
 }
 

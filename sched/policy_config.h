@@ -48,9 +48,10 @@ struct PolicyConfig {
   std::optional<Nanos> max_batch_delay;
   DelayOrigin delay_origin = DelayOrigin::worker_free;
   // Waiting.
-  std::optional<double> delay_factor;       // vllm_v0
-  std::optional<double> served_ratio;       // tgi
-  std::optional<std::int64_t> force_after;  // tgi: MAX_WAITING_TOKENS; rolling: waiting_steps
+  std::int32_t scheduler_recv_interval = 1;  // sglang: decode steps from one look for new requests to the next
+  std::optional<double> delay_factor;        // vllm_v0
+  std::optional<double> served_ratio;        // tgi
+  std::optional<std::int64_t> force_after;   // tgi: MAX_WAITING_TOKENS; rolling: waiting_steps
   // Chunking and admission.
   std::optional<bool> chunked;
   std::optional<std::int64_t> long_prefill_threshold;

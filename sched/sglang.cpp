@@ -31,6 +31,7 @@ SgLang::SgLang(const PolicyConfig& config)
     : max_running_(resolve_limits(config).max_running),
       chunk_tokens_(resolve_limits(config).chunk_tokens),
       prefill_tokens_(resolve_limits(config).prefill_tokens),
+      recv_interval_(config.scheduler_recv_interval),
       max_len_(config.max_len()),
       drops_late_(config.version == kDropsLate),
       prefills_only_(config.role == Role::prefill),
@@ -48,7 +49,7 @@ std::optional<Reject> SgLang::admit(const Request& request, const View& view) co
 }
 
 void SgLang::on_cancel(ReqId id, const View&, Nanos) {
-  if (remove_one(waiting_, id)) return;
+  if (remove_one(arrived_, id) || remove_one(waiting_, id)) return;
   // Departed rows behind the cancelled one move up with those that still run.
   if (const auto found = std::find(running_.begin(), running_.end(), id); found != running_.end()) {
     auto place = static_cast<std::size_t>(found - running_.begin());
@@ -74,6 +75,8 @@ void SgLang::on_steps_done(const StepsDone& done, const View& view, Nanos) {
   const bool shrank = !done.finished.empty() || chunked_request_ != kNoRequest;
   const bool begins = was_empty_ && !running_.empty();
   if (drops_late_ ? last_extended_ && (shrank || begins) : shrank) full_ = false;
+  // A prefill counts for so many decode steps that the scheduler looks for requests after each one.
+  since_received_ += last_extended_ ? recv_interval_ : done.steps;
   last_extended_ = false;
   if (last_decoded_) decode_steps_ += done.steps;
 }
@@ -81,6 +84,14 @@ void SgLang::on_steps_done(const StepsDone& done, const View& view, Nanos) {
 // Returns the rows of the last steps, including finished ones but not the request whose prompt is incomplete.
 std::int64_t SgLang::rows() const {
   return std::ssize(running_) + std::ssize(gone_) - (chunked_request_ != kNoRequest ? 1 : 0);
+}
+
+// An idle server looks for requests all the time.
+void SgLang::receive() {
+  if (!running_.empty() && since_received_ < recv_interval_) return;
+  waiting_.insert(waiting_.end(), arrived_.begin(), arrived_.end());
+  arrived_.clear();
+  since_received_ = 0;
 }
 
 // Drops the rows of finished requests. Returns false if there were none.
@@ -99,6 +110,7 @@ double SgLang::ratio() const {
 void SgLang::decide(Nanos now, const View& view, Decision& out) {
   Forward& forward = out.add_forward();
   last_decoded_ = false;
+  receive();
   if (prefills_only_) full_ = false;  // a prefill server's transfers free memory at any time
   was_empty_ = rows() == 0;
   schedule_prefill(view, out, forward);
@@ -122,6 +134,10 @@ void SgLang::decide(Nanos now, const View& view, Decision& out) {
   if (last_extended_ || !out.kv.empty() || (!full_ && !waiting_.empty())) return;
   out.repeat = std::max<std::int64_t>(0, view.kv.group_steps(view.kv.free()) - 1);
   out.arrival_breaks = !full_ && std::ssize(running_) < max_running_;
+  if (recv_interval_ == 1) return;
+  // Arrivals change nothing before the next look.
+  out.repeat = std::min(out.repeat, recv_interval_ - 1 - since_received_);
+  out.arrival_breaks = false;
 }
 
 SgLang::Room SgLang::room(const View& view) const {

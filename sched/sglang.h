@@ -18,12 +18,12 @@ class SgLang final : public Policy {
  public:
   explicit SgLang(const PolicyConfig& config);
   [[nodiscard]] std::optional<Reject> admit(const Request& request, const View& view) const override;
-  void on_arrival(ReqId id, const View&, Nanos) override { waiting_.push_back(id); }
+  void on_arrival(ReqId id, const View&, Nanos) override { arrived_.push_back(id); }
   void on_cancel(ReqId id, const View& view, Nanos now) override;
   void on_steps_done(const StepsDone& done, const View& view, Nanos now) override;
   void decide(Nanos now, const View& view, Decision& out) override;
   [[nodiscard]] std::span<const ReqId> batch_order() const override { return running_; }
-  [[nodiscard]] std::int64_t queued() const override { return std::ssize(waiting_); }
+  [[nodiscard]] std::int64_t queued() const override { return std::ssize(arrived_) + std::ssize(waiting_); }
   /// Returns the share of the running requests' remaining caps that is set aside for them.
   [[nodiscard]] double ratio() const;
 
@@ -53,6 +53,7 @@ class SgLang final : public Policy {
   };
 
   [[nodiscard]] std::int64_t rows() const;
+  void receive();
   bool filter();
   void schedule_prefill(const View& view, Decision& out, Forward& forward);
   void continue_chunk(Prefill& step);
@@ -64,7 +65,7 @@ class SgLang final : public Policy {
   void order_waiting(const View& view);
   void refuse_head_that_never_fits(const View& view, Decision& out);
 
-  std::int64_t max_running_, chunk_tokens_, prefill_tokens_;
+  std::int64_t max_running_, chunk_tokens_, prefill_tokens_, recv_interval_;
   Tok max_len_;
   bool drops_late_, prefills_only_;
   double init_ratio_, min_ratio_, decay_;
@@ -76,6 +77,8 @@ class SgLang final : public Policy {
   bool was_empty_ = false;              // that step has the only rows
   std::vector<Gone> gone_;              // rows that the product drops with its next decode
   ReqId chunked_request_ = kNoRequest;  // its prompt is not yet complete
+  std::int64_t since_received_ = 0;     // decode steps since the scheduler last looked for new requests
+  std::deque<ReqId> arrived_;           // requests that the scheduler has not seen yet
   std::deque<ReqId> waiting_;
   std::vector<ReqId> running_;
 };

@@ -26,8 +26,8 @@ std::string configuration(const MeasuredPoint& p) {
   return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", p.model, p.hardware, p.engine, p.dtype, p.kv_dtype, p.tp,
                      p.replicas, p.policy, p.max_running, p.step_token_budget, p.input_tokens, p.output_tokens,
                      p.load_kind) +
-         fmt::format("|{}|{}|{}|{}|{}|{}|{}", p.ep, p.arrival_cv, p.unusable, cache_text(p), p.front_end,
-                     p.batch_wait_timeout_iters, p.batch_wait_max_tokens_ratio) +
+         fmt::format("|{}|{}|{}|{}|{}|{}|{}|{}", p.ep, p.arrival_cv, p.unusable, cache_text(p), p.front_end,
+                     p.batch_wait_timeout_iters, p.batch_wait_max_tokens_ratio, p.scheduler_recv_interval) +
          (p.load_kind == "jumpstart"
               ? std::string()
               : fmt::format("|{}|{}|{}|{}", p.requests, p.length_cv, p.turnaround_s, p.uniform_from));
@@ -67,6 +67,7 @@ std::string scheduler_text(const MeasuredPoint& p) {
   if (p.batch_wait_timeout_iters > 0) add(fmt::format("batch_wait_timeout_iters: {}", p.batch_wait_timeout_iters));
   if (p.batch_wait_max_tokens_ratio > 0)
     add("batch_wait_max_tokens_ratio: " + configs::number_text(p.batch_wait_max_tokens_ratio));
+  if (p.scheduler_recv_interval > 0) add(fmt::format("scheduler_recv_interval: {}", p.scheduler_recv_interval));
   return keys.empty() ? "" : "scheduler: {" + keys + "}\n";
 }
 

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 31> kColumns = {"model",
+constexpr std::array<std::string_view, 32> kColumns = {"model",
                                                        "hardware",
                                                        "engine",
                                                        "dtype",
@@ -50,7 +50,8 @@ constexpr std::array<std::string_view, 31> kColumns = {"model",
                                                        "engine_front_end",
                                                        "batch_wait_timeout_iters",
                                                        "batch_wait_max_tokens_ratio",
-                                                       "ep"};
+                                                       "ep",
+                                                       "scheduler_recv_interval"};
 
 // The columns that every table has: model, hardware, engine, lengths and load.
 constexpr std::array<std::size_t, 7> kNeeded = {0, 1, 2, 7, 8, 9, 10};
@@ -195,6 +196,7 @@ MeasuredPoint read_row(const Row& row, bool points) {
   p.batch_wait_timeout_iters = row.whole(28, 0);
   p.batch_wait_max_tokens_ratio = row.share(29);
   p.ep = static_cast<std::int32_t>(row.whole(30, 1));
+  p.scheduler_recv_interval = static_cast<std::int32_t>(row.whole(31, 0));
   p.unusable = problem_of(p);
   return p;
 }

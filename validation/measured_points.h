@@ -16,6 +16,7 @@ namespace plimsoll::validation {
 struct MeasuredPoint {
   std::string model, hardware, engine, dtype, kv_dtype, policy, load_kind, source;
   std::int32_t tp = 1, replicas = 1, ep = 1;
+  std::int32_t scheduler_recv_interval = 0;  // of SGLang's scheduler; 0: not stated
   std::int64_t input_tokens = 0, output_tokens = 0, requests = 0;
   std::int64_t max_running = 0,
                step_token_budget = 0;  // the server's limits on sequences and tokens per step; 0 for its engine's

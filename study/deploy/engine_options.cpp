@@ -122,7 +122,7 @@ std::string prefill_tokens_of(const PointSpec& spec) {
   return text_of(p.prefill_token_budget.value_or(kMaxPrefillTokens));
 }
 
-constexpr std::array<Row, 17> kSglang = {{
+constexpr std::array<Row, 18> kSglang = {{
     {"--tp-size", "deployment.tp", Form::value,
      [](const PointSpec& s, std::int32_t) { return text_of(s.deployment.tp); }},
     {"--pp-size", "deployment.pp", Form::value,
@@ -153,6 +153,10 @@ constexpr std::array<Row, 17> kSglang = {{
      }},
     {"--schedule-conservativeness", "conservativeness", Form::value,
      [](const PointSpec& s, std::int32_t) { return text_of(s.policy.conservativeness.value_or(1.0)); }},
+    {"--scheduler-recv-interval", "scheduler_recv_interval", Form::value,
+     [](const PointSpec& s, std::int32_t) {
+       return s.policy.scheduler_recv_interval > 1 ? text_of(s.policy.scheduler_recv_interval) : std::string();
+     }},
     {"--disable-radix-cache", "prefix_caching", Form::negated,
      [](const PointSpec& s, std::int32_t) { return switch_text(s.policy.prefix_caching.value_or(false)); }},
     {"--num-reserved-decode-tokens", "reserved_decode_tokens", Form::value,

@@ -129,6 +129,11 @@ constexpr Setter kSetters[] = {
     {"batch_wait_timeout_iters", [](C& c, const Node& n) { c.batch_wait_timeout_iters = n.as_integer(0, kMaxCount); }},
     {"batch_wait_max_tokens_ratio", [](C& c, const Node& n) { c.batch_wait_max_tokens_ratio = n.as_number(0, 1); }},
     {"conservativeness", [](C& c, const Node& n) { c.conservativeness = n.as_number(0, 100); }},
+    {"scheduler_recv_interval",
+     [](C& c, const Node& n) {
+       constexpr std::int64_t kMost = 1'000'000;
+       c.scheduler_recv_interval = static_cast<std::int32_t>(n.as_integer(1, kMost));
+     }},
     {"prefix_caching", [](C& c, const Node& n) { c.prefix_caching = read_switch(n); }},
     {"slot_prompt_similarity", [](C& c, const Node& n) { c.slot_prompt_similarity = n.as_number(0, 1); }},
     {"reserved_decode_tokens", [](C& c, const Node& n) { c.reserved_decode_tokens = n.as_integer(0, kMaxTokens); }},

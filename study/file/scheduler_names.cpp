@@ -87,6 +87,7 @@ constexpr std::array kAliases = {
     Row{"--tp-size", {"tp", degree}},
     Row{"--schedule-policy", {"", first_come}},
     Row{"--schedule-conservativeness", {"conservativeness"}},
+    Row{"--scheduler-recv-interval", {"scheduler_recv_interval"}},
     Row{"--num-reserved-decode-tokens", {"reserved_decode_tokens"}},
     Row{"--disable-radix-cache", {"prefix_caching", negated}},
     // llama.cpp
@@ -169,6 +170,7 @@ const std::vector<std::string_view>& scheduler_keys() {
                                                       "batch_wait_timeout_iters",
                                                       "batch_wait_max_tokens_ratio",
                                                       "conservativeness",
+                                                      "scheduler_recv_interval",
                                                       "prefix_caching",
                                                       "slot_prompt_similarity",
                                                       "reserved_decode_tokens",

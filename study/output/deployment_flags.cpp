@@ -354,6 +354,7 @@ DeployFile sglang(const PointSpec& spec) {
       .add("--page-size", pages_of_one ? std::nullopt : p.block_size)
       .add("--context-length", served_length(spec));
   o.add("--max-total-tokens", p.kv_token_budget).add("--schedule-conservativeness", p.conservativeness);
+  o.add_if(p.scheduler_recv_interval > 1, "--scheduler-recv-interval", fmt::format("{}", p.scheduler_recv_interval));
   o.add_switch(!p.prefix_caching.value_or(true), "--disable-radix-cache");
   return {"sglang.sh", "SGLang", command("python -m sglang.launch_server", o)};
 }

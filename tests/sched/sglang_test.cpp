@@ -39,6 +39,20 @@ TEST(SgLang, KeepsToItsBatchSize) {  // S3
             "P[A:4 B:4] | D[A B] | P[C:4] | D[A C] | P[D:4]");
 }
 
+// The scheduler looks for requests before step 1 (idle), step 2 (after a prefill) and after every third decode from
+// then on. So B, which arrives at step 3, enters at step 5. C enters right after B's prefill if it is there at step 6.
+// At step 7 it is too late for that and waits for three decodes. An idle server sees B at once.
+TEST(SgLang, LooksForRequestsAtIntervals) {
+  const PolicyConfig every_third = sgl([](PolicyConfig& c) { c.scheduler_recv_interval = 3; });
+  EXPECT_EQ(steps_of(every_third, ample(1), "A:6+8 B:5+3@3"),
+            "P[A:6] | D[A] | D[A] | D[A] | P[B:5] | D[A B] | D[A B] | D[A] | D[A]");
+  EXPECT_EQ(steps_of(every_third, ample(1), "A:6+8 B:5+2@3 C:4+2@6"),
+            "P[A:6] | D[A] | D[A] | D[A] | P[B:5] | P[C:4] | D[A B C] | D[A] | D[A] | D[A]");
+  EXPECT_EQ(steps_of(every_third, ample(1), "A:6+8 B:5+2@3 C:4+2@7"),
+            "P[A:6] | D[A] | D[A] | D[A] | P[B:5] | D[A B] | D[A] | D[A] | P[C:4] | D[A C]");
+  EXPECT_EQ(steps_of(every_third, ample(1), "A:6+1 B:5+1@9"), "P[A:6] | 9: P[B:5]");
+}
+
 TEST(SgLang, AdmitsWhatFitsBesideTheEstimate) {  // S4 and S5
   EXPECT_EQ(steps_of(sgl(), tokens(24), "A:8+4 B:20+2 C:4+2"),
             "P[A:8] | D[A] | D[A] | D[A] | P[B:20] | D[B] | P[C:4] | D[C]");
@@ -380,6 +394,7 @@ RC_GTEST_PROP(SgLangProperty, LeapsDecideWhatStepsDecide, ()) {
   kv.prefix_caching = *rc::gen::arbitrary<bool>();
   PolicyConfig policy = draw_sglang();
   policy.version = *rc::gen::element(4, 5);
+  policy.scheduler_recv_interval = *rc::gen::element(1, 2, 3, 10);
   check_leaps(policy, kv);
 }
 

@@ -114,7 +114,7 @@ TEST_F(ManifestsTest, OnePoolOfSglangComesBack) {
   for (const char* const scheduler :
        {"{}", "{max_running: 12, conservativeness: 0.7}", "{chunked: false}",
         "{step_token_budget: 2048, block_size: 16}", "{prefix_caching: false, queue_limit: 50}",
-        "{prefill_token_budget: 4096}", "{kv_token_budget: 40000}"})
+        "{prefill_token_budget: 4096}", "{kv_token_budget: 40000}", "{scheduler_recv_interval: 30}"})
     for (const char* const router : {"least_outstanding", "round_robin"})
       expect_round_trip(std::string(kSglang) + "deployment: {tp: 4, replicas: 2, router: " + router +
                             "}\nscheduler: " + scheduler + "\n",

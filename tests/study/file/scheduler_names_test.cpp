@@ -55,6 +55,7 @@ INSTANTIATE_TEST_SUITE_P(
         Spelling{"--batch-wait-timeout-iters", "batch_wait_timeout_iters"},
         Spelling{"batch_wait_max_tokens_ratio", "batch_wait_max_tokens_ratio"},
         Spelling{"--schedule-conservativeness", "conservativeness"},
+        Spelling{"--scheduler-recv-interval", "scheduler_recv_interval"},
         Spelling{"--enable-prefix-caching", "prefix_caching"}, Spelling{"option.tensor_parallel_degree", "tp"},
         Spelling{"SM_NUM_GPUS", "tp"}, Spelling{"NUM_SHARD", "tp"}, Spelling{"--tensor-parallel-size", "tp"},
         Spelling{"--tp-size", "tp"}, Spelling{"--parallel", "max_running"},
