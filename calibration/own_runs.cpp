@@ -232,4 +232,11 @@ OwnRuns own_runs(std::vector<MeasuredPoint> points) {
   return runs;
 }
 
+std::optional<std::int64_t> common_max_running(const std::vector<MeasuredPoint>& points) {
+  if (points.empty() || points.front().max_running == 0) return {};
+  const std::int64_t first = points.front().max_running;
+  const bool same = std::all_of(points.begin(), points.end(), [&](const auto& p) { return p.max_running == first; });
+  return same ? std::optional(first) : std::nullopt;
+}
+
 }  // namespace plimsoll::calibration

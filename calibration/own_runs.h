@@ -2,6 +2,8 @@
 // Prepares runs of a user's own server for a fit: leaves out unusable runs, rejects bad input, and holds out a quarter.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,9 @@ inline constexpr std::size_t kFewestRuns = 6;
 [[nodiscard]] std::vector<validation::MeasuredPoint> runs_of_engine(std::vector<validation::MeasuredPoint> points,
                                                                     const std::vector<std::string>& names,
                                                                     std::vector<std::string>& warnings);
+
+/// Returns the limit of requests that a server runs at once, if all runs state the same.
+[[nodiscard]] std::optional<std::int64_t> common_max_running(const std::vector<validation::MeasuredPoint>& points);
 
 /// A configuration's fold is its place in the order of all, modulo kFolds. Runs of kHeldOutFold are never fitted.
 inline constexpr std::size_t kFolds = 4, kHeldOutFold = 2;

@@ -217,6 +217,7 @@ std::optional<Runs> obtain_runs(const Parsed& parsed, const configs::Catalogue& 
   if (const std::string like = text_option(parsed, "like"); !like.empty())
     names.push_back(configs::canonical_name(like));
   runs.rows = calibration::runs_of_engine(std::move(runs.rows), names, runs.warnings);
+  engine.max_running = calibration::common_max_running(runs.rows);
   return runs;
 }
 

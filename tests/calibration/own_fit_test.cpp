@@ -457,6 +457,17 @@ TEST(OwnFit, NoisyOrSlowRunsGetAVerdict) {
     EXPECT_THAT(problem_of(runs), ::testing::AnyOf(HasSubstr("nothing is written: "), HasSubstr("nothing is wrong")));
 }
 
+// The profile keeps the server's limit only if every run states it.
+TEST(OwnRuns, AllStateTheSameLimit) {
+  std::vector<MeasuredPoint> runs = {run_of(1, 64, 16), run_of(2, 64, 16)};
+  EXPECT_FALSE(common_max_running({}).has_value());
+  EXPECT_FALSE(common_max_running(runs).has_value());
+  for (MeasuredPoint& p : runs) p.max_running = 32;
+  EXPECT_EQ(common_max_running(runs), 32);
+  runs[1].max_running = 8;
+  EXPECT_FALSE(common_max_running(runs).has_value());
+}
+
 TEST(OwnRuns, RunsOfOneEngineAreSelected) {
   std::vector<MeasuredPoint> runs = {run_of(1, 64, 16), run_of(2, 64, 16)};
   runs[0].engine = "vLLM 0.16.0";
