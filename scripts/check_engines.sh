@@ -3,7 +3,8 @@
 # and predicts points that the fit did not see. `transformers serve` is only measured. Then other projects' clients
 # measure our own server (engine_clients.sh). Sourced by ./check, with $root set to the repository. Downloads 12 GB into
 # build/engines and builds llama-server once; each run then takes some 60 minutes. SECONDS is the time of each ladder
-# (900). Wall times are meaningless on a busy machine, so a probe runs before and after each server.
+# (900). Wall times are meaningless on a busy machine, so a probe runs before and after each server. Real-time priority
+# helps: chrt -f 40 ./check --engines, after everything is installed and built.
 
 readonly kVllm=0.16.0 kTorch=2.10.0 kLlama=0.3.36 kVllmPort=8123 kLlamaPort=8124 kTransformersPort=8125
 engines=$root/build/engines plimsoll=$root/build/release/plimsoll
@@ -211,20 +212,21 @@ PYTHON
 }
 
 check_engines() {
-  local server failed=0 seconds=${1:-900}
+  local server failed='' clients seconds=${1:-900}
   install_vllm
   install_llama
+  install_clients
   write_models
-  check_flags || failed=1
+  check_flags || failed+=', the options of manifests'
   start_vllm
-  fit_and_predict vllm "$kVllmPort" || failed=1
+  fit_and_predict vllm "$kVllmPort" || failed+=', the fit of vLLM'
   stop_server
   start_llama
-  fit_and_predict llama "$kLlamaPort" || failed=1
+  fit_and_predict llama "$kLlamaPort" || failed+=', the fit of llama-server'
   stop_server
-  measure_transformers || failed=1
-  check_clients || failed=1
+  measure_transformers || failed+=', transformers serve'
+  check_clients || failed+=', the clients'
   probe_quiet "at the end"
   [[ -z $noisy ]] || say "the machine was not quiet: repeat the check on an idle one before you believe its figures"
-  return "$failed"
+  [[ -z $failed ]] || { say "failed: ${failed#, }"; return 1; }
 }
