@@ -15,11 +15,14 @@ namespace plimsoll::exec {
 /// How integer weights are stored. A block is the columns that share one scale in a panel: 32, 64 or 128.
 struct IntegerLayout {
   int bits = 4;             // 4 or 8
-  bool zeros = false;       // a zero per row and block; without, it is 8 for 4 bits and 0 for 8 bits
+  bool zeros = false;       // a zero per row and block; without, it is middle()
   std::int64_t block = 32;  // columns
   std::int64_t blocks = 0;  // of a row; missing columns of the last one are zero
 
-  /// Returns the 32-bit words of a row of packed activations: scale, start value and pairs of 16-bit numbers.
+  /// Returns what is added to weights and zeros, so that they are stored without a sign.
+  [[nodiscard]] std::int32_t middle() const { return bits == 4 ? 8 : 128; }
+  /// Returns the 32-bit words of a row of packed activations: scale, start value and 16-bit numbers, as pairs or as
+  /// words of their upper and of their lower bytes.
   [[nodiscard]] std::int64_t row_words() const { return blocks * (2 + block / 2); }
   /// Returns the bytes of a panel. A block of a panel is: f16 scales; bytes with zeros, if any, padded to the same
   /// size; for each half of the columns, vectors that hold 8 (4 bits) or 4 (8 bits) rows of k.

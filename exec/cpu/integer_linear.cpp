@@ -113,8 +113,7 @@ void IntegerLinear::pack_panel(std::int64_t copy, std::int64_t index, const Pane
       const auto at = static_cast<std::size_t>(c * groups + group);
       const std::uint16_t scale = to_f16(panel.scale[at] / panel.unit[static_cast<std::size_t>(c)]);
       std::memcpy(to + 2 * c, &scale, sizeof scale);
-      // Four-bit weights and their zeros are stored with 8 added.
-      const auto zero = static_cast<std::int8_t>(panel.zero[at] + (layout_.bits == 4 ? 8 : 0));
+      const auto zero = static_cast<std::uint8_t>(panel.zero[at] + layout_.middle());
       if (layout_.zeros) std::memcpy(to + 2 * width + c, &zero, sizeof zero);
     }
     pack_weights(panel, b, to + (layout_.zeros ? 4 : 2) * width);
@@ -131,7 +130,7 @@ void IntegerLinear::pack_weights(const Panel& panel, std::int64_t block, std::by
       std::uint32_t word = 0;
       for (std::int64_t i = 0; i < in_word; ++i) {
         const std::int64_t k = block * layout_.block + step * in_word + i;
-        const std::int32_t value = (k < spec_.k ? q[k] : 0) + (bits == 4 ? 8 : 0);
+        const std::int32_t value = (k < spec_.k ? q[k] : 0) + layout_.middle();
         const auto part = static_cast<std::uint32_t>(value) & (bits == 4 ? 0xfU : 0xffU);
         word |= part << static_cast<std::uint32_t>(16 * (i % 2) + bits * (i / 2));
       }
@@ -158,15 +157,14 @@ void IntegerLinear::read_row(std::int64_t row, float* out) const {
     const std::byte* const block = panel + k / layout_.block * layout_.block_bytes(kernels_.panel);
     std::uint16_t scale = 0;
     std::memcpy(&scale, block + 2 * column, sizeof scale);
-    std::int8_t zero = layout_.bits == 4 ? 8 : 0;
+    auto zero = static_cast<std::uint8_t>(layout_.middle());
     if (layout_.zeros) std::memcpy(&zero, block + 2 * kernels_.panel + column, sizeof zero);
     const std::int64_t inside = k % layout_.block, i = inside % in_word;
     const std::int64_t vector = column / half * (layout_.block / in_word) + inside / in_word;
     std::uint32_t word = 0;
     std::memcpy(&word, block + (layout_.zeros ? 4 : 2) * kernels_.panel + (vector * half + column % half) * 4, 4);
     word >>= static_cast<std::uint32_t>(16 * (i % 2) + layout_.bits * (i / 2));
-    const std::int32_t q = layout_.bits == 4 ? static_cast<std::int32_t>(word & 0xfU)
-                                             : static_cast<std::int32_t>(static_cast<std::int8_t>(word & 0xffU));
+    const auto q = static_cast<std::int32_t>(word & (layout_.bits == 4 ? 0xfU : 0xffU));
     out[order_ == nullptr ? k : (*order_)[static_cast<std::size_t>(k)]] =
         static_cast<float>(q - zero) * (from_f16(scale) * factor);
   }

@@ -35,7 +35,7 @@ RoundedBlock round_block(const float* x, std::int64_t count, std::int64_t block,
     most = V::max(V::max(v, V::zero() - v), most);
     nan = V::fma(v, V::zero(), nan);  // NaN if any number is NaN or infinite
   }
-  constexpr float kLargest = 32767, kTiny = 1e-30F;
+  constexpr float kLargest = 127 * 256 + 127, kTiny = 1e-30F;  // its upper byte stays in range when it is rounded up
   const float highest = V::highest(most);
   const float inverse = highest > kTiny ? kLargest / highest : 0.0F;
   // Adding 1.5 * 2^23 rounds to nearest even and leaves the integer in the lower bits of the float.
@@ -62,11 +62,36 @@ RoundedBlock round_block(const float* x, std::int64_t count, std::int64_t block,
 
 // The integer that a column's sums of a block start from, for the zero of the weights: see integer_tile().
 inline std::int32_t start_of(const IntegerLayout& layout, std::int32_t sum) {
-  if (!layout.zeros) return layout.bits == 4 ? -8 * sum : 0;
+  if (!layout.zeros) return -layout.middle() * sum;
   // As a pair for weights (zero, zero << 7): minus the sum has 23 bits, too many for one 16-bit factor.
   const std::int32_t minus = -sum;
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(minus & 127) | static_cast<std::uint32_t>(minus >> 7)
                                                                                  << 16U);
+}
+
+// Each 16-bit number x is 256 high + low, with two signed bytes.
+inline std::uint32_t low_bytes(std::uint32_t even, std::uint32_t odd) {
+  return (even & 0x00ff00ffU) | (odd & 0x00ff00ffU) << 8U;
+}
+inline std::uint32_t rounded_halves(std::uint32_t pair) {
+  return ((pair & 0xffff0000U) + 0x00800000U) | ((pair + 0x80U) & 0xffffU);
+}
+inline std::uint32_t high_bytes(std::uint32_t even, std::uint32_t odd) {
+  return (rounded_halves(even) >> 8U & 0x00ff00ffU) | (rounded_halves(odd) & 0xff00ff00U);
+}
+
+// Turns the pairs of each weight word into words of bytes that lie as the weights do (IntegerLinear::pack_weights):
+// for each byte of a half word, the upper bytes and then the lower bytes of the activations.
+inline void split_bytes(float* words, std::int64_t count, int parts) {
+  for (std::int64_t i = 0; i < count; i += parts) {
+    std::uint32_t pairs[4], bytes[4];
+    __builtin_memcpy(pairs, words + i, static_cast<std::size_t>(parts) * sizeof(float));
+    for (int p = 0; p < parts / 2; ++p) {
+      bytes[2 * p] = high_bytes(pairs[p], pairs[p + parts / 2]);
+      bytes[2 * p + 1] = low_bytes(pairs[p], pairs[p + parts / 2]);
+    }
+    __builtin_memcpy(words + i, bytes, static_cast<std::size_t>(parts) * sizeof(float));
+  }
 }
 
 // A tile of packed rows is [blocks] of: scales [height], starts [height], pairs [block / 2][height].
@@ -92,6 +117,7 @@ void pack_integer_rows(const IntegerRowsTask& t) {
         const RoundedBlock rounded = round_block<V>(x, count, t.layout.block, pairs + row * words);
         __builtin_memcpy(to + row, &rounded.scale, sizeof(float));
         to[height + row] = start_of(t.layout, rounded.sum);
+        if (height <= V::kByteRows) split_bytes(pairs + row * words, words, 16 / t.layout.bits);
       }
       if (height == 1)
         __builtin_memcpy(to + 2, pairs, static_cast<std::size_t>(words) * sizeof(float));
@@ -103,13 +129,18 @@ void pack_integer_rows(const IntegerRowsTask& t) {
 
 // ---- weights ----------------------------------------------------------------------------------------------------
 
-// part<i>(vector): pairs of 16-bit weights for k = 2 i and 2 i + 1 of the vector's rows.
+// part<i>(vector): pairs of 16-bit weights for k = 2 i and 2 i + 1 of the vector's rows. bytes<i>(vector): bytes of
+// weights for the k of two such parts.
 template <class V>
 struct FourBits {
   static constexpr int kParts = 4;
   template <int Part>
   static typename V::I part(typename V::I v) {
     return V::template nibbles<Part>(v);
+  }
+  template <int Part>
+  static typename V::I bytes(typename V::I v) {
+    return V::template nibble_bytes<Part>(v);
   }
 };
 template <class V>
@@ -118,6 +149,10 @@ struct EightBits {
   template <int Part>
   static typename V::I part(typename V::I v) {
     return V::template bytes<Part>(v);
+  }
+  template <int Part>
+  static typename V::I bytes(typename V::I v) {
+    return v;
   }
 };
 
@@ -157,6 +192,28 @@ template <class V, class Bits, int Rows, int Vecs, int Part>
       for (int i = 0; i < Vecs; ++i) sums[row][i] = V::dot(sums[row][i], weights[i], pair);
     }
     add_parts<V, Bits, Rows, Vecs, Part + 1>(sums, x, w);
+  }
+}
+
+// The same with bytes: `high` sums the products of upper bytes, `low` those of lower ones.
+template <class V, class Bits, int Rows, int Vecs, int Part>
+[[gnu::always_inline]] inline void add_bytes(typename V::I (&high)[Rows][Vecs], typename V::I (&low)[Rows][Vecs],
+                                             const std::int32_t* x, const std::byte* const (&w)[Vecs]) {
+  if constexpr (Part < Bits::kParts / 2) {
+    typename V::I weights[Vecs];
+#pragma GCC unroll 8
+    for (int i = 0; i < Vecs; ++i) weights[i] = Bits::template bytes<Part>(V::load_ints(w[i]));
+#pragma GCC unroll 16
+    for (int row = 0; row < Rows; ++row) {
+      const typename V::I upper = V::set_ints(x[2 * Part * Rows + row]);
+      const typename V::I lower = V::set_ints(x[(2 * Part + 1) * Rows + row]);
+#pragma GCC unroll 8
+      for (int i = 0; i < Vecs; ++i) {
+        high[row][i] = V::dot_bytes(high[row][i], weights[i], upper);
+        low[row][i] = V::dot_bytes(low[row][i], weights[i], lower);
+      }
+    }
+    add_bytes<V, Bits, Rows, Vecs, Part + 1>(high, low, x, w);
   }
 }
 
@@ -221,13 +278,17 @@ void integer_tile(const IntegerLayout& layout, const std::int32_t* x, IntegerPan
     }
     start_sums<V, Rows, Vecs>(integers, x + Rows, zeros, layout.zeros);
     const std::int32_t* pairs = x + 2 * Rows;
+    typename V::I high[Rows][Vecs] = {};  // unused and removed where pairs are multiplied
     if (panels.ahead > 0) {
 #pragma GCC unroll 8
       for (int i = 0; i < Vecs; ++i) prefetch(scales[i] + panels.ahead, panels.far);
     }
     for (std::int64_t step = 0; step < steps; ++step, pairs += Bits::kParts * Rows) {
       fetch_step<Vecs>(panels, w);
-      add_parts<V, Bits, Rows, Vecs, 0>(integers, pairs, w);
+      if constexpr (Rows <= V::kByteRows)
+        add_bytes<V, Bits, Rows, Vecs, 0>(high, integers, pairs, w);
+      else
+        add_parts<V, Bits, Rows, Vecs, 0>(integers, pairs, w);
 #pragma GCC unroll 8
       for (int i = 0; i < Vecs; ++i) w[i] += kVector;
     }
@@ -238,7 +299,9 @@ void integer_tile(const IntegerLayout& layout, const std::int32_t* x, IntegerPan
       for (int row = 0; row < Rows; ++row) {
         float of_row;
         __builtin_memcpy(&of_row, x + row, sizeof of_row);
-        sums[row][i] = V::fma(V::to_floats(integers[row][i]), scale * V::set(of_row), sums[row][i]);
+        typename V::I sum = integers[row][i];
+        if constexpr (Rows <= V::kByteRows) sum = V::add_upper(sum, high[row][i]);
+        sums[row][i] = V::fma(V::to_floats(sum), scale * V::set(of_row), sums[row][i]);
       }
     }
   }
@@ -257,8 +320,9 @@ void integer_tile(const IntegerLayout& layout, const std::int32_t* x, IntegerPan
 // must fit into the registers. Beyond one panel, whole panels.
 template <class V>
 constexpr int vectors_for(int rows) {
+  const int sums = rows <= V::kByteRows ? 2 * rows : rows;  // of a vector
   for (const int vectors : {8, 6, 4, 2})
-    if (rows * vectors + vectors + V::kSpareRegisters <= V::kRegisters) return vectors;
+    if (sums * vectors + vectors + V::kSpareRegisters <= V::kRegisters) return vectors;
   return 1;
 }
 

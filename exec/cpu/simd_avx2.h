@@ -71,7 +71,7 @@ struct Avx2 {
   }
 
   // ---- integers (kernels_integer.h) ----
-  static constexpr int kIntegerRows = 8, kRegisters = 16, kSpareRegisters = 3;
+  static constexpr int kIntegerRows = 8, kRegisters = 16, kSpareRegisters = 3, kByteRows = 0;
   using I = __m256i;
   static I load_ints(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
   static I set_ints(std::int32_t v) { return _mm256_set1_epi32(v); }
@@ -87,11 +87,11 @@ struct Avx2 {
   }
   template <int Part>
   static I bytes(I v) {
-    return _mm256_srai_epi16(Part == 0 ? _mm256_slli_epi16(v, 8) : v, 8);
+    return Part == 0 ? _mm256_and_si256(v, _mm256_set1_epi16(255)) : _mm256_srli_epi16(v, 8);
   }
   static I zero_pairs(const void* p) {
-    const I zeros = _mm256_cvtepi8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(p)));
-    return _mm256_or_si256(_mm256_and_si256(zeros, _mm256_set1_epi32(0xffff)), _mm256_slli_epi32(zeros, 23));
+    const I zeros = _mm256_cvtepu8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(p)));
+    return _mm256_or_si256(zeros, _mm256_slli_epi32(zeros, 23));
   }
   static F to_floats(I v) { return _mm256_cvtepi32_ps(v); }
   static F load_halves(const void* p) { return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i*>(p))); }

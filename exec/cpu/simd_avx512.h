@@ -74,7 +74,7 @@ struct Avx512 {
   }
 
   // ---- integers (kernels_integer.h) ----
-  static constexpr int kIntegerRows = 16, kRegisters = 32, kSpareRegisters = 4;
+  static constexpr int kIntegerRows = 16, kRegisters = 32, kSpareRegisters = 4, kByteRows = 0;
   using I = __m512i;
   static I load_ints(const void* p) { return _mm512_loadu_si512(p); }
   static I set_ints(std::int32_t v) { return _mm512_set1_epi32(v); }
@@ -90,11 +90,11 @@ struct Avx512 {
   }
   template <int Part>
   static I bytes(I v) {
-    return _mm512_srai_epi16(Part == 0 ? _mm512_slli_epi16(v, 8) : v, 8);
+    return Part == 0 ? _mm512_and_si512(v, _mm512_set1_epi16(255)) : _mm512_srli_epi16(v, 8);
   }
   static I zero_pairs(const void* p) {
-    const I zeros = _mm512_cvtepi8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p)));
-    return _mm512_or_si512(_mm512_and_si512(zeros, _mm512_set1_epi32(0xffff)), _mm512_slli_epi32(zeros, 23));
+    const I zeros = _mm512_cvtepu8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p)));
+    return _mm512_or_si512(zeros, _mm512_slli_epi32(zeros, 23));
   }
   static F to_floats(I v) { return _mm512_cvtepi32_ps(v); }
   static F load_halves(const void* p) { return _mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p))); }

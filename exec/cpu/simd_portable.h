@@ -78,7 +78,8 @@ struct Portable {
 
   // ---- integers (kernels_integer.h) ----
   static constexpr int kIntegerRows = 4, kRegisters = 16, kSpareRegisters = 4;
-  using H = std::int16_t __attribute__((vector_size(16)));
+  /// Tiles of up to this many rows multiply bytes of activations, by dot_bytes(); 0: none.
+  static constexpr int kByteRows = 0;
   static I load_ints(const void* p) {
     I v;
     std::memcpy(&v, p, sizeof v);
@@ -92,21 +93,17 @@ struct Portable {
   static I nibbles(I v) {
     return (v >> (4 * Part)) & 0x000f000f;
   }
-  /// Byte Part of each 16-bit number, signed.
+  /// Byte Part of each 16-bit number, unsigned.
   template <int Part>
   static I bytes(I v) {
-    H halves;
-    std::memcpy(&halves, &v, sizeof v);
-    halves = (Part == 0 ? halves << 8 : halves) >> 8;
-    std::memcpy(&v, &halves, sizeof v);
-    return v;
+    return (v >> (8 * Part)) & 0x00ff00ff;
   }
-  /// Pairs (z, z << 7) of kWidth signed bytes.
+  /// Pairs (z, z << 7) of kWidth unsigned bytes.
   static I zero_pairs(const void* p) {
-    std::int8_t z[kWidth];
+    std::uint8_t z[kWidth];
     std::memcpy(z, p, sizeof z);
     I v;
-    for (int i = 0; i < kWidth; ++i) v[i] = (z[i] & 0xffff) | static_cast<std::int32_t>(std::uint32_t(z[i]) << 23U);
+    for (int i = 0; i < kWidth; ++i) v[i] = z[i] | z[i] << 23;
     return v;
   }
   static F to_floats(I v) { return __builtin_convertvector(v, F); }

@@ -97,14 +97,14 @@ class IntegerKernelsTest : public ::testing::TestWithParam<std::string> {
     if (kernels == nullptr) GTEST_SKIP() << "this machine does not run " << GetParam();
   }
 
-  // Rounding a row of activations to 16 bits moves each by at most 1 / 65534 of the block's largest. The f32 sums of a
+  // Rounding a row of activations to 16 bits moves each by at most 1 / 65278 of the block's largest. The f32 sums of a
   // block add about 1e-7 of the sizes they have on the way.
   void expect_product(const IntegerLinear& packed, const IntegerShape& s) {
     const Floats w = weights_of(packed), x = normal(s.rows, s.k, 2), start = normal(s.rows, s.n, 3),
                  bias = normal(1, s.n, 4);
     const Eigen::MatrixXd product = x.cast<double>() * w.cast<double>().transpose();
     const double largest = x.cwiseAbs().maxCoeff(), sizes = w.cast<double>().cwiseAbs().rowwise().sum().maxCoeff();
-    const double tolerance = largest * sizes * (1.0 / 65'534 + 1e-6) + 1e-5;
+    const double tolerance = largest * sizes * (1.0 / 65'278 + 1e-6) + 1e-5;
     IntegerMultiplier multiplier(*kernels, pool);
     for (const bool accumulate : {false, true}) {
       Floats y = accumulate ? start : Floats::Constant(s.rows, s.n, std::numeric_limits<float>::quiet_NaN());
