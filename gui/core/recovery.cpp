@@ -9,27 +9,59 @@
 #include "model/error.h"
 
 namespace plimsoll::gui {
+namespace {
+
+const QString kEnding = QStringLiteral(".plimsoll-session.yaml");
+
+// Returns "FOLDER/unsaved", "FOLDER/unsaved-2" and so on.
+QString numbered(const QString& folder, const QString& name, int number) {
+  return folder + QChar(u'/') + name + (number > 1 ? QStringLiteral("-%1").arg(number) : QString());
+}
+
+// The lock is stale only once its process has ended.
+std::unique_ptr<QLockFile> lock_of(const QString& copy) {
+  auto lock = std::make_unique<QLockFile>(copy.chopped(kEnding.size()) + QStringLiteral(".lock"));
+  lock->setStaleLockTime(0);
+  return lock;
+}
+
+}  // namespace
 
 Recovery::Recovery(Session& session, const QString& folder, int delay_ms, QObject* parent)
-    : QObject(parent),
-      session_(session),
-      copy_(folder + QStringLiteral("/unsaved.plimsoll-session.yaml")),
-      lock_(folder + QStringLiteral("/unsaved.lock")) {
-  lock_.setStaleLockTime(0);  // the lock is stale only once its process has ended
-  // What an earlier start found and the user neither recovered nor dismissed.
-  const QString left = folder + QStringLiteral("/recovered.plimsoll-session.yaml");
-  if (!QDir().mkpath(folder) || !lock_.tryLock(0)) return;
-  if (QFile::exists(copy_)) {  // move it aside, because this program writes its own copy there
-    QFile::remove(left);
-    QFile::rename(copy_, left);
+    : QObject(parent), session_(session), folder_(folder) {
+  if (!QDir().mkpath(folder)) return;
+  int number = 1;
+  for (;; ++number) {  // the first copy that no running program keeps
+    copy_ = numbered(folder, QStringLiteral("unsaved"), number) + kEnding;
+    lock_ = lock_of(copy_);
+    if (lock_->tryLock(0)) break;
+    if (lock_->error() != QLockFile::LockFailedError) return;
   }
-  if (QFile::exists(left)) found_ = left;
+  move_aside(copy_);
+  if (number == 1) find_left();
   soon_.setSingleShot(true);
   soon_.setInterval(delay_ms);
   connect(&soon_, &QTimer::timeout, this, &Recovery::keep);
   connect(&session, &Session::changed, &soon_, [this] {
     if (!soon_.isActive()) soon_.start();  // at most one copy per delay, even during a long drag
   });
+}
+
+// Frees the name of a copy. Earlier ones stay, which the user has neither recovered nor dismissed.
+void Recovery::move_aside(const QString& copy) const {
+  // A name that another program takes first makes the rename fail.
+  for (int number = 1; QFile::exists(copy) && number < 1000; ++number)
+    QFile::rename(copy, numbered(folder_, QStringLiteral("recovered"), number) + kEnding);
+}
+
+void Recovery::find_left() {
+  const QDir dir(folder_);
+  for (const QString& name : dir.entryList({QStringLiteral("unsaved*") + kEnding}, QDir::Files)) {
+    const std::unique_ptr<QLockFile> lock = lock_of(dir.filePath(name));
+    if (lock->tryLock(0)) move_aside(dir.filePath(name));
+  }
+  for (const QString& name : dir.entryList({QStringLiteral("recovered*") + kEnding}, QDir::Files, QDir::Time))
+    found_ << dir.filePath(name);
 }
 
 void Recovery::keep() {
@@ -43,10 +75,10 @@ void Recovery::keep() {
 }
 
 void Recovery::restore() {
-  QFile in(found_);
+  QFile in(found());
   if (!in.open(QIODevice::ReadOnly))
-    throw InputError(Where{utf8(found_), 0, 0}, "cannot be read: " + utf8(in.errorString()));
-  SessionState state = parse_session(in.readAll().toStdString(), utf8(found_));
+    throw InputError(Where{utf8(found()), 0, 0}, "cannot be read: " + utf8(in.errorString()));
+  SessionState state = parse_session(in.readAll().toStdString(), utf8(found()));
   session_.edit(tr("Recover the unsaved session"), {}, [&](SessionState& s) { s = std::move(state); });
   keep();
   // The file that held it so far goes only when the copy is there.
@@ -54,13 +86,12 @@ void Recovery::restore() {
 }
 
 void Recovery::dismiss() {
-  QFile::remove(found_);
-  found_.clear();
+  if (!found_.isEmpty()) QFile::remove(found_.takeFirst());
 }
 
 void Recovery::done() {
   soon_.stop();
-  if (lock_.isLocked()) QFile::remove(copy_);
+  if (lock_ != nullptr && lock_->isLocked()) QFile::remove(copy_);
 }
 
 }  // namespace plimsoll::gui

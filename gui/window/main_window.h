@@ -112,6 +112,8 @@ class MainWindow final : public QMainWindow {
   /// Returns the change to the session that a picture contains. Throws InputError.
   [[nodiscard]] std::function<void()> read_picture(const QString& file);
   void add_planned();
+  void offer_recovery();
+  void recover();
   void save(bool ask);
   void export_dialog();
   void refresh_recent();

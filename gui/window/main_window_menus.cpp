@@ -88,17 +88,7 @@ void MainWindow::make_file_menu() {
   });
   recent_ = file->addMenu(tr("Open &recent"));
   connect(recent_, &QMenu::aboutToShow, this, &MainWindow::refresh_recent);
-  recover_ = add_action(file, tr("&Recover the unsaved session"), {}, [this] {
-    try {
-      report({});
-      recovery_->restore();
-      bench_.forget_file();
-      refresh_title();
-      recover_->setEnabled(false);
-    } catch (const std::exception& error) {
-      report(qs(error.what()));
-    }
-  });
+  recover_ = add_action(file, tr("&Recover the unsaved session"), {}, [this] { recover(); });
   recover_->setEnabled(false);
   file->addSeparator();
   add_action(file, tr("&Save session"), QKeySequence::Save, [this] { save(false); });
@@ -532,15 +522,37 @@ void MainWindow::closeEvent(QCloseEvent* event) {
 
 void MainWindow::guard(const QString& folder, int delay_ms) {
   recovery_ = new Recovery(bench_.session(), folder, delay_ms, this);
-  if (recovery_->found().isEmpty()) return;
-  recover_->setEnabled(true);
-  banner_->show_text(tr("⚠ The program ended before a session was saved. It is kept until you recover or dismiss it."),
-                     recover_);
+  offer_recovery();
   connect(banner_, &Banner::dismissed, this, [this](bool offered) {
     if (!offered) return;
     recovery_->dismiss();
-    recover_->setEnabled(false);
+    offer_recovery();
   });
+}
+
+void MainWindow::offer_recovery() {
+  const qsizetype left = recovery_->count();
+  recover_->setEnabled(left > 0);
+  if (left == 0) return;
+  const QString kept = tr("It is kept until you recover or dismiss it.");
+  banner_->show_text(
+      left == 1
+          ? tr("⚠ The program ended before a session was saved. %1").arg(kept)
+          : tr("⚠ %1 sessions were not saved before the program ended. The newest comes first. %2").arg(left).arg(kept),
+      recover_);
+}
+
+void MainWindow::recover() {
+  if (!may_discard()) return;
+  try {
+    report({});
+    recovery_->restore();
+    bench_.forget_file();
+    refresh_title();
+    offer_recovery();
+  } catch (const std::exception& error) {
+    report(qs(error.what()));
+  }
 }
 
 void MainWindow::restore_layout() {

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <QDir>
+#include <set>
+
 #include "gui/core/overlay.h"
 #include "gui/core/recovery.h"
 #include "model/error.h"
@@ -160,7 +163,7 @@ TEST_F(RecoveryTest, WhatACrashLeavesIsThereForTheNext) {
     session.edit(QStringLiteral("tp"), {}, [](SessionState& s) { set_edit(s.scenarios[0], "deployment.tp", "2"); });
     unsaved = session_text(session.state());
     ASSERT_TRUE(QTest::qWaitFor([&] { return QFile::exists(copy); }, kPatienceMs));
-    Session other;  // a concurrent program has nothing to recover and keeps no copies
+    Session other;  // a concurrent program has nothing to recover
     EXPECT_EQ(Recovery(other, folder_.path(), 1).found(), QString());
   }
   Session session;
@@ -187,6 +190,42 @@ TEST_F(RecoveryTest, ItIsOfferedUntilItIsRecoveredOrDismissed) {
     Recovery(session, folder_.path(), 1).dismiss();
   }
   EXPECT_EQ(found(), QString());
+}
+
+// Each program ends here as by a crash: without done().
+TEST_F(RecoveryTest, TheSessionsOfSeveralCrashesAreAllKept) {
+  const auto leave = [&](Session& session, const char* degree) {
+    session.edit({}, {}, [&](SessionState& s) { set_edit(s.scenarios[0], "deployment.tp", degree); });
+    const auto kept = [&] {
+      for (const QFileInfo& file : QDir(folder_.path()).entryInfoList({QStringLiteral("unsaved*.yaml")})) {
+        QFile in(file.filePath());
+        if (in.open(QIODevice::ReadOnly) && in.readAll().toStdString() == session_text(session.state())) return true;
+      }
+      return false;
+    };
+    ASSERT_TRUE(QTest::qWaitFor(kept, kPatienceMs));
+  };
+  {
+    Session first, second;  // at the same time
+    const Recovery a(first, folder_.path(), 1), b(second, folder_.path(), 1);
+    leave(first, "2");
+    leave(second, "4");
+  }
+  {
+    Session third;
+    const Recovery c(third, folder_.path(), 1);
+    EXPECT_EQ(c.count(), 2);
+    leave(third, "8");
+  }
+  Session session;
+  Recovery recovery(session, folder_.path(), 1);
+  std::set<std::string> degrees;
+  while (recovery.count() > 0 && degrees.size() < 3) {
+    recovery.restore();
+    degrees.insert(utf8(field_value(session.scenario(), "deployment.tp").text));
+  }
+  EXPECT_THAT(degrees, ::testing::ElementsAre("2", "4", "8"));
+  EXPECT_EQ(recovery.found(), QString());
 }
 
 TEST_F(RecoveryTest, ADamagedCopyIsAnErrorAndChangesNothing) {
