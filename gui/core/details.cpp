@@ -41,11 +41,12 @@ std::optional<double> metric_of(study::ResolvedPoint point, std::uint64_t seed, 
   return value_of(make_row(std::move(finished.result), pp), metric);
 }
 
-// Returns the value of a swept key, or -1 if it is not swept.
+// Returns the value of a swept key, or -1 if it is not swept. A refined point has those of the point that it derives
+// from, although it lists none.
 std::int64_t swept_number(const study::Study& study, const study::PointResult& point, const char* key) {
   const auto keys = study.swept_keys();
   const auto at = static_cast<std::size_t>(std::find(keys.begin(), keys.end(), key) - keys.begin());
-  return at < keys.size() ? std::get<std::int64_t>(point.swept[at]) : -1;
+  return at < keys.size() ? std::get<std::int64_t>(study.swept_values(point.index)[at]) : -1;
 }
 
 // The map's TP degree is that of the one pool.

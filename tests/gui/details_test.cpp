@@ -56,6 +56,15 @@ TEST_F(DetailsTest, WhatIsNeverWithinALimitIsApartFromWhatCannotExist) {
   }
 }
 
+// Around a single load the curve has refined points on both sides, so its first point is not one of the study's.
+TEST_F(DetailsTest, ASingleLoadHasAMapToo) {
+  Scenario scenario = open_scenario(kJumpStart);
+  set_load(scenario, QStringLiteral("closed_loop"), QStringLiteral("16"));
+  const HeatMap map =
+      simulate_heat_map_within(scenario, catalogue_, {find_metric("latency_per_token_p90_s"), 1000, true}, control_);
+  for (const HeatMap::Cell& cell : map.cells) EXPECT_TRUE(cell.answer);
+}
+
 TEST_F(DetailsTest, TheMapAtALoadIsOfThatLoad) {
   const HeatMap map = simulate_heat_map(open_scenario(kJumpStart), catalogue_, 16, control_);
   EXPECT_EQ(map.load, 16);
