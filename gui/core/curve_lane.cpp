@@ -50,6 +50,11 @@ std::optional<LanePoint> simulate_lane_point(const study::Study& study, const La
   if (spec.load) {
     auto varied = study::with_load_value(study.point(spec.index), *spec.load);
     if (!varied) return {};
+    // A trace has the requests that it has.
+    if (spec.requests > 0 && !std::holds_alternative<load::TraceReplay>(varied->workload.load)) {
+      varied->workload.requests = spec.requests;
+      varied->workload.duration = {};
+    }
     point = study::resolve_spec(std::move(*varied));
     point.result.index = spec.index;
   } else {

@@ -44,6 +44,7 @@ struct LanePoint {
 struct LanePointSpec {
   std::size_t index = 0, curve = 0;
   std::optional<double> load;
+  std::int64_t requests = 0;  // in a run; 0: as many as the study states. Needs a load
 };
 /// Simulates a point as the lane does. nullopt if it was stopped, or if the load has no value to change. Throws
 /// InputError.

@@ -12,10 +12,11 @@ namespace plimsoll::gui {
 namespace {
 
 constexpr int kMostDoublings = 20;
-constexpr int kBisections = 5;          // the end is known to 3 %
-constexpr double kGain = 1.03;          // less throughput than this at twice the load is saturation
-constexpr double kKept = 0.7;           // a short run that completes less of its rate than this does not keep up
-constexpr std::size_t kMostCurves = 8;  // further curves sweep something else; their ends hardly differ
+constexpr int kBisections = 5;                  // the end is known to 3 %
+constexpr double kGain = 1.03;                  // less throughput than this at twice the load is saturation
+constexpr int kLongerRuns = 3;                  // after one that is too short to tell
+constexpr std::int64_t kMostRequests = 50'000;  // in a longer run
+constexpr std::size_t kMostCurves = 8;          // further curves sweep something else; their ends hardly differ
 
 /// What a load does to a deployment.
 enum class Outcome : unsigned char { carried, limited, saturated, impossible };
@@ -23,23 +24,33 @@ enum class Outcome : unsigned char { carried, limited, saturated, impossible };
 struct Trial {
   Outcome outcome = Outcome::impossible;
   double throughput = 0;
+  bool tells = true;  // false: even the longest run is too short to tell whether the load is carried
 };
 
 class Search {
  public:
-  Search(const study::Study& study, const DrawnLimit& drawn, bool rate, study::RunControl& control)
-      : study_(study), drawn_(drawn), rate_(rate), control_(control) {}
+  Search(const study::Study& study, const DrawnLimit& drawn, study::RunControl& control)
+      : study_(study), drawn_(drawn), control_(control) {}
 
-  // Returns the outcome at a load of the curve to which the point belongs.
+  // Returns the outcome at a load of the curve to which the point belongs. A run that is too short to tell proves no
+  // saturation, so it is repeated with as many requests as it needs.
   Trial try_load(std::size_t index, double load) {
-    control_.check_in();
-    const auto point = simulate_lane_point(study_, {index, 0, load}, control_.stop());
-    if (!point || !point->row.result.metrics) return {};
+    std::optional<LanePoint> point;
+    std::int64_t requests = 0;
+    for (int run = 0; run <= kLongerRuns; ++run) {
+      control_.check_in();
+      point = simulate_lane_point(study_, {index, 0, load, requests}, control_.stop());
+      if (!point || !point->row.result.metrics) return {};
+      const sched::PointMetrics& m = *point->row.result.metrics;
+      const std::int64_t sent = m.requests_completed + m.requests_rejected + m.requests_timed_out;
+      const std::int64_t needed = std::min(m.steady.requests_needed, kMostRequests);
+      if (needed <= std::max(sent, requests) || !keeps_limits(point->row, drawn_)) break;
+      requests = needed;
+    }
     const sched::PointMetrics& m = *point->row.result.metrics;
-    Trial out{Outcome::carried, m.output_tokens_per_s};
+    Trial out{Outcome::carried, m.output_tokens_per_s, m.steady.verdict != sched::Steadiness::too_short};
     const bool fails = m.requests_rejected + m.requests_timed_out > 0;
-    const bool lags = rate_ && m.steady.verdict == sched::Steadiness::too_short && m.requests_per_s < kKept * load;
-    if (m.steady.grows || m.steady.verdict == sched::Steadiness::unstable || fails || lags)
+    if (m.steady.grows || m.steady.verdict == sched::Steadiness::unstable || fails)
       out.outcome = Outcome::saturated;
     else if (!keeps_limits(point->row, drawn_))
       out.outcome = Outcome::limited;
@@ -65,9 +76,11 @@ class Search {
     Trial trial = try_load(index, load);
     if (trial.outcome == Outcome::impossible) return 0;
     const bool grows = trial.outcome == Outcome::carried;
-    double low = 0, high = 0;
+    double low = 0, high = 0, before = 0;
     Outcome beyond = trial.outcome;
     for (int i = 0; i < kMostDoublings && !control_.cancelled(); ++i) {
+      if (grows && !trial.tells && trial.throughput < kGain * before) break;
+      before = trial.throughput;
       (trial.outcome == Outcome::carried ? low : high) = load;
       if (trial.outcome != Outcome::carried) beyond = trial.outcome;
       if (low > 0 && high > 0) break;
@@ -88,7 +101,6 @@ class Search {
  private:
   const study::Study& study_;
   DrawnLimit drawn_;
-  bool rate_;
   study::RunControl& control_;
 };
 
@@ -107,7 +119,7 @@ std::vector<double> find_loads(const Scenario& scenario, const std::shared_ptr<c
   if (field.kind.isEmpty() || field.values.isEmpty()) return {};
   const study::Study study = make_study(scenario, catalogue);
   const CurveGrid grid = curve_grid(study);
-  Search search(study, drawn, field.rate, control);
+  Search search(study, drawn, control);
   double end = 0;
   bool limited = false;
   std::size_t curve = 0;

@@ -11,10 +11,10 @@
 namespace plimsoll::gui {
 
 /// Doubles the load of each curve of the scenario until throughput stops growing, the run is unstable, requests fail,
-/// or a limit of the study or the drawn one is missed. Returns the loads up to the largest end that was found: powers
-/// of two for clients; for rates, fractions of the highest rate that is carried and, with a limit, one rate beyond.
-/// Empty if no load can be simulated, or if the kind of load has no value. Throws InputError for an invalid scenario.
-/// Stops early if `control` is cancelled.
+/// or a limit of the study or the drawn one is missed. Runs that are too short to tell are made longer. Returns the
+/// loads up to the largest end that was found: powers of two for clients; for rates, fractions of the highest rate that
+/// is carried and, with a limit, one rate beyond. Empty if no load can be simulated, or if the kind of load has no
+/// value. Throws InputError for an invalid scenario. Stops early if `control` is cancelled.
 [[nodiscard]] std::vector<double> find_loads(const Scenario& scenario,
                                              const std::shared_ptr<const configs::Catalogue>& catalogue,
                                              const DrawnLimit& drawn, study::RunControl& control);

@@ -77,6 +77,17 @@ TEST_F(LoadRangeTest, RatesEndAtTheHighestThatIsCarried) {
   EXPECT_TRUE(unstable_at(1.3 * found.back())) << "not much more can be carried";
 }
 
+// Forty requests are served within a moment, so they end long after the last one was sent at any rate.
+TEST_F(LoadRangeTest, AShortRunDoesNotEndTheRange) {
+  Scenario run = scenario("{poisson: {rate: 1 /s}}");
+  set_field(run, "workload.requests", QStringLiteral("4000"));
+  const auto enough = loads(run);
+  set_field(run, "workload.requests", QStringLiteral("40"));
+  const auto few = loads(run);
+  ASSERT_FALSE(enough.empty() || few.empty());
+  EXPECT_NEAR(few.back() / enough.back(), 1, 0.1) << few.back() << " against " << enough.back();
+}
+
 TEST_F(LoadRangeTest, WhatCannotRunHasNoLoads) {
   Scenario huge = scenario("{closed_loop: {concurrency: 1}}");
   set_field(huge, "model", QStringLiteral("llama-3.1-405b"));
