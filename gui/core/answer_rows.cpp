@@ -53,6 +53,9 @@ QString verdict_of(const AnswerRow& row) {
 
 QString limited_by(const AnswerRow& row, const DrawnLimit& judged) {
   const SloAnswer& answer = *row.answer;
+  if (answer.saturates) return tr("unstable beyond it");
+  if (!answer.carried && (!answer.binding || answer.binding->kept()))
+    return tr("unstable at %1").arg(load_text(answer.labels));
   if (!answer.binding) return {};
   if (!answer.carried) {
     return tr("%1 at %2%3")
@@ -62,6 +65,12 @@ QString limited_by(const AnswerRow& row, const DrawnLimit& judged) {
   if (answer.every)
     return tr("%1 uses %2 % of its limit").arg(answer.binding->name, reader_text(100 * answer.binding->used(), 3));
   return answer.binding->name;
+}
+
+// An answer that is not certain comes from a run that is too short; unstable loads are never carried.
+QString uncertain_words(const SloAnswer& answer) {
+  const QString why = tr("run too short to tell");
+  return answer.certain ? tr("%1; certain up to %2").arg(why, load_text(*answer.certain)) : why;
 }
 
 // Returns how many requests a run needs to tell whether the answer holds: at its point and at the one beyond it.
@@ -92,10 +101,7 @@ void add_warnings(AnswerRow& row) {
     if (points > 0) row.warnings << (points == 1 ? one : many.arg(points));
   };
   if (estimated) row.warnings << tr("estimated");
-  if (row.answer && row.answer->carried && !is_certain(*row.answer)) {
-    row.warnings << (row.answer->steady == sched::Steadiness::too_short ? tr("run too short to tell")
-                                                                        : tr("unstable at this load"));
-  }
+  if (row.answer && row.answer->carried && !is_certain(*row.answer)) row.warnings << uncertain_words(*row.answer);
   if (row.answer && row.answer->failed > 0)
     row.warnings << tr("%1 % of the requests fail").arg(reader_text(100 * row.answer->failed, 3));
   count(unstable, tr("1 point unstable"), tr("%1 points unstable"));
@@ -157,17 +163,40 @@ std::vector<AnswerRow> answer_rows(const Workbench& bench, const DrawnLimit& dra
   return rows;
 }
 
-const AnswerRow* best_row(const std::vector<AnswerRow>& rows) {
+namespace {
+
+bool is_better(const SloAnswer& a, const SloAnswer& b) {
+  if (a.usd_per_million.has_value() != b.usd_per_million.has_value()) return a.usd_per_million.has_value();
+  return a.usd_per_million ? *a.usd_per_million < *b.usd_per_million : a.tokens_per_s > b.tokens_per_s;
+}
+
+// Returns the best of the rows that carry a load, of the certain ones alone or of all; nullptr if there is none.
+const AnswerRow* best_of(const std::vector<AnswerRow>& rows, bool certain) {
   const AnswerRow* best = nullptr;
-  const auto is_better = [](const SloAnswer& a, const SloAnswer& b) {
-    if (a.usd_per_million.has_value() != b.usd_per_million.has_value()) return a.usd_per_million.has_value();
-    return a.usd_per_million ? *a.usd_per_million < *b.usd_per_million : a.tokens_per_s > b.tokens_per_s;
-  };
   for (const AnswerRow& row : rows) {
-    const bool carried = row.answer && row.answer->carried;
-    if (carried && (best == nullptr || is_better(*row.answer, *best->answer))) best = &row;
+    const bool counts = row.answer && row.answer->carried && (!certain || is_certain(*row.answer));
+    if (counts && (best == nullptr || is_better(*row.answer, *best->answer))) best = &row;
   }
   return best;
+}
+
+}  // namespace
+
+const AnswerRow* best_row(const std::vector<AnswerRow>& rows) {
+  const AnswerRow* certain = best_of(rows, true);
+  return certain != nullptr ? certain : best_of(rows, false);
+}
+
+const AnswerRow* possibly_better_row(const std::vector<AnswerRow>& rows) {
+  const AnswerRow* any = best_of(rows, false);
+  return any == best_row(rows) ? nullptr : any;
+}
+
+QString possibly_better_words(const AnswerRow& row) {
+  return row.answer->usd_per_million ? tr("%1 may be cheaper: %2 USD/M tokens, but its run is too short to tell")
+                                           .arg(row.drawn.name, reader_text(*row.answer->usd_per_million, 3))
+                                     : tr("%1 may carry more: %2 tokens/s, but its run is too short to tell")
+                                           .arg(row.drawn.name, reader_text(row.answer->tokens_per_s, 3));
 }
 
 QString answer_words(const AnswerRow& row) {
@@ -179,12 +208,10 @@ QString answer_words(const AnswerRow& row) {
                  tr(" %1 tokens/s").arg(reader_text(answer.tokens_per_s, digits(answer)));
   if (answer.usd_per_million) text += tr(", %1 USD/M tokens").arg(reader_text(*answer.usd_per_million, 3));
   QStringList more;
-  if (!is_certain(answer)) {
-    more << (answer.steady == sched::Steadiness::too_short ? tr("run too short to tell whether it keeps up")
-                                                           : tr("unstable at this load"));
-  }
+  if (!is_certain(answer)) more << uncertain_words(answer);
   if (answer.failed > 0) more << tr("%1 % of the requests fail").arg(reader_text(100 * answer.failed, 3));
-  if (answer.binding) more << (answer.every ? row.limited_by : tr("limited by %1").arg(row.limited_by));
+  if (answer.binding || answer.saturates)
+    more << (answer.every ? row.limited_by : tr("limited by %1").arg(row.limited_by));
   if (!row.margin.isEmpty()) more << row.margin;
   return more.isEmpty() ? text : text + QStringLiteral("; ") + more.join(QStringLiteral("; "));
 }

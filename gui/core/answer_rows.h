@@ -27,9 +27,14 @@ struct AnswerRow {
 /// Returns a row for each drawn curve. Without a limit, a row has the load with the highest throughput. With `bands`,
 /// rows also say what the 90 % band confirms.
 [[nodiscard]] std::vector<AnswerRow> answer_rows(const Workbench& bench, const DrawnLimit& drawn, bool bands = true);
-/// Returns the row that carries the load at the least cost; if prices are not known, that with the most tokens/s.
-/// nullptr if no curve carries any load.
+/// Returns the row that carries the load at the least cost; if prices are not known, that with the most tokens/s. A
+/// certain answer comes before a cheaper one of which the run is too short to tell. nullptr if no curve carries any
+/// load.
 [[nodiscard]] const AnswerRow* best_row(const std::vector<AnswerRow>& rows);
+/// Returns the row that would be the best if it were certain; nullptr if it is the best, or there is none.
+[[nodiscard]] const AnswerRow* possibly_better_row(const std::vector<AnswerRow>& rows);
+/// Returns "tp 4 may be cheaper: 0.5 USD/M tokens, but its run is too short to tell".
+[[nodiscard]] QString possibly_better_words(const AnswerRow& row);
 /// Returns a row as a sentence: "✓ about 590 clients, 13 400 tokens/s, 0.78 USD/M tokens; limited by p99 ITL".
 [[nodiscard]] QString answer_words(const AnswerRow& row);
 /// Returns true if a drawn scenario has an SLO or a line is drawn.

@@ -87,6 +87,10 @@ const PointLimit* most_used(const std::vector<PointLimit>& limits) {
   return most == limits.end() ? nullptr : &*most;
 }
 
+sched::Steadiness steadiness(const Judged& judged) { return judged.point->row.result.metrics->steady.verdict; }
+
+bool is_unstable(const Judged& judged) { return steadiness(judged) == sched::Steadiness::unstable; }
+
 double throughput(const Judged& judged) { return judged.point->row.result.metrics->output_tokens_per_s; }
 
 // Returns the part of the way from `within` to `beyond`, 0 to 1, at which the limit is reached; nullopt if the values
@@ -117,6 +121,7 @@ void cross(SloAnswer& answer, const Judged& within, const Judged& beyond) {
     part = at;
     answer.binding = limit;
   }
+  answer.saturates = !part && is_unstable(beyond);
   const Metric& cost = *find_metric("usd_per_million_output_tokens");
   const double l0 = answer.labels.load_value, l1 = beyond.point->row.result.labels.load_value;
   const double t0 = throughput(within), t1 = throughput(beyond);
@@ -149,7 +154,8 @@ std::vector<Judged> judged_points(const Curve& curve, const DrawnLimit& drawn, B
       all = false;  // nothing is known of this load
       continue;
     }
-    judged.kept = std::all_of(judged.limits.begin(), judged.limits.end(), [](const auto& l) { return l.kept(); });
+    judged.kept = !is_unstable(judged) &&
+                  std::all_of(judged.limits.begin(), judged.limits.end(), [](const auto& l) { return l.kept(); });
     all = all && judged.kept;
     out.push_back(std::move(judged));
   }
@@ -257,7 +263,8 @@ std::optional<SloAnswer> slo_answer(const Curve& curve, const DrawnLimit& drawn,
   bool all = true;
   const std::vector<Judged> points = judged_points(curve, drawn, side, all);
   if (points.empty()) return {};
-  const Judged *best = nullptr, *next = nullptr, *nearest = nullptr;  // next: the point after the best one
+  // next: the point after the best one; certain: the best one with a steady state
+  const Judged *best = nullptr, *next = nullptr, *nearest = nullptr, *certain = nullptr;
   double least = 0;
   for (const Judged& judged : points) {
     const PointLimit* most = most_used(judged.limits);
@@ -266,6 +273,8 @@ std::optional<SloAnswer> slo_answer(const Curve& curve, const DrawnLimit& drawn,
       nearest = &judged;
       least = used;
     }
+    const bool stable = judged.kept && steadiness(judged) == sched::Steadiness::stable;
+    if (stable && (certain == nullptr || throughput(judged) > throughput(*certain))) certain = &judged;
     if (judged.kept && (best == nullptr || throughput(judged) > throughput(*best))) {
       best = &judged;
       next = nullptr;
@@ -278,6 +287,7 @@ std::optional<SloAnswer> slo_answer(const Curve& curve, const DrawnLimit& drawn,
   answer.carried = best != nullptr;
   answer.every = best != nullptr && all;
   if (best != nullptr && next != nullptr && !next->kept) cross(answer, *best, *next);
+  if (best != nullptr && certain != best && certain != nullptr) answer.certain = certain->point->row.result.labels;
   return answer;
 }
 

@@ -75,10 +75,13 @@ struct SloAnswer {
   double tokens_per_s = 0, failed = 0;  // failed: fraction of requests that the best point rejects or that time out
   std::optional<double> usd_per_million;
   std::optional<PointLimit> binding;  // the limit that ends the range; if `every`: the limit closest to being reached
+  bool saturates = false;             // no limit ends the range: the next load is unstable
+  // If `steady` is too_short: the largest load that certainly has a steady state within the limits.
+  std::optional<study::PointLabels> certain;
 };
 /// Returns the answer for a curve; nullopt if nothing has been simulated, or the side is `unfavourable` and no point
 /// has a band for one of its limits. If throughput falls before a limit is reached, answers with the highest
-/// throughput.
+/// throughput. An unstable load is never carried.
 [[nodiscard]] std::optional<SloAnswer> slo_answer(const Curve& curve, const DrawnLimit& drawn,
                                                   BandSide side = BandSide::middle);
 

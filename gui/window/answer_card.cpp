@@ -220,9 +220,12 @@ void AnswerCard::show_rows(const std::vector<AnswerRow>& rows, const QString& li
   const QString kept = limited ? tr("Within the SLO: %1").arg(limits) : QString();
   if (limits_->text() != kept) limits_->setText(kept);
   limits_->setVisible(limited);
-  show_chips(best);
-  offered_ = best != nullptr ? std::pair(best->drawn.scenario, static_cast<qint64>(best->requests_needed))
-                             : std::pair<std::size_t, qint64>();
+  const AnswerRow* rival = possibly_better_row(rows);
+  show_chips(best, rival);
+  // Longer runs are offered for the answer, or for a better one that they would make certain.
+  const AnswerRow* unsure = rival != nullptr ? rival : best;
+  offered_ = unsure != nullptr ? std::pair(unsure->drawn.scenario, static_cast<qint64>(unsure->requests_needed))
+                               : std::pair<std::size_t, qint64>();
   const QString offer = offered_.second > 0
                             ? tr("Simulate %1 requests").arg(reader_text(static_cast<double>(offered_.second), 6))
                             : QString();
@@ -231,10 +234,14 @@ void AnswerCard::show_rows(const std::vector<AnswerRow>& rows, const QString& li
   fill(rows);
 }
 
-void AnswerCard::show_chips(const AnswerRow* row) {
+void AnswerCard::show_chips(const AnswerRow* row, const AnswerRow* rival) {
   QStringList words;
+  if (rival != nullptr) words << possibly_better_words(*rival);
   if (row != nullptr) {
-    if (row->answer->binding && !row->answer->every) words << tr("limited by %1").arg(row->answer->binding->name);
+    if (row->answer->saturates)
+      words << row->limited_by;
+    else if (row->answer->binding && !row->answer->every)
+      words << tr("limited by %1").arg(row->answer->binding->name);
     if (!row->margin.isEmpty()) words << row->margin;
     words << row->warnings;
   }
@@ -295,6 +302,7 @@ void AnswerCard::fill(const std::vector<AnswerRow>& rows) {
     int c = 1;
     for (const Column& column : columns_of(row)) {
       auto* item = new SortedItem(column.text, column.number);
+      if (!column.figure) item->setTextAlignment(Qt::AlignLeft | Qt::AlignVCenter);
       item->setToolTip(column.text);
       rows_->setItem(r, c++, item);
     }
@@ -305,6 +313,21 @@ void AnswerCard::fill(const std::vector<AnswerRow>& rows) {
     if (rows_->item(r, 0)->data(kNameRole).toString() == current) rows_->setCurrentCell(r, 0);
   }
   if (new_headers) fit_height();
+  arrange_columns(rows);
+}
+
+// Aligns the headings with their cells, and hides columns in which no row has anything to say.
+void AnswerCard::arrange_columns(const std::vector<AnswerRow>& rows) {
+  for (int c = 1; c < rows_->columnCount(); ++c) {
+    bool empty = true, figures = false;
+    for (const AnswerRow& row : rows) {
+      const Column column = columns_of(row).at(static_cast<std::size_t>(c - 1));
+      empty = empty && column.text.isEmpty();
+      figures = figures || column.figure;
+    }
+    rows_->horizontalHeaderItem(c)->setTextAlignment((figures ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter);
+    rows_->setColumnHidden(c, empty);
+  }
   rows_->resizeColumnsToContents();
 }
 

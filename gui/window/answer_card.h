@@ -48,11 +48,12 @@ class AnswerCard final : public QWidget {
   void make_rows();
   void make_actions();
   void fill(const std::vector<AnswerRow>& rows);
-  void show_chips(const AnswerRow* row);
+  void show_chips(const AnswerRow* row, const AnswerRow* rival);
   void toggle(int row);
   void show_alone(int row);
   void copy() const;
   void fit_height();
+  void arrange_columns(const std::vector<AnswerRow>& rows);
   QLabel *headline_ = nullptr, *limits_ = nullptr;
   QToolButton* longer_ = nullptr;  // offers runs that are long enough
   std::pair<std::size_t, qint64> offered_;

@@ -9,6 +9,7 @@
 #include "gui/core/answer_rows.h"
 #include "gui/core/text.h"
 #include "gui/window/curve_content.h"
+#include "gui/window/curve_words.h"
 #include "study/run/curve_shape.h"
 
 namespace plimsoll::gui {
@@ -140,12 +141,15 @@ PlotPage::Page CostPage::build(const std::set<QString>& hidden) const {
   if (limit > 0)
     content.lines.push_back({0, Qt::Vertical, limit,
                              QStringLiteral("SLO %1 %2").arg(reader_text(limit, 3), qs(choice.x->unit)), false, true});
-  if (best != nullptr && best->answer->usd_per_million)
-    return {std::move(content),
-            (has_limit(bench_, drawn)
-                 ? tr("Cheapest within the SLO: %1 USD per million output tokens, %2 at %3. Whole instances count.")
-                 : tr("Cheapest: %1 USD per million output tokens, %2 at %3. Whole instances count."))
-                .arg(reader_text(*best->answer->usd_per_million, 3), best->drawn.name, best->load)};
+  if (best != nullptr && best->answer->usd_per_million) {
+    QString caption =
+        (has_limit(bench_, drawn)
+             ? tr("Cheapest within the SLO: %1 USD per million output tokens, %2 at %3. Whole instances count.")
+             : tr("Cheapest: %1 USD per million output tokens, %2 at %3. Whole instances count."))
+            .arg(reader_text(*best->answer->usd_per_million, 3), best->drawn.name, best->load);
+    if (const AnswerRow* rival = possibly_better_row(rows)) caption += QChar(u' ') + possibly_better_words(*rival);
+    return {std::move(content), caption};
+  }
   const bool priced = std::any_of(content.series.begin(), content.series.end(),
                                   [](const PlotSeries& series) { return !series.points.empty(); });
   return {std::move(content),
@@ -271,7 +275,7 @@ PlotPage::Page ComparePage::build(const std::set<QString>& /*hidden*/) const {
   const Metric& metric = *find_metric(state.view.y);
   PlotContent content;
   content.x = {tr("load (users or requests/s)"), true, true};
-  content.y = {tr("difference (%)"), false, true};
+  content.y = {tr("change of %1 (%)").arg(in_sentence(metric)), false, true};
   PlotSeries series;
   series.name = tr("difference, 95 % interval");
   for (const PairedDifference& d : differences_) {

@@ -2,6 +2,7 @@
 // The answer "within the SLO" must mean every limit of the study and the drawn one, judged as by `simulate`.
 #include "gui/core/slo_answer.h"
 
+#include "gui/core/answer_rows.h"
 #include "gui/window/curve_words.h"
 #include "gui/window/curves_view.h"
 #include "gui/window/main_window.h"
@@ -163,6 +164,9 @@ TEST_F(FailureTest, AnUnstablePointIsMarkedAtTheEdge) {
   ASSERT_EQ(plot().failures.size(), 1U);
   EXPECT_EQ(utf8(plot().failures[0].label), "✗ 64 requests/s: unstable");
   EXPECT_THAT(utf8(window_.curves().notes()), HasSubstr("64 requests/s: unstable: the backlog grows"));
+  const AnswerRow row = answer_rows(bench_, drawn()).at(0);
+  ASSERT_TRUE(row.answer && row.answer->carried);
+  EXPECT_LT(row.answer->labels.load_value, 64) << "an unstable load has the most tokens/s, but is not carried";
   // With this load alone nothing can be drawn, and the plot says why.
   bench_.change_load(QStringLiteral("poisson"), QStringLiteral("64"));
   settle(bench_);
@@ -170,6 +174,30 @@ TEST_F(FailureTest, AnUnstablePointIsMarkedAtTheEdge) {
   for (const PlotSeries& series : plot().series) any = any || !series.points.empty();
   EXPECT_FALSE(any);
   EXPECT_THAT(utf8(plot().message), HasSubstr("unstable"));
+  EXPECT_THAT(utf8(answer_words(answer_rows(bench_, drawn()).at(0))), HasSubstr("unstable at 64 requests/s"));
+}
+
+TEST(AnswerRowTest, ACertainAnswerComesBeforeACheaperOneThatIsNot) {
+  const auto row = [](const char* name, double usd, sched::Steadiness steady) {
+    AnswerRow out;
+    out.drawn.name = qs(name);
+    out.answer.emplace();
+    out.answer->carried = true;
+    out.answer->steady = steady;
+    out.answer->usd_per_million = usd;
+    return out;
+  };
+  const auto stable = sched::Steadiness::stable, unsure = sched::Steadiness::too_short;
+  const std::vector<AnswerRow> rows = {row("dear", 3, stable), row("certain", 2, stable), row("unsure", 1, unsure)};
+  EXPECT_EQ(utf8(best_row(rows)->drawn.name), "certain");
+  ASSERT_NE(possibly_better_row(rows), nullptr);
+  EXPECT_EQ(utf8(possibly_better_words(*possibly_better_row(rows))),
+            "unsure may be cheaper: 1 USD/M tokens, but its run is too short to tell");
+  const std::vector<AnswerRow> dearer = {row("certain", 1, stable), row("unsure", 2, unsure)};
+  EXPECT_EQ(possibly_better_row(dearer), nullptr);
+  const std::vector<AnswerRow> none_certain = {row("unsure", 2, unsure)};
+  EXPECT_EQ(best_row(none_certain), none_certain.data());
+  EXPECT_EQ(possibly_better_row(none_certain), nullptr);
 }
 
 TEST_F(FailureTest, CurvesOfAnInvalidScenarioAreGreyAndAnswerNothing) {
