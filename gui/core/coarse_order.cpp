@@ -127,8 +127,10 @@ CurveGrid curve_grid(const study::Study& study) {
     QString name;
     for (std::size_t k = 0; k < keys.size(); ++k) {
       if (is_load(keys[k])) continue;
-      name += (name.isEmpty() ? QString() : QStringLiteral(", ")) + short_key(keys[k]) + QChar(u' ') +
-              qs(study::plain_text(values[k]));
+      // The name of a model, machine or engine speaks for itself.
+      const bool named = keys[k] == "model" || keys[k] == "hardware" || keys[k] == "engine";
+      name += (name.isEmpty() ? QString() : QStringLiteral(", ")) +
+              (named ? QString() : short_key(keys[k]) + QChar(u' ')) + qs(study::plain_text(values[k]));
     }
     const auto [place, fresh] = known.try_emplace(utf8(name), grid.names.size());
     if (fresh) {

@@ -155,15 +155,20 @@ void HardwareDialog::fill() {
   table_->horizontalHeader()->setStretchLastSection(true);
 }
 
-// Every word of the filter must appear somewhere in the row.
+// Commas separate alternatives, so that machines to compare are seen together. Every word of an alternative must appear
+// somewhere in the row.
 void HardwareDialog::apply_filter() {
-  const QStringList words = filter_->text().split(QChar(u' '), Qt::SkipEmptyParts);
+  const QStringList alternatives = filter_->text().split(QChar(u','), Qt::SkipEmptyParts);
   const QString cloud = cloud_->currentData().toString();
   for (int r = 0; r < table_->rowCount(); ++r) {
     QString all;
     for (int c = 0; c < table_->columnCount(); ++c) all += table_->item(r, c)->text() + QChar(u' ');
-    const bool fits = std::all_of(words.begin(), words.end(),
-                                  [&](const QString& word) { return all.contains(word, Qt::CaseInsensitive); });
+    const auto has = [&](const QString& word) { return all.contains(word, Qt::CaseInsensitive); };
+    const bool fits = alternatives.isEmpty() ||
+                      std::any_of(alternatives.begin(), alternatives.end(), [&](const QString& alternative) {
+                        const QStringList words = alternative.split(QChar(u' '), Qt::SkipEmptyParts);
+                        return !words.isEmpty() && std::all_of(words.begin(), words.end(), has);
+                      });
     table_->setRowHidden(r, !fits || (!cloud.isEmpty() && table_->item(r, kCloud)->text() != cloud));
   }
   refresh_summary();
@@ -217,7 +222,8 @@ void HardwareDialog::refresh_summary() {
                  (usd ? tr(", %1 USD/h, %2 USD a month").arg(reader_text(*usd, 4), reader_text(*usd * kHours, 4))
                       : tr(", no price known"));
   }
-  summary_->setText(words.isEmpty() ? tr("Choose an instance.") : words.join(QStringLiteral("\n")));
+  const QString none = shown() > 0 ? tr("Choose an instance; Ctrl+click adds more.") : tr("No instance matches.");
+  summary_->setText(words.isEmpty() ? none : words.join(QStringLiteral("\n")));
 }
 
 QString HardwareDialog::summary() const { return summary_->text(); }

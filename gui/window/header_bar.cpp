@@ -42,8 +42,9 @@ void HeaderBar::refresh() {
   const Scenario& scenario = bench_.session().scenario();
   // Until the study has been read, shows the fields as they are stated.
   const auto show = [&](QToolButton* button, const QString& known, const char* path) {
-    const QString stated = field_value(scenario, path).text;
-    QString text = bench_.failure() || known.isEmpty() ? stated : known;
+    const FieldValue stated = field_value(scenario, path);
+    // Of several swept values, only the first is known in words.
+    QString text = bench_.failure() || known.isEmpty() || stated.swept ? stated.text : known;
     if (text.isEmpty()) text = tr("%1 not stated").arg(button->accessibleName());
     // Several swept values do not fit; the form shows them.
     text = fontMetrics().elidedText(text, Qt::ElideRight, 40 * fontMetrics().averageCharWidth());
