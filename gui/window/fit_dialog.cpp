@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/window/fit_dialog.h"
 
+#include <QAction>
 #include <QButtonGroup>
 #include <QCheckBox>
 #include <QComboBox>
+#include <QCompleter>
 #include <QFileDialog>
 #include <QFileInfo>
 #include <QFormLayout>
@@ -15,6 +17,7 @@
 #include <QRadioButton>
 #include <QSpinBox>
 #include <QStackedWidget>
+#include <QStyle>
 #include <QVBoxLayout>
 
 #include "gui/core/text.h"
@@ -59,6 +62,8 @@ FitDialog::FitDialog(Workbench& bench, QWidget* parent) : QDialog(parent), bench
   next_ = new QPushButton(tr("&Next"), this);
   close_ = new QPushButton(tr("&Close"), this);
   next_->setDefault(true);
+  // Return must not close the dialog, and so discard what was entered, where Next is not possible yet.
+  for (QPushButton* button : {back_, close_}) button->setAutoDefault(false);
   buttons->addStretch();
   for (QPushButton* button : {back_, next_, close_}) buttons->addWidget(button);
   all->addLayout(buttons);
@@ -66,7 +71,7 @@ FitDialog::FitDialog(Workbench& bench, QWidget* parent) : QDialog(parent), bench
   connect(next_, &QPushButton::clicked, this, &FitDialog::next);
   connect(close_, &QPushButton::clicked, this, &FitDialog::reject);
   connect(&run_->run(), &ChildRun::state_changed, this, &FitDialog::refresh);
-  resize(fontMetrics().averageCharWidth() * 100, fontMetrics().height() * 38);
+  resize(fontMetrics().averageCharWidth() * 125, fontMetrics().height() * 38);
   refresh();
 }
 
@@ -130,6 +135,8 @@ QFormLayout* FitDialog::make_server(QWidget* page) {
   server->addRow(tr("Begin no run after"), seconds_);
   server->addRow(tr("Most users at once"), users_);
   connect(endpoint_, &QLineEdit::textChanged, this, &FitDialog::refresh);
+  for (const QLineEdit* field : {endpoint_, key_})
+    connect(field, &QLineEdit::textEdited, this, [this] { from_server_->setChecked(true); });
   return server;
 }
 
@@ -175,7 +182,8 @@ QWidget* FitDialog::make_engine() {
     if (bench_.catalogue()->ships("engines", listing.name)) like_->addItem(qs(listing.name), qs(listing.name));
   }
   form->addRow(tr("It resembles"), like_);
-  model_ = line(tr("Model"), tr("as the runs or the server state"));
+  model_ = line(tr("Model"), tr("as the runs or the server state; or a config.json"));
+  offer_models();
   hardware_ =
       line(tr("Hardware"), tr("as the runs state; an instance, or \"h100-sxm x 1\"; unknown hardware is fitted too"));
   tp_ = line(tr("TP degree"), tr("as the runs state, else 1"));
@@ -188,6 +196,22 @@ QWidget* FitDialog::make_engine() {
   form->addRow(QString(), fit_hardware_);
   memory_ = line(tr("Memory of fitted hardware"), tr("80GB; only for hardware that the catalogue lacks"));
   return page;
+}
+
+// Completes the names of the catalogue; a model that it lacks is described by its config.json.
+void FitDialog::offer_models() {
+  QStringList names;
+  for (const configs::Listing& listing : bench_.catalogue()->list("models")) names << qs(listing.name);
+  auto* completer = new QCompleter(names, this);
+  completer->setFilterMode(Qt::MatchContains);
+  completer->setCaseSensitivity(Qt::CaseInsensitive);
+  model_->setCompleter(completer);
+  const QAction* choose = model_->addAction(style()->standardIcon(QStyle::SP_DirOpenIcon), QLineEdit::TrailingPosition);
+  connect(choose, &QAction::triggered, this, [this] {
+    const QString file = QFileDialog::getOpenFileName(this, tr("Choose the model's config.json"), {},
+                                                      tr("Models (*.json);;All files (*)"));
+    if (!file.isEmpty()) model_->setText(file);
+  });
 }
 
 void FitDialog::add_files(const QStringList& files) {
@@ -261,6 +285,7 @@ void FitDialog::next() {
   if (to == kColumnsPage && (from_server_->isChecked() || !tables)) ++to;
   pages_->setCurrentIndex(to);
   if (to == kColumnsPage) show_file(file_->currentIndex());
+  if (to == kEngine) name_->setFocus();
   if (to == kFit) {
     std::vector<ImportRequest> files;
     if (!from_server_->isChecked())

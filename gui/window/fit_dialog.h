@@ -66,6 +66,7 @@ class FitRun final : public RunDock {
   QLabel* verdict_ = nullptr;
   QPushButton* use_ = nullptr;
   QJsonObject fit_;
+  FitQuestion question_;
 };
 
 class FitDialog final : public QDialog {
@@ -95,6 +96,7 @@ class FitDialog final : public QDialog {
   QFormLayout* make_server(QWidget* page);
   QWidget* make_columns();
   QWidget* make_engine();
+  void offer_models();
   void show_file(int index);
   void remove_file(int index);
   void refresh();

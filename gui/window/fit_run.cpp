@@ -83,6 +83,7 @@ void FitRun::clear() {
 
 void FitRun::fit(const FitQuestion& question, const std::vector<ImportRequest>& files) {
   if (run_.state() != ChildRun::State::idle) return;
+  question_ = question;
   QStringList options{QStringLiteral("--engine"), question.name};
   const auto add = [&](const char* option, const QString& value) {
     if (!value.trimmed().isEmpty()) options << QStringLiteral("--") + qs(option) << value.trimmed();
@@ -185,6 +186,7 @@ void FitRun::show_metric() {
     series.points.push_back({x, y, PointLook::filled, figure.value(QStringLiteral("run")).toString(), 0, 0});
   }
   if (most > 0) equal.points = {{least, least, PointLook::filled, {}, 0, 0}, {most, most, PointLook::filled, {}, 0, 0}};
+  for (PlotSeries* series : {&fitted, &held_out}) series->label = series->name;
   content.series = {std::move(equal), std::move(fitted), std::move(held_out)};
   parity_->set_content(std::move(content));
 }
@@ -203,8 +205,16 @@ void FitRun::use() {
     Scenario& scenario = state.scenarios[state.current];
     set_engine(scenario, fit_.value(QStringLiteral("engine")).toString());
     const QString accelerator = fit_.value(QStringLiteral("accelerator")).toString();
-    if (!accelerator.isEmpty())
-      set_field(scenario, "hardware", QStringLiteral("{accelerator: %1, count: 1}").arg(accelerator));
+    if (!question_.model.trimmed().isEmpty()) set_field(scenario, "model", question_.model.trimmed());
+    if (!question_.dtype.isEmpty()) set_field(scenario, "dtype", question_.dtype);
+    const QString stated = question_.tp.trimmed();
+    if (accelerator.isEmpty() && stated.isEmpty()) return;
+    // Hardware that only the runs describe has as many GPUs as they used.
+    const QString tp = stated.isEmpty() ? QStringLiteral("1") : stated;
+    set_field(scenario, "deployment.tp", tp);
+    if (accelerator.isEmpty()) return;
+    set_field(scenario, "hardware", QStringLiteral("{accelerator: %1, count: %2}").arg(accelerator, tp));
+    set_field(scenario, "deployment.replicas", QStringLiteral("1"));
   });
 }
 

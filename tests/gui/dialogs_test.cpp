@@ -13,6 +13,7 @@
 #include "gui/window/export.h"
 #include "gui/window/fit_dialog.h"
 #include "gui/window/hardware_dialog.h"
+#include "gui/window/header_bar.h"
 #include "gui/window/import_dialog.h"
 #include "gui/window/live_dock.h"
 #include "gui/window/main_window.h"
@@ -87,6 +88,12 @@ TEST_F(DialogTest, HardwareIsFoundByGpuAndTakenAtADiscount) {
   dialog.filter().setText(QStringLiteral("h100 aws"));
   EXPECT_GT(dialog.shown(), 0);
   EXPECT_LT(dialog.shown(), all / 4);
+  const int h100 = dialog.shown();
+  dialog.filter().setText(QStringLiteral("h100 aws, l40s aws"));
+  EXPECT_GT(dialog.shown(), h100) << "machines to compare are seen together";
+  dialog.filter().setText(QStringLiteral("no-such-gpu"));
+  EXPECT_EQ(utf8(dialog.summary()), "No instance matches.");
+  dialog.filter().setText(QStringLiteral("h100 aws"));
   dialog.table().clearSelection();
   dialog.choose("p5.48xlarge");
   dialog.discount().setValue(50);
@@ -108,7 +115,9 @@ TEST_F(DialogTest, SeveralMachinesAreSwept) {
   dialog.accept();
   settle(bench_);
   EXPECT_TRUE(field_value(bench_.session().scenario(), "hardware").swept);
-  EXPECT_EQ(bench_.curves().curves().size(), 2U);
+  ASSERT_EQ(bench_.curves().curves().size(), 2U);
+  EXPECT_EQ(utf8(bench_.curves().curves()[0].name), "p5.48xlarge");
+  EXPECT_THAT(utf8(window_.header().text()), HasSubstr("p5.48xlarge, p4d.24xlarge")) << "not the first alone";
 }
 
 // A spreadsheet with semicolons, decimal commas and names of its own.
@@ -234,6 +243,17 @@ TEST_F(FitTest, FilesAreMappedAndFitted) {
   ASSERT_TRUE(dialog.run().use_button().isEnabled());
   dialog.run().use_button().click();
   EXPECT_EQ(field("engine"), QStringLiteral("my-vllm"));
+}
+
+// Return must not discard what was entered.
+TEST_F(FitTest, ReturnDoesNotCloseTheWizard) {
+  FitDialog dialog(bench_, &window_);
+  dialog.show();
+  QTest::keyClick(&dialog, Qt::Key_Return);
+  EXPECT_TRUE(dialog.isVisible());
+  for (const QPushButton* button : dialog.findChildren<QPushButton*>()) {
+    if (button->text() == QStringLiteral("&Close")) EXPECT_FALSE(button->autoDefault());
+  }
 }
 
 TEST_F(FitTest, AServerNeedsNoColumns) {
