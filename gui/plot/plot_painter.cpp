@@ -73,7 +73,7 @@ void paint_labels(QPainter& painter, const PlotFrame& f) {
   painter.setPen(f.theme->soft_text);
   double last_right = -1e9;
   for (const AxisTick& tick : f.x->ticks(wanted_x(f))) {
-    if (tick.label.isEmpty()) continue;
+    if (tick.label.isEmpty() || !f.content->x.labels) continue;
     const double x = f.pixel_of_place(tick.place, 0).x(), width = metrics.horizontalAdvance(tick.label);
     // Skip labels that would overlap the one before or leave the picture.
     if (x - width / 2 < last_right + 4 || x + width / 2 > f.whole.right()) continue;
@@ -96,7 +96,8 @@ void paint_titles(QPainter& painter, const PlotFrame& f) {
   const QString x = metrics.elidedText(f.content->x.title, Qt::ElideRight, f.area.width());
   painter.drawText(
       QPointF(f.area.center().x() - metrics.horizontalAdvance(x) / 2, f.whole.bottom() - metrics.descent() - 2), x);
-  const QString y = metrics.elidedText(f.content->y.title, Qt::ElideRight, f.area.height());
+  // The unit at the end of a title tells more than its middle.
+  const QString y = metrics.elidedText(f.content->y.title, Qt::ElideMiddle, f.area.height());
   painter.save();
   painter.translate(f.whole.left() + metrics.ascent() + 2, f.area.center().y() + metrics.horizontalAdvance(y) / 2);
   painter.rotate(-90);
@@ -422,7 +423,8 @@ void paint_cursor(QPainter& painter, const PlotFrame& f, const QPointF& at, cons
 
 QMarginsF plot_margins(const PlotContent& content, const AxisScale& y, const QFont& font, const QSizeF& size) {
   const QFontMetricsF metrics(font);
-  const double bottom = content.x.title.isEmpty() ? metrics.height() + 2 * kGap : 2 * metrics.height() + 3 * kGap;
+  const double labels = content.x.labels ? metrics.height() + kGap : 0;
+  const double bottom = labels + (content.x.title.isEmpty() ? kGap : metrics.height() + 2 * kGap);
   double widest = metrics.horizontalAdvance(QStringLiteral("000"));
   for (const AxisTick& tick : y.ticks(wanted_y(size.height() - bottom, font)))
     widest = std::max(widest, metrics.horizontalAdvance(tick.label));

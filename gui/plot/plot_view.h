@@ -88,6 +88,7 @@ struct PlotAxis {
   bool from_zero = true;   // linear axes only
   bool symmetric = false;  // linear axes only: extends equally above and below zero
   double most = 0;         // linear axes only, > 0: the greatest possible value, such as 100 %
+  bool labels = true;      // false: the plot above has the same ticks
 };
 
 /// Everything that a plot shows.

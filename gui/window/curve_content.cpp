@@ -360,6 +360,7 @@ PlotContent residual_content(const Workbench& bench, const ContentChoice& choice
   const std::vector<DrawnCurve> drawn = bench.drawn();
   PlotContent content;
   content.x = {QString(), choice.log_x, true};
+  content.x.labels = false;
   content.y = {tr("error (%)"), false, true, true};
   const auto all = residuals_of(bench, drawn, *choice.x, *choice.y);
   for (const DrawnCurve& curve : drawn) {

@@ -6,8 +6,9 @@
 #include <QDoubleSpinBox>
 #include <QHBoxLayout>
 #include <QLabel>
+#include <QMenu>
 #include <QSignalBlocker>
-#include <QSplitter>
+#include <QToolButton>
 #include <QVBoxLayout>
 
 #include "gui/core/slo_form.h"
@@ -24,7 +25,7 @@ CurvesView::CurvesView(Workbench& bench, QWidget* parent) : View(bench, parent) 
   plot_->setMinimumHeight(130);
   residuals_ = make_plot_view(this).release();
   residuals_->set_name(tr("Residuals: predicted against measured, in percent"));
-  residuals_->setFixedHeight(100);
+  residuals_->setFixedHeight(80);
   card_ = new AnswerCard(this);
   summary_ = new QLabel(this);
   summary_->setWordWrap(true);
@@ -104,7 +105,11 @@ QCheckBox* CurvesView::flag_box(const QString& text, const QString& help, bool V
   connect(box, &QCheckBox::clicked, this, [this, flag](bool on) {
     bench_.set_view(tr("Change the view"), {}, [&](ViewState& view) { view.*flag = on; });
   });
-  flags_.emplace_back(box, flag);
+  QAction* action = show_->menu()->addAction(text);
+  action->setCheckable(true);
+  action->setToolTip(help);
+  connect(action, &QAction::triggered, box, &QCheckBox::click);
+  flags_.push_back({box, action, flag});
   return box;
 }
 
@@ -140,6 +145,11 @@ QWidget* CurvesView::make_bar() {
   basis_ = basis_box();
   layout->addWidget(basis_);
   pair(label(tr("SL&O"), limit_), limit_);
+  show_ = new QToolButton(bar);
+  show_->setText(tr("Show"));
+  show_->setAccessibleName(tr("What the chart shows"));
+  show_->setPopupMode(QToolButton::InstantPopup);
+  show_->setMenu(new QMenu(show_));
   layout->addWidget(flag_box(tr("log x"), tr("Logarithmic horizontal axis"), &ViewState::log_x));
   layout->addWidget(flag_box(tr("log y"), tr("Logarithmic vertical axis"), &ViewState::log_y));
   layout->addWidget(flag_box(tr("measured"), tr("Show measured and published points"), &ViewState::measured));
@@ -148,7 +158,22 @@ QWidget* CurvesView::make_bar() {
   layout->addWidget(flag_box(tr("bands"),
                              tr("Show prediction bands, confidence intervals, and where the model extrapolates"),
                              &ViewState::bands));
+  layout->addWidget(show_);
+  bar_ = bar;
   return bar;
+}
+
+// Where the check boxes would need a second row, a menu takes their place: the row is worth more to the plot.
+void CurvesView::resizeEvent(QResizeEvent* event) {
+  View::resizeEvent(event);
+  int needed = -FlowLayout::kAcross;
+  for (int i = 0; i < bar_->layout()->count(); ++i) {
+    const QWidget* item = bar_->layout()->itemAt(i)->widget();
+    if (item != show_) needed += item->sizeHint().width() + FlowLayout::kAcross;
+  }
+  const bool folded = needed > bar_->width();
+  for (const Flag& flag : flags_) flag.box->setVisible(!folded);
+  show_->setVisible(folded);
 }
 
 ContentChoice CurvesView::choice() const {
@@ -162,7 +187,10 @@ ContentChoice CurvesView::choice() const {
 
 void CurvesView::refresh() {
   const ViewState& v = bench_.session().state().view;
-  for (const auto& [box, flag] : flags_) box->setChecked(v.*flag);
+  for (const auto& [box, action, flag] : flags_) {
+    box->setChecked(v.*flag);
+    action->setChecked(v.*flag);
+  }
   x_->setCurrentIndex(x_->findData(qs(v.x)));
   y_->setCurrentIndex(y_->findData(qs(v.y)));
   refresh_basis();

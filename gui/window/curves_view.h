@@ -10,6 +10,7 @@ class QCheckBox;
 class QComboBox;
 class QDoubleSpinBox;
 class QLabel;
+class QToolButton;
 
 namespace plimsoll::gui {
 
@@ -34,6 +35,9 @@ class CurvesView final : public View {
   /// Returns the lines of text below the plot: why figures are estimates, and what fails.
   [[nodiscard]] QString notes() const;
 
+ protected:
+  void resizeEvent(QResizeEvent* event) override;
+
  private:
   QWidget* make_bar();
   QComboBox* metric_box(const QString& name, bool x);
@@ -48,7 +52,15 @@ class CurvesView final : public View {
   QLabel *summary_ = nullptr, *notes_ = nullptr;
   QComboBox *x_ = nullptr, *y_ = nullptr, *basis_ = nullptr;
   QDoubleSpinBox* limit_ = nullptr;
-  std::vector<std::pair<QCheckBox*, bool ViewState::*>> flags_;
+  /// A switch of the view, as a check box and in the menu that replaces the boxes in a narrow window.
+  struct Flag {
+    QCheckBox* box = nullptr;
+    QAction* action = nullptr;
+    bool ViewState::*which = nullptr;
+  };
+  std::vector<Flag> flags_;
+  QWidget* bar_ = nullptr;
+  QToolButton* show_ = nullptr;
   std::vector<SeriesSource> sources_;
   const Theme* theme_ = &light_theme();
   double dragged_limit_ = -1;

@@ -5,10 +5,6 @@
 #include <algorithm>
 
 namespace plimsoll::gui {
-namespace {
-constexpr int kAcross = 10, kDown = 4;
-}
-
 FlowLayout::~FlowLayout() {
   for (QLayoutItem* item : items_) delete item;
 }

@@ -10,6 +10,7 @@ namespace plimsoll::gui {
 /// Takes ownership of its items, as layouts of Qt do.
 class FlowLayout final : public QLayout {
  public:
+  static constexpr int kAcross = 10, kDown = 4;  // pixels between items and between rows
   explicit FlowLayout(QWidget* parent) : QLayout(parent) { setContentsMargins(0, 0, 0, 0); }
   ~FlowLayout() override;
   FlowLayout(const FlowLayout&) = delete;
