@@ -124,7 +124,7 @@ QString style_sheet(const Theme& theme) {
              "QFrame#welcome{background:%8;border:0;border-bottom:1px solid %4;}"
              "QToolButton#series{border:1px solid transparent;padding:1px 3px;}"
              "QToolButton#series:hover,QToolButton#series:focus{border:1px solid %4;border-radius:3px;}"
-             "QToolButton#header{font-weight:600;border:1px solid transparent;padding:1px 3px;}"
+             "QToolButton#header{font-weight:600;border:1px solid transparent;padding:1px 0px;}"
              "QToolButton#header:hover,QToolButton#header:focus{border:1px solid %4;border-radius:3px;}"
              "QLabel#chip{border:1px solid %4;border-radius:8px;padding:0px 7px;color:%5;}"
              "QToolTip{color:%2;background:%3;border:1px solid %4;}")

@@ -60,7 +60,7 @@ QComboBox* CurvesView::metric_box(const QString& name, bool x) {
   }
   box->setAccessibleName(name);
   box->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
-  box->setMinimumContentsLength(24);
+  box->setMinimumContentsLength(23);
   box->setMaxVisibleItems(20);
   connect(box, &QComboBox::activated, this, [this, box, x](int index) {
     const std::string id = utf8(box->itemData(index).toString());
@@ -126,6 +126,7 @@ QWidget* CurvesView::make_bar() {
   limit_ = new QDoubleSpinBox(this);
   limit_->setRange(0, 1e9);
   limit_->setDecimals(2);
+  limit_->setMaximumWidth(14 * fontMetrics().averageCharWidth());
   limit_->setSpecialValueText(tr("none"));
   limit_->setStepType(QAbstractSpinBox::AdaptiveDecimalStepType);
   limit_->setAccessibleName(tr("Limit on the vertical metric: the SLO line"));

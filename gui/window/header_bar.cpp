@@ -12,7 +12,7 @@ namespace plimsoll::gui {
 
 HeaderBar::HeaderBar(Workbench& bench, QWidget* parent) : QWidget(parent), bench_(bench) {
   auto* row = new FlowLayout(this);
-  row->setContentsMargins(6, 3, 6, 3);
+  row->setContentsMargins(2, 3, 2, 3);
   model_ = make_button(QStringLiteral("model"), tr("Model"));
   hardware_ = make_button(QStringLiteral("hardware"), tr("Hardware"));
   engine_ = make_button(QStringLiteral("engine"), tr("Engine"));
@@ -20,7 +20,6 @@ HeaderBar::HeaderBar(Workbench& bench, QWidget* parent) : QWidget(parent), bench
   footprint_->setAccessibleName(tr("Footprint"));
   footprint_->setTextFormat(Qt::RichText);
   footprint_->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
-  footprint_->setMargin(3);
   row->addWidget(footprint_);
   connect(footprint_, &QLabel::linkActivated, this, [this] { bench_.fill_instances(); });
 }
