@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "cli/rank_group.h"
 #include "cli/this_machine.h"
@@ -27,13 +26,6 @@ model::DType executed(model::DType dtype) { return dtype == model::DType::fp16 ?
 
 std::int64_t step_rows(const load::Scenario& scenario) {
   return std::min(kStepRows, scenario.policy.step_token_budget.value_or(kStepRows));
-}
-
-// As one pool alone would use.
-int all_threads(const exec::EngineConfig& config) {
-  if (config.threads > 0) return config.threads;
-  if (config.tuning && config.tuning->threads > 0) return config.tuning->threads;
-  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 }
 
 // The pools share the cores in proportion to their replicas.
@@ -254,7 +246,7 @@ void MeasuredPoints::load(const study::PointSpec& spec, const load::Scenario& sc
   exec::EngineConfig config = engine_config(scenario, named.architecture, settings_);
   // The processes of a group all run as on a machine without calibration, because theirs may differ.
   if (settings_.processes == 1 && config.device == exec::DeviceKind::cpu) config.tuning = configs::calibrated_tuning();
-  const int threads = all_threads(config);
+  const int threads = exec::thread_count(config);
   if (scenario.pools) config.threads = decode_threads(threads, scenario);
   Loaded wanted{.model = spec.model_name,
                 .weights = spec.weights,
@@ -291,6 +283,9 @@ void MeasuredPoints::load(const study::PointSpec& spec, const load::Scenario& sc
   loaded_ = std::move(wanted);
   console_.note(fmt::format("{}, {}: {}", spec.shape->id, model.origin, machine()));
   if (const std::string note = engines_->engine(0).note(); !note.empty()) console_.note(note);
+  if (settings_.processes > 1 && config.device == exec::DeviceKind::cpu && configs::calibrated_tuning())
+    console_.note(
+        "processes of a group run as on a machine that was not calibrated, because their machines may differ");
   if (settings_.trace_ops)
     for (std::size_t i = 0; i < engines_->size(); ++i) engines_->engine(i).trace_ops();
 }

@@ -57,6 +57,12 @@ EngineConfig checked(EngineConfig config) {
 
 }  // namespace
 
+int thread_count(const EngineConfig& config) {
+  if (config.threads > 0) return config.threads;
+  if (config.tuning && config.tuning->threads > 0) return config.tuning->threads;
+  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
 bool executes_weights(DeviceKind device, model::DType dtype) {
   const bool integer = dtype == model::DType::int8 || dtype == model::DType::int4;
   return executes_cache(dtype) || (integer && device == DeviceKind::cpu);
@@ -152,10 +158,7 @@ struct Engine::State {
 
   // Divides the cores among the ranks; the first ranks take the remainder.
   [[nodiscard]] int threads_of(int i) const {
-    const int tuned = config.tuning ? config.tuning->threads : 0;
-    const int all = config.threads > 0 ? config.threads
-                    : tuned > 0        ? tuned
-                                       : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    const int all = thread_count(config);
     return std::max(1, all / share.count + (i < all % share.count ? 1 : 0));
   }
 

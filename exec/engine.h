@@ -39,6 +39,9 @@ struct EngineConfig {
   bool graphs = true, poison = false;
 };
 
+/// Returns the threads of a process that has the machine's cores to itself: as stated, as tuned, or one per core.
+[[nodiscard]] int thread_count(const EngineConfig& config);
+
 /// Returns whether the executor runs weights of this type on a device: fp32 and bf16, on a CPU also int8 and int4.
 [[nodiscard]] bool executes_weights(DeviceKind device, model::DType dtype);
 

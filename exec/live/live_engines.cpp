@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "exec/engine.h"
 #include "exec/gpu_placement.h"
@@ -15,11 +14,11 @@ namespace {
 
 // Returns the threads for one of the `locals` processes of a group on this host. If mpirun has bound each process to
 // its own cores, the process sees only those.
-int default_threads(const EngineConfig& config, int locals) {
-  if (locals == 1 && config.tuning && config.tuning->threads > 0) return config.tuning->threads;
-  const int seen = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+int threads_here(const EngineConfig& config, int locals) {
+  const int alone = thread_count(config);
+  if (locals == 1 || config.threads > 0) return alone;
   const int host = std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
-  return std::clamp(host / locals, 1, seen);
+  return std::clamp(host / locals, 1, alone);
 }
 
 // Returns the bytes that each replica may allocate on this host: equal shares, fixed before any replica allocates its
@@ -41,7 +40,7 @@ double memory_share(const EngineConfig& config, std::int32_t replicas, GroupPart
 LiveEngines::LiveEngines(const EngineConfig& config, std::int32_t replicas, const WeightSource& weights,
                          GroupPart* part) {
   const int locals = part == nullptr ? 1 : part->locals();
-  const int threads = config.threads > 0 ? config.threads : default_threads(config, locals);
+  const int threads = threads_here(config, locals);
   const int ranks = part == nullptr ? config.tp : part->ranks(0).share(config.tp).count;
   int first = config.first_device;
   if (part != nullptr && config.device == DeviceKind::cuda)
