@@ -91,11 +91,13 @@ class MachineCalibrator {
   void tune() {
     report("kernels", 0, false);
     const double seconds = std::min(kTuningSeconds, settings_.seconds * kTuningPart);
-    result_.kernels = exec::tune_machine(exec::select_kernels(), result_.cores, seconds, [this] {
+    const auto check_in = [this] {
       if (settings_.control == nullptr) return;
       settings_.control->check_in();
       if (settings_.control->cancelled()) throw Cancelled{};
-    });
+    };
+    result_.kernels =
+        exec::tune_machine(exec::select_kernels(), {.cores = result_.cores, .seconds = seconds, .check_in = check_in});
   }
 
   // Measures the rates of a quiet machine, to compare later runs with this calibration.

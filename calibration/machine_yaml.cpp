@@ -84,6 +84,9 @@ std::string kernels_text(const exec::TunedMachine& kernels) {
                                  kernels.read_bandwidth / 1e9, kernels.multiply_add / 1e9);
   if (kernels.tuning.threads > 0) text += fmt::format(", {} threads", kernels.tuning.threads);
   text += "\n";
+  if (kernels.parts_gain > 1)
+    text += fmt::format("  decode attention: {} parts a thread, x {:.2f} faster than by default\n",
+                        kernels.tuning.decode_parts, kernels.parts_gain);
   for (const exec::TunedProduct& p : kernels.products) {
     text += fmt::format("  {:<22} {:.2f} of {:<17}", p.name, p.fraction, p.reads ? "reading" : "the multiply-adds");
     text += p.reads ? fmt::format(" {} bytes ahead", p.chosen.ahead)

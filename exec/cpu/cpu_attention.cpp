@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "exec/cpu/cpu_backend.h"
+#include "exec/cpu/decode_parts.h"
 #include "exec/cpu/kernels.h"
 
 namespace plimsoll::exec {
@@ -160,22 +161,11 @@ void CpuBackend::prefill_attention(const AttentionSpec& spec, std::size_t index)
   });
 }
 
-// Keep a sequence's heads together as long as there is work for every thread: they are adjacent in memory. With fewer
-// heads than threads, divide the queries of a head; each part reads the keys again, but from a shared cache.
-CpuBackend::DecodeParts CpuBackend::decode_parts(std::int64_t rows) const {
-  DecodeParts parts;
-  if (pool_.threads() == 1) return parts;
-  // Several tasks per thread, because contexts differ in length and a thread that finishes early takes another task.
-  const std::int64_t wanted = std::int64_t{tuning_.decode_parts} * pool_.threads(), heads = kv_heads_;
-  parts.heads = std::min(heads, (wanted + rows - 1) / rows);
-  if (rows * heads < pool_.threads()) parts.queries = std::min(group_, pool_.threads() / (rows * heads));
-  return parts;
-}
-
 void CpuBackend::decode_attention(const AttentionSpec& spec) {
   const auto rows = static_cast<std::int64_t>(table_->decode.size());
   if (rows == 0) return;
-  const DecodeParts parts = decode_parts(rows);
+  const DecodeParts parts =
+      decode_parts({.rows = rows, .heads = kv_heads_, .queries = group_}, pool_.threads(), tuning_.decode_parts);
   pool_.for_each(rows * parts.heads * parts.queries, [&](int thread, std::int64_t item) {
     const SequenceRows& sequence = table_->decode[static_cast<std::size_t>(item / (parts.heads * parts.queries))];
     const std::int64_t position = table_->position[static_cast<std::size_t>(sequence.first_row)];

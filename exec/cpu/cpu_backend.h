@@ -90,11 +90,6 @@ class CpuBackend final : public Backend {
                                              std::int64_t head) const;
   // Multiplies once per head. `from` and `to` hold all rows of the first head, then all rows of the next.
   void multiply_heads(const Linear& weights, const float* from, float* to);
-  // The number of parts that a decode row is divided into: by KV heads, and by the queries of one KV head.
-  struct DecodeParts {
-    std::int64_t heads = 1, queries = 1;
-  };
-  [[nodiscard]] DecodeParts decode_parts(std::int64_t rows) const;
   void attend_surplus(const AttentionTask& task, std::int64_t tokens, int thread);
   [[nodiscard]] float* scratch(int thread) { return scratch_[static_cast<std::size_t>(thread)].as<float>(); }
   void reserve_scratch();

@@ -11,6 +11,8 @@
 #include <optional>
 
 #include <unistd.h>
+
+#include "exec/cpu/attention_probe.h"
 #include "exec/cpu/integer_linear.h"
 #include "exec/cpu/kernels.h"
 #include "exec/cpu/packed_linear.h"
@@ -24,11 +26,13 @@ using Clock = std::chrono::steady_clock;
 
 // A layer of a model with some billion weights; more copies of it than the last-level cache holds.
 constexpr std::int64_t kColumns = 2048, kRows = 2048;
-constexpr std::size_t kLeastBytes = std::size_t{64} << 20U, kMostBytes = std::size_t{1} << 30U;
+constexpr std::size_t kLeastBytes = std::size_t{64} << 20U;
 // Rows of the products that are timed: one tile, a few tiles and many with any set of kernels.
 constexpr std::array<std::int64_t, 3> kBatches = {1, 16, 64};
-constexpr double kClearly = 0.98;       // of the default's time: less is no noise
-constexpr double kWorthRounding = 0.9;  // the same, for instructions that round activations to bf16
+constexpr double kClearly = 0.98;  // of the default's time: less is no noise
+// Instructions that round activations to bf16 must be this much faster for some batch, and are at most as much slower
+// for any.
+constexpr double kWorthRounding = 0.9;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -65,12 +69,14 @@ bool has_sibling_threads() {
 // Copies of a layer's weights, and the products with them.
 class Layer {
  public:
-  Layer(const ProductKernels& kernels, ThreadPool& pool) : bytes_(2.0 * kColumns * kRows), copies_(copies_of(bytes_)) {
+  // More copies than `held` bytes.
+  Layer(const ProductKernels& kernels, ThreadPool& pool, std::size_t held)
+      : bytes_(2.0 * kColumns * kRows), copies_(copies_of(bytes_, held)) {
     floats_.emplace(kernels, spec(), true, fill(), pool);
     multiplier_.emplace(pool);
   }
-  Layer(const IntegerKernels& kernels, ThreadPool& pool)
-      : bytes_(kColumns * kRows * (1 + 2.0 / model::kLoadGroup)), copies_(copies_of(bytes_)) {
+  Layer(const IntegerKernels& kernels, ThreadPool& pool, std::size_t held)
+      : bytes_(kColumns * kRows * (1 + 2.0 / model::kLoadGroup)), copies_(copies_of(bytes_, held)) {
     LinearSpec integers = spec();
     // Stored integers, because rounding floats would take longer than the probe.
     integers.integers = {.format = {.bits = 8, .group = model::kLoadGroup}, .fill = integer_fill};
@@ -101,9 +107,8 @@ class Layer {
   [[nodiscard]] double bytes() const { return bytes_; }
 
  private:
-  static std::int64_t copies_of(double bytes) {
-    const std::size_t wanted = std::clamp(2 * last_level_cache(), kLeastBytes, kMostBytes);
-    return static_cast<std::int64_t>(std::ceil(static_cast<double>(wanted) / bytes));
+  static std::int64_t copies_of(double bytes, std::size_t held) {
+    return static_cast<std::int64_t>(std::ceil(static_cast<double>(held) / bytes));
   }
   [[nodiscard]] LinearSpec spec() const { return {.n = kRows, .k = kColumns, .copies = copies_}; }
   static FillRows fill() {
@@ -127,21 +132,25 @@ class Layer {
 
 class Tuner {
  public:
-  Tuner(const KernelSet& kernels, int cores, double seconds, const std::function<void()>& check_in)
+  Tuner(const KernelSet& kernels, const TunerSettings& settings)
       : kernels_(kernels),
-        pool_(cores),
-        probe_(kernels, pool_, std::clamp(2 * last_level_cache(), kLeastBytes, kMostBytes)),
-        check_in_(check_in) {
+        settings_(settings),
+        bytes_(std::min(std::max(2 * last_level_cache(), kLeastBytes), settings.most_bytes)),
+        pool_(settings.cores),
+        probe_(kernels, pool_, bytes_) {
     result_.tuning = tuning_for(cache_sizes(), kernels.rows);
     const std::size_t kinds = 2 + runnable_pairs(kernels).size();
-    contest_seconds_ = seconds / static_cast<double>(kinds * kBatches.size());
+    contest_seconds_ = settings.seconds / static_cast<double>(kinds * kBatches.size() + 1);
   }
 
   TunedMachine run() {
     tune_floats();
     const IntegerKernels& integers = *runnable_integers(kernels_).front();
-    Layer layer(integers, pool_);
-    keep(contest(layer, result_.tuning.integers), layer, "int8", result_.tuning.integers);
+    {
+      Layer layer(integers, pool_, bytes_);
+      keep(contest(layer, result_.tuning.integers), layer, "int8", result_.tuning.integers);
+    }
+    if (pool_.threads() > 1) tune_attention();
     name_limits();
     return std::move(result_);
   }
@@ -153,10 +162,10 @@ class Tuner {
     std::array<double, kBatches.size()> seconds{}, standard{};
   };
 
-  // f32 instructions, unless those of pairs are clearly faster for some batch and slower for none.
+  // f32 instructions, unless those of pairs are worth it: kWorthRounding.
   void tune_floats() {
     model::CpuBlockings standard = result_.tuning.floats;
-    std::optional<Layer> layer(std::in_place, static_cast<const ProductKernels&>(kernels_), pool_);
+    std::optional<Layer> layer(std::in_place, static_cast<const ProductKernels&>(kernels_), pool_, bytes_);
     Winners best = contest(*layer, standard);
     tune_threads(*layer, best);
     const char* name = "bf16 in f32";
@@ -165,7 +174,7 @@ class Tuner {
       const auto place = std::find(names.begin(), names.end(), pairs->name) - names.begin();
       const auto products = static_cast<model::Bf16Products>(place);
       if (&select_bf16_products(kernels_, products) != pairs) continue;  // PLIMSOLL_CPU_ISA names another set
-      layer.emplace(*pairs, pool_);
+      layer.emplace(*pairs, pool_, bytes_);
       const Winners found = contest(*layer, standard);
       double least = 1, most = 0;
       for (std::size_t i = 0; i < kBatches.size(); ++i) {
@@ -202,6 +211,30 @@ class Tuner {
     if (ratio < kClearly) result_.tuning.threads = half.threads();
   }
 
+  // The parts of decode attention for each thread: fewer start fewer tasks and leave more heads together, more let
+  // threads end at the same time. One sequence and several count alike.
+  void tune_attention() {
+    const int standard = result_.tuning.decode_parts;
+    const std::array<int, 5> choices = {standard, 1, 2, 8, 16};
+    constexpr std::array<std::int64_t, 3> kSequences = {1, 3, AttentionProbe::kMostSequences};
+    AttentionProbe attention(kernels_, pool_, bytes_);
+    std::array<std::array<double, kSequences.size()>, choices.size()> best{};
+    for (auto& times : best) times.fill(std::numeric_limits<double>::infinity());
+    take_turns([&] {
+      for (std::size_t i = 0; i < choices.size(); ++i)
+        for (std::size_t j = 0; j < kSequences.size(); ++j)
+          best[i][j] = std::min(best[i][j], attention.shot(kSequences[j], choices[i]));
+    });
+    for (std::size_t i = 1; i < choices.size(); ++i) {
+      double gain = 1;
+      for (std::size_t j = 0; j < kSequences.size(); ++j) gain *= best[0][j] / best[i][j];
+      gain = std::pow(gain, 1.0 / kSequences.size());
+      if (gain * kClearly <= 1 || gain <= result_.parts_gain) continue;
+      result_.parts_gain = gain;
+      result_.tuning.decode_parts = choices[i];
+    }
+  }
+
   Winners contest(Layer& layer, model::CpuBlockings& standard) {
     Winners winners;
     for (std::size_t i = 0; i < kBatches.size(); ++i) {
@@ -220,15 +253,22 @@ class Tuner {
   // Returns the best time of each choice. They take turns with probes of the limits.
   std::vector<double> times(Layer& layer, std::int64_t rows, const std::vector<model::CpuBlocking>& all) {
     std::vector<double> best(all.size(), std::numeric_limits<double>::infinity());
+    take_turns([&] {
+      for (std::size_t i = 0; i < all.size(); ++i) best[i] = std::min(best[i], layer.shot(all[i], rows));
+    });
+    return best;
+  }
+
+  template <class Turn>
+  void take_turns(const Turn& turn) {
     constexpr int kLeastRounds = 2;
     const auto start = Clock::now();
     for (int round = 0; round < kLeastRounds || seconds_since(start) < contest_seconds_; ++round) {
-      if (check_in_) check_in_();
+      if (settings_.check_in) settings_.check_in();
       result_.read_bandwidth = std::max(result_.read_bandwidth, probe_.read_once());
       result_.multiply_add = std::max(result_.multiply_add, probe_.fma_once());
-      for (std::size_t i = 0; i < all.size(); ++i) best[i] = std::min(best[i], layer.shot(all[i], rows));
+      turn();
     }
-    return best;
   }
 
   void keep(const Winners& winners, const Layer& layer, const std::string& name, model::CpuBlockings& blockings) {
@@ -251,17 +291,18 @@ class Tuner {
   }
 
   const KernelSet& kernels_;
+  const TunerSettings& settings_;
+  std::size_t bytes_;
   ThreadPool pool_;
   Probe probe_;
-  const std::function<void()>& check_in_;
   double contest_seconds_ = 0;
   TunedMachine result_;
 };
 
 }  // namespace
 
-TunedMachine tune_machine(const KernelSet& kernels, int cores, double seconds, const std::function<void()>& check_in) {
-  return Tuner(kernels, cores, seconds, check_in).run();
+TunedMachine tune_machine(const KernelSet& kernels, const TunerSettings& settings) {
+  return Tuner(kernels, settings).run();
 }
 
 CacheSizes cache_sizes() {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses how this machine runs products (model/cpu_tuning.h): times every choice on products of the size of a layer,
 // whose weights come from memory as in a forward. The choices take turns, and the best time of each counts, because
-// neighbours on the machine come and go. A choice replaces the default only if it is clearly faster. A machine that was
-// not calibrated is tuned by the sizes of its caches.
+// neighbours on the machine come and go. A choice replaces the default only if it is clearly faster. Decode attention
+// is timed in the same way on sequences of unequal lengths. A machine that was not calibrated is tuned by the sizes of
+// its caches.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -26,13 +28,18 @@ struct TunedProduct {
 
 struct TunedMachine {
   model::CpuTuning tuning;
+  double parts_gain = 1;                        // time of decode attention with the default parts over time as chosen
   double read_bandwidth = 0, multiply_add = 0;  // bytes/s, flop/s: the best values meanwhile
   std::vector<TunedProduct> products;           // by the chosen instructions
 };
 
-/// Tunes for at least `seconds` with `cores` threads. `check_in` is called often and may throw.
-[[nodiscard]] TunedMachine tune_machine(const KernelSet& kernels, int cores, double seconds,
-                                        const std::function<void()>& check_in = {});
+struct TunerSettings {
+  int cores = 1;
+  double seconds = 0;                              // at least
+  std::function<void()> check_in = {};             // called often; may throw
+  std::size_t most_bytes = std::size_t{1} << 30U;  // of weights; fewer than two last-level caches measure these
+};
+[[nodiscard]] TunedMachine tune_machine(const KernelSet& kernels, const TunerSettings& settings);
 
 /// Bytes of one core's first- and second-level caches, and of the last level.
 struct CacheSizes {

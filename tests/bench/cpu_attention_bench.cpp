@@ -8,6 +8,7 @@
 #include <cmath>
 #include <random>
 
+#include "exec/cpu/decode_parts.h"
 #include "exec/cpu/kernels.h"
 #include "exec/cpu/probes.h"
 
@@ -72,8 +73,9 @@ void BM_DecodeAttention(benchmark::State& state) {
     scratch.emplace_back(
         attention_scratch(kernels, std::max<std::int64_t>(64, heads.kv * heads.group), heads.head_dim) * sizeof(float),
         "scratch");
-  // As CpuBackend::decode_parts: enough tasks for all threads; beyond that, adjacent heads stay together.
-  const std::int64_t parts = threads == 1 ? 1 : std::min(heads.kv, (4 * threads + sequences - 1) / sequences);
+  const std::int64_t parts = decode_parts({.rows = sequences, .heads = heads.kv, .queries = heads.group}, threads,
+                                          model::CpuTuning{}.decode_parts)
+                                 .heads;
   const auto attend = [&](std::int64_t layer, int thread, std::int64_t item) {
     const std::int64_t sequence = item / parts, part = item % parts, head = heads.kv * part / parts;
     const std::int64_t offset = sequence * heads.row() + head * heads.group * heads.head_dim;

@@ -33,7 +33,9 @@ const model::CpuTuning& tuning_of(int threads) {
   static std::map<int, model::CpuTuning> tunings;
   const auto found = tunings.find(threads);
   if (found != tunings.end()) return found->second;
-  return tunings.emplace(threads, exec::tune_machine(exec::select_kernels(), threads, kSeconds).tuning).first->second;
+  return tunings
+      .emplace(threads, exec::tune_machine(exec::select_kernels(), {.cores = threads, .seconds = kSeconds}).tuning)
+      .first->second;
 }
 
 exec::EngineConfig config_of(const std::string& model, int threads, std::int64_t bits) {

@@ -6,6 +6,7 @@
 #include <random>
 #include <stdexcept>
 
+#include "exec/cpu/decode_parts.h"
 #include "exec/cpu/integer_linear.h"
 #include "exec/cpu/packed_linear.h"
 #include "exec/cpu/tuner.h"
@@ -81,9 +82,11 @@ TEST(Blockings, ChangeNoBit) {
   }
 }
 
+constexpr std::size_t kLittle = std::size_t{16} << 20U;  // whatever the caches are
+
 TEST(Tuner, ChoosesWhatTheKernelsRun) {
   const KernelSet& kernels = *runnable_kernels().front();
-  const TunedMachine tuned = tune_machine(kernels, 1, 0);
+  const TunedMachine tuned = tune_machine(kernels, {.cores = 2, .most_bytes = kLittle});
   EXPECT_GT(tuned.read_bandwidth, 0);
   EXPECT_GT(tuned.multiply_add, 0);
   ASSERT_EQ(tuned.products.size(), 6U);  // 1, 16 and 64 rows with floats and with bytes
@@ -96,13 +99,26 @@ TEST(Tuner, ChoosesWhatTheKernelsRun) {
   for (const ProductKernels* pairs : runnable_pairs(kernels))
     runs = runs || pairs->name == model::kBf16ProductNames[static_cast<std::size_t>(tuned.tuning.bf16)];
   EXPECT_TRUE(runs);
+  EXPECT_GE(tuned.parts_gain, 1);
+  EXPECT_EQ(tuned.parts_gain == 1, tuned.tuning.decode_parts == model::CpuTuning{}.decode_parts);
+}
+
+// Four parts for each of two threads, of three sequences: three parts each. One thread needs no parts. A single KV head
+// is divided by its queries if it alone must occupy four threads.
+TEST(DecodeParts, GiveEveryThreadSeveralTasks) {
+  EXPECT_EQ(decode_parts({.rows = 3, .heads = 8, .queries = 4}, 2, 4).heads, 3);
+  EXPECT_EQ(decode_parts({.rows = 1, .heads = 4, .queries = 4}, 2, 4).heads, 4);
+  EXPECT_EQ(decode_parts({.rows = 1, .heads = 8, .queries = 4}, 1, 4).heads, 1);
+  EXPECT_EQ(decode_parts({.rows = 1, .heads = 1, .queries = 7}, 4, 4).queries, 4);
 }
 
 TEST(Tuner, StopsWhenItIsTold) {
   struct Stop : std::runtime_error {
     using runtime_error::runtime_error;
   };
-  EXPECT_THROW((void)tune_machine(*runnable_kernels().front(), 1, 3600, [] { throw Stop("stop"); }), Stop);
+  EXPECT_THROW((void)tune_machine(*runnable_kernels().front(),
+                                  {.seconds = 3600, .check_in = [] { throw Stop("stop"); }, .most_bytes = kLittle}),
+               Stop);
 }
 
 }  // namespace
