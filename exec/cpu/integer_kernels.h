@@ -25,7 +25,7 @@ struct IntegerLayout {
   /// words of their upper and of their lower bytes.
   [[nodiscard]] std::int64_t row_words() const { return blocks * (2 + block / 2); }
   /// Returns the bytes of a panel. A block of a panel is: f16 scales; bytes with zeros, if any, padded to the same
-  /// size; for each half of the columns, vectors that hold 8 (4 bits) or 4 (8 bits) rows of k.
+  /// size; for each 8 (4 bits) or 4 (8 bits) rows of k, a vector for either half of the columns.
   [[nodiscard]] std::int64_t panel_bytes(int panel) const { return blocks * block_bytes(panel); }
   [[nodiscard]] std::int64_t block_bytes(int panel) const { return panel * (zeros ? 4 : 2) + panel * block * bits / 8; }
 };

@@ -134,7 +134,7 @@ void IntegerLinear::pack_weights(const Panel& panel, std::int64_t block, std::by
         const auto part = static_cast<std::uint32_t>(value) & (bits == 4 ? 0xfU : 0xffU);
         word |= part << static_cast<std::uint32_t>(16 * (i % 2) + bits * (i / 2));
       }
-      const std::int64_t vector = column / half * (layout_.block / in_word) + step;
+      const std::int64_t vector = 2 * step + column / half;
       std::memcpy(to + (vector * half + column % half) * 4, &word, sizeof word);
     }
   }
@@ -160,7 +160,7 @@ void IntegerLinear::read_row(std::int64_t row, float* out) const {
     auto zero = static_cast<std::uint8_t>(layout_.middle());
     if (layout_.zeros) std::memcpy(&zero, block + 2 * kernels_.panel + column, sizeof zero);
     const std::int64_t inside = k % layout_.block, i = inside % in_word;
-    const std::int64_t vector = column / half * (layout_.block / in_word) + inside / in_word;
+    const std::int64_t vector = inside / in_word * 2 + column / half;
     std::uint32_t word = 0;
     std::memcpy(&word, block + (layout_.zeros ? 4 : 2) * kernels_.panel + (vector * half + column % half) * 4, 4);
     word >>= static_cast<std::uint32_t>(16 * (i % 2) + layout_.bits * (i / 2));

@@ -274,7 +274,7 @@ void integer_tile(const IntegerLayout& layout, const std::int32_t* x, IntegerPan
       const std::byte* const block = panels.at + i / 2 * panels.panel_bytes;
       scales[i] = block + half * 2 * kWidth;
       zeros[i] = block + 2 * kPanel + half * kWidth;
-      w[i] = block + header + half * half_bytes;
+      w[i] = block + header + half * kVector;
     }
     start_sums<V, Rows, Vecs>(integers, x + Rows, zeros, layout.zeros);
     const std::int32_t* pairs = x + 2 * Rows;
@@ -290,7 +290,7 @@ void integer_tile(const IntegerLayout& layout, const std::int32_t* x, IntegerPan
       else
         add_parts<V, Bits, Rows, Vecs, 0>(integers, pairs, w);
 #pragma GCC unroll 8
-      for (int i = 0; i < Vecs; ++i) w[i] += kVector;
+      for (int i = 0; i < Vecs; ++i) w[i] += 2 * kVector;
     }
 #pragma GCC unroll 8
     for (int i = 0; i < Vecs; ++i) {
