@@ -10,7 +10,7 @@
 
 #include "study/plan/candidate.h"
 #include "study/plan/judgement.h"
-#include "study/plan/rate_bound.h"
+#include "study/run/rate_bound.h"
 
 namespace plimsoll::study::plan {
 

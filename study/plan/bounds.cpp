@@ -11,7 +11,9 @@
 
 #include "model/forward_cost.h"
 #include "sim/sim_replica.h"
+#include "study/plan/answer.h"
 #include "study/plan/judgement.h"
+#include "study/run/rate_bound.h"
 #include "study/run/resolve.h"
 
 namespace plimsoll::study::plan {
@@ -107,25 +109,23 @@ LateAllowed late_allowed(const sched::Slo& slo, double requests) {
   return allowed;
 }
 
-bool has_prefixes(const std::shared_ptr<const traces::Trace>& trace) { return trace && trace->hash_block_tokens > 0; }
-
 // Returns whether another replica of this pool can never hurt.
 bool helps_here(const PointSpec& spec) {
   const bool sticks = sched::router_info(spec.deployment.router).follows_content;
   // A batch that waits until it is full waits longer if fewer requests arrive. A batch of one never waits.
   const bool fills_batches =
       sched::traits_of(spec.policy).returns_at_batch_end && sched::resolve_limits(spec.policy).max_running > 1;
-  return spec.deployment.is_fixed() && !fills_batches && !sticks && !shares_caches(spec);
+  return spec.deployment.is_fixed() && !fills_batches && !sticks && !shares_caches(spec.policy, spec.workload);
 }
 
 }  // namespace
 
-bool shares_caches(const PointSpec& spec) {
-  if (!spec.policy.prefix_caching.value_or(true)) return false;
-  const auto* const replay = std::get_if<load::TraceReplay>(&spec.workload.load);
-  const auto* const pairs = std::get_if<load::TracePairs>(&spec.workload.lengths);
-  return spec.workload.prefix.groups > 0 || load::has_turns(spec.workload.load) ||
-         (replay != nullptr && has_prefixes(replay->trace)) || (pairs != nullptr && has_prefixes(pairs->trace));
+Bounded beyond_rate(const Candidate& candidate, const std::optional<double>& most) {
+  const double load = load::load_value(candidate.spec.workload.load);
+  if (!most || !is_beyond(candidate.spec, load, *most)) return {};
+  const auto unit = load_unit(candidate.spec.workload.load);
+  return {fmt::format("carries at most {:.3g} of {:.4g} {}: full batches serve no more", *most, load, unit),
+          load / *most};
 }
 
 // If another replica can never hurt, a fleet that passes proves that all larger ones pass, and one that fails proves

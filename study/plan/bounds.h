@@ -9,6 +9,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 
@@ -26,8 +27,8 @@ struct Bounded {
 /// the same load. False if batches wait to be filled, if requests share caches or sessions, or if replicas come and go.
 [[nodiscard]] bool more_replicas_help(const PointSpec& spec);
 
-/// Returns whether requests may find blocks of other requests, or of earlier turns, in the cache of this pool.
-[[nodiscard]] bool shares_caches(const PointSpec& spec);
+/// Returns why a candidate cannot carry its load, given the bound on its load (RateBound); an empty reason if it may.
+[[nodiscard]] Bounded beyond_rate(const Candidate& candidate, const std::optional<double>& most);
 
 class Bounds {
  public:

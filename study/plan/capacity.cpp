@@ -12,8 +12,8 @@
 #include "load/load_kind.h"
 #include "study/plan/bracket.h"
 #include "study/plan/ranking.h"
-#include "study/plan/rate_bound.h"
 #include "study/run/load_variation.h"
+#include "study/run/rate_bound.h"
 
 namespace plimsoll::study::plan {
 namespace {
@@ -93,7 +93,8 @@ class Rounds {
 
   void add(std::size_t slot, std::size_t candidate, const CapacityStart& start) {
     const double least = least_load(question_.spec, requests_at(start.load, 0));
-    const double most = bounds_.most(question_.candidates[candidate]).value_or(std::numeric_limits<double>::infinity());
+    const double most =
+        bounds_.most(question_.candidates[candidate].spec).value_or(std::numeric_limits<double>::infinity());
     for (std::size_t r = 0; r < plan_.replications; ++r) {
       lines_.push_back({slot, candidate, r,
                         Bracket({.start = dithered(start.load, r, plan_),
@@ -300,7 +301,7 @@ class Rounds {
   // the load uses: the relaxation time of an M/G/c queue. A run that is not much longer shows waits that are too short.
   [[nodiscard]] std::int64_t remembered(std::size_t candidate, double load) {
     constexpr double kTimes = 20, kMost = 700'000;
-    const std::optional<double> most = bounds_.most(question_.candidates[candidate]);
+    const std::optional<double> most = bounds_.most(question_.candidates[candidate].spec);
     if (!most || !(load < *most) || question_.spec.limits.timeout.count() > 0) return 0;
     const double used = load / *most;
     return std::llround(std::min(kMost, kTimes * used / ((1 - used) * (1 - used))));

@@ -9,7 +9,7 @@
 
 #include "study/file/read_point.h"
 #include "study/plan/answer.h"
-#include "study/plan/rate_bound.h"
+#include "study/run/rate_bound.h"
 
 namespace plimsoll::study::plan {
 namespace {

@@ -18,8 +18,8 @@
 #include "study/plan/confirm.h"
 #include "study/plan/explain.h"
 #include "study/plan/ranking.h"
-#include "study/plan/rate_bound.h"
 #include "study/plan/screening.h"
+#include "study/run/rate_bound.h"
 
 namespace plimsoll::study::plan {
 namespace {
@@ -86,7 +86,7 @@ class Search {
       entry.reason = candidate.excluded;
       if (!entry.reason.empty()) entry.stage = Stage::excluded;
       if (!entry.reason.empty() || loads_vary) continue;
-      entry.capacity_at_most = rates.most(candidate);
+      entry.capacity_at_most = rates.most(candidate.spec);
       Bounded bounded = bounds.problem(candidate);
       if (bounded.reason.empty()) bounded = beyond_rate(candidate, entry.capacity_at_most);
       entry.reason = std::move(bounded.reason);

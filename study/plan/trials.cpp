@@ -7,7 +7,7 @@
 
 #include "study/output/metrics_record.h"
 #include "study/plan/judgement.h"
-#include "study/plan/rate_bound.h"
+#include "study/run/rate_bound.h"
 #include "study/run/resolve.h"
 #include "study/run/run_control.h"
 #include "study/run/simulate_point.h"
@@ -184,17 +184,8 @@ std::optional<std::int64_t> most_at_once(const PointSpec& spec, const sched::Poi
 bool is_hopeless(const Candidate& candidate, const Trial& trial) {
   if (trial.length_scale != 1 || trial.step_scale != 1) return false;
   const double load = trial.load > 0 ? trial.load : load::load_value(candidate.spec.workload.load);
-  const std::optional<double> most = RateBound().most(candidate);
+  const std::optional<double> most = RateBound().most(candidate.spec);
   return most && is_beyond(candidate.spec, load * trial.load_scale, *most);
-}
-
-// The queue of such a run grows without end, even if so slowly that this run does not show it.
-void deny_steadiness(sched::SteadyState& steady) {
-  if (steady.verdict == sched::Steadiness::unstable) return;
-  steady = {.verdict = sched::Steadiness::unstable,
-            .grows = true,
-            .reason = "the backlog grows: full batches serve less than the offered load",
-            .requests_needed = 0};
 }
 
 std::optional<TrialRun> simulate_once(const PointSpec& spec, bool stepwise, const sim::RunOptions& options) {
@@ -220,12 +211,7 @@ std::optional<TrialRun> simulate_trial(const Candidate& candidate, const Trial& 
                                        const sim::RunOptions& options) {
   constexpr std::int64_t kMaxRows = 500'000;  // request rows to keep in memory
   PointSpec spec = trial_spec(candidate.spec, trial);
-  // For engines of constant rates the bound is exact and cheap; others have a margin that any run shows.
-  const PointSpec* const prefill = candidate.spec.prefill.get();
-  const bool exact = rate_margin(candidate.spec) == 1 || (prefill != nullptr && rate_margin(*prefill) == 1);
-  const bool hopeless = exact && is_hopeless(candidate, trial);
   const auto finished = [&](std::optional<TrialRun> run) {
-    if (run && hopeless) deny_steadiness(run->metrics.steady);
     if (run && trial.replicas > 0) {
       const double part = static_cast<double>(trial.replicas) / candidate.spec.deployment.replicas;
       run->metrics = of_whole_fleet(std::move(run->metrics), part);
@@ -241,7 +227,7 @@ std::optional<TrialRun> simulate_trial(const Candidate& candidate, const Trial& 
     const sched::PointMetrics& m = found->metrics;
     const double wanted = requests_wanted(spec, trial, m);
     const auto sent = static_cast<double>(m.requests_completed + m.requests_rejected + m.requests_timed_out);
-    if (wanted <= sent || sent >= most || hopeless || (run == 1 && is_hopeless(candidate, trial)))
+    if (wanted <= sent || sent >= most || (run == 1 && is_hopeless(candidate, trial)))
       return finished(std::move(found));
     auto longer = with_requests(spec, static_cast<std::int64_t>(std::min(wanted, most)));
     if (!longer) return finished(std::move(found));

@@ -6,6 +6,7 @@
 
 #include "model/error.h"
 #include "study/run/bands.h"
+#include "study/run/rate_bound.h"
 #include "study/run/slo_text.h"
 
 namespace plimsoll::study {
@@ -50,7 +51,10 @@ FinishedPoint simulate_point(ResolvedPoint point, const PointRun& how) {
       finished.run = run_scenario(point, how);
       if (!finished.run.stopped) take_run(point.result, finished.run);
     }
-    if (point.result.metrics) judge(point.result, point.scenario->slo);
+    if (point.result.metrics) {
+      if (!how.run) deny_beyond_rate(*point.scenario, point.result.metrics->steady);
+      judge(point.result, point.scenario->slo);
+    }
   }
   finished.result = std::move(point.result);
   return finished;

@@ -7,9 +7,9 @@
 
 #include "sim/simulate.h"
 #include "study/plan/capacity.h"
-#include "study/plan/rate_bound.h"
 #include "study/plan/view.h"
 #include "study/run/load_variation.h"
+#include "study/run/rate_bound.h"
 #include "study/run/resolve.h"
 #include "tests/study/plan/plan_study.h"
 
@@ -124,7 +124,7 @@ RC_GTEST_FIXTURE_PROP(LongRunsTest, NothingIsCarriedBeyondTheServiceRate, ()) {
   const double rate = batch * replicas / (output * 0.05);
   const auto study = std::make_unique<Study>(read(yaml));
   const Question question = make_question(*study, 0);
-  RC_ASSERT(RateBound().most(question.candidates.front()).value() >= rate * (1 - 1e-9));
+  RC_ASSERT(RateBound().most(question.candidates.front().spec).value() >= rate * (1 - 1e-9));
   PointSpec beyond = *with_load_value(question.candidates.front().spec, 1.1 * rate);
   beyond.workload.requests = *rc::gen::element(100, 500, 2000);
   RC_ASSERT(sim::simulate(*resolve_spec(beyond).scenario).metrics.steady.verdict != sched::Steadiness::stable);

@@ -5,8 +5,8 @@
 
 #include "sim/simulate.h"
 #include "study/plan/pool_counts.h"
-#include "study/plan/rate_bound.h"
 #include "study/plan/view.h"
+#include "study/run/rate_bound.h"
 #include "study/run/resolve.h"
 #include "tests/study/plan/plan_study.h"
 
@@ -165,7 +165,7 @@ TEST_F(PoolSearchTest, BoundsExcludeNoSplitThatCarriesTheLoad) {
   Bounds bounds;
   int excluded = 0;
   for (const Candidate& c : question.candidates) {
-    const bool is_excluded = !bounds.problem(c).reason.empty() || !beyond_rate(c, rates.most(c)).reason.empty();
+    const bool is_excluded = !bounds.problem(c).reason.empty() || !beyond_rate(c, rates.most(c.spec)).reason.empty();
     excluded += is_excluded ? 1 : 0;
     if (!is_excluded) continue;
     PointSpec spec = c.spec;

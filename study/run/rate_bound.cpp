@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "study/plan/rate_bound.h"
+#include "study/run/rate_bound.h"
 
 #include <fmt/format.h>
 
@@ -14,10 +14,10 @@
 #include "load/random.h"
 #include "model/forward_cost.h"
 #include "sim/sim_replica.h"
-#include "study/plan/answer.h"
+#include "study/file/read_point.h"
 #include "study/run/resolve.h"
 
-namespace plimsoll::study::plan {
+namespace plimsoll::study {
 /// Lower bounds on the mean work of a request. A request too long to be served adds nothing.
 struct RequestWork {
   double input = 0, decode_rows = 0, context = 0, windowed = 0;  // context, windowed: sums over the decode rows
@@ -48,15 +48,16 @@ constexpr double kMargin = 1.1;  // margin on the bound, since the efficiency of
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 /// Limits on lengths; longer requests are refused.
-struct Limits {
+struct LengthLimits {
   double input = kNoLimit, total = kNoLimit;
   [[nodiscard]] bool takes(double in, double out) const { return in <= input && in + out <= total; }
 };
 
 // Refused requests do not load the deployment, so they must not count as work. `cuts`: the policy computes prompts in
 // chunks.
-Limits limits_of(const load::Scenario& s, std::int64_t longest, bool cuts = false) {
-  Limits limits;
+LengthLimits limits_of(const load::Scenario& s, bool cuts = false) {
+  LengthLimits limits;
+  const std::int64_t longest = s.policy.max_total.value_or(s.policy.model_max_len);
   if (longest > 0) limits.total = static_cast<double>(longest);
   limits.total = std::min(limits.total, static_cast<double>(s.kv.blocks) * s.kv.block_tokens);
   if (s.policy.max_input) limits.input = static_cast<double>(*s.policy.max_input);
@@ -67,8 +68,29 @@ Limits limits_of(const load::Scenario& s, std::int64_t longest, bool cuts = fals
   return limits;
 }
 
-// Estimates the mean work from the first draws, less a margin for chance.
-Work mean_work(const load::WorkloadSpec& workload, const Limits& limits, double window) {
+// Returns at least what the mean of these lengths is below; nullopt if it depends on how they are clamped.
+std::optional<double> least_mean(const load::LengthMarginal& lengths) {
+  if (const auto* const fixed = std::get_if<load::FixedLength>(&lengths)) return fixed->tokens;
+  const auto& d = std::get<load::LengthDistribution>(lengths);
+  if (d.family == load::LengthFamily::uniform) return 0.5 * (d.min + d.max);
+  if (d.min > 1 || d.max > 0) return {};
+  constexpr double kRounding = 0.5;  // to whole tokens
+  return d.family == load::LengthFamily::geometric ? d.mean : std::max(1.0, d.mean - kRounding);
+}
+
+// Returns whether no request is refused, or none that matters to the means: not even of a distribution with a long
+// tail.
+bool takes_all(const LengthLimits& limits, const load::IndependentLengths& both) {
+  constexpr double kFarBeyond = 1e6;
+  const auto most = [](const load::LengthMarginal& m) {
+    const std::optional<std::int64_t> largest = largest_length(m);
+    return largest ? static_cast<double>(*largest) : kFarBeyond * load::length_mean(m);
+  };
+  return limits.takes(most(both.input), most(both.output));
+}
+
+// Estimates the mean work from the first draws, less a margin for chance; means that are known need none.
+Work mean_work(const load::WorkloadSpec& workload, const LengthLimits& limits, double window) {
   Work sum;
   if (const auto* const pairs = std::get_if<load::TracePairs>(&workload.lengths)) {
     const auto* const replay = std::get_if<load::TraceReplay>(&workload.load);
@@ -103,11 +125,15 @@ Work mean_work(const load::WorkloadSpec& workload, const Limits& limits, double 
   // the true mean.
   const double cv = std::sqrt(std::max(0.0, squares * n / (tokens * tokens) - 1));
   const double at_least = std::max(0.0, 1 - kSigmas * cv / std::sqrt(n));
-  return sum.over(n / at_least);
+  Work work = sum.over(n / at_least);
+  if (!takes_all(limits, both)) return work;
+  if (const auto mean = least_mean(both.input)) work.input = std::max(work.input, *mean);
+  if (const auto mean = least_mean(both.output)) work.decode_rows = std::max(work.decode_rows, *mean - 1);
+  return work;
 }
 
 /// The part of a request that a pool does.
-enum class Part : std::uint8_t { whole, prompt, answer };
+enum class WorkPart : std::uint8_t { whole, prompt, answer };
 
 // Returns the most rows of a step, by the batch limit and by the pool.
 double most_rows(const load::Scenario& s, const Work& work, bool shares) {
@@ -128,10 +154,10 @@ double constant_service(const load::Scenario& s, const Work& work, double rows) 
 }
 
 // Returns the time of a part of a request for an engine of constant cost.
-double constant_part(const load::Scenario& s, const Work& work, double rows, Part part, bool shares) {
+double constant_part(const load::Scenario& s, const Work& work, double rows, WorkPart part, bool shares) {
   const model::ConstantCost& cost = *s.engine->constant;
-  const double input = shares || part == Part::answer ? 0 : work.input;
-  const double decodes = part == Part::prompt ? 0 : work.decode_rows;
+  const double input = shares || part == WorkPart::answer ? 0 : work.input;
+  const double decodes = part == WorkPart::prompt ? 0 : work.decode_rows;
   if (cost.rates) return input * cost.rates->prompt_token.count() + decodes * cost.rates->decode.count();
   return std::isfinite(rows) && !cost.batch ? decodes * cost.decode.count() / rows : 0;
 }
@@ -204,6 +230,54 @@ class FullBatch {
   std::vector<model::PrefillSpan> spans_;
 };
 
+double margin_of(const model::EngineProfile& engine) { return engine.constant ? 1 : kMargin; }
+
+bool has_local_prefills(const load::Scenario& s) {
+  return s.pools && s.pools->local.policy != load::LocalPrefill::Policy::never;
+}
+
+double window_of(const load::Scenario& s) {
+  return s.shape && s.shape->sliding_window > 0 ? static_cast<double>(s.shape->sliding_window) : 0;
+}
+
+// Returns whether all gaps between requests and their work are equal, or stated by a trace.
+bool is_even(const load::WorkloadSpec& workload) {
+  if (std::holds_alternative<load::TraceReplay>(workload.load)) return true;
+  const auto* const lengths = std::get_if<load::IndependentLengths>(&workload.lengths);
+  return std::holds_alternative<load::ConstantRate>(workload.load) && lengths != nullptr &&
+         std::holds_alternative<load::FixedLength>(lengths->input) &&
+         std::holds_alternative<load::FixedLength>(lengths->output);
+}
+
+// Returns the fraction of the load that a stable deployment must carry. If the load exceeds the rate even slightly, the
+// queue grows without end, which only a long run shows. With random gaps or work, it also does so exactly at the rate.
+double carried_at_least(const load::WorkloadSpec& workload, const load::ClientLimits& limits,
+                        const sched::PolicyConfig& policy) {
+  constexpr double kRounding = 1e-9;
+  if (limits.timeout.count() > 0 || policy.max_concurrent) return sched::kShareServed;
+  return is_even(workload) ? 1 - kRounding : 1 + kRounding;
+}
+
+// `ratio`: the load as a multiple of what the deployment carries.
+std::string beyond_text(const load::Scenario& s, const std::optional<PoolNeed>& need, double ratio) {
+  constexpr double kShown = 1e-4;
+  const auto grows = [](const std::string& why) { return "the backlog grows: " + why; };
+  const auto text = [&](double work, std::int32_t replicas, std::string_view pool) {
+    if (work / replicas < 1 + kShown)
+      return grows(
+          fmt::format("the load is all that {} {}replicas can do, so random waits have no end", replicas, pool));
+    return grows(fmt::format("the load is the work of {:.{}f} {}replicas, and there {} {}", work,
+                             work / replicas < 1.01 ? 2 : 1, pool, replicas == 1 ? "is" : "are", replicas));
+  };
+  if (!s.pools) return text(ratio * s.replicas, s.replicas, "");
+  if (need && !has_local_prefills(s)) {
+    const std::int32_t prefill = s.pools->prefill->replicas;
+    const bool prompts = need->prefill / prefill > need->decode / s.replicas;
+    return prompts ? text(need->prefill, prefill, "prefill ") : text(need->decode, s.replicas, "decode ");
+  }
+  return grows("full batches serve less than the offered load");
+}
+
 // Returns the requests/s at load 1; nullopt if the load has no rate.
 std::optional<double> rate_of_unit(const load::LoadSpec& load) {
   if (load::stationary_rate(load)) return 1;
@@ -215,7 +289,7 @@ std::optional<double> rate_of_unit(const load::LoadSpec& load) {
 
 }  // namespace
 
-double rate_margin(const PointSpec& pool) { return pool.engine->constant ? 1 : kMargin; }
+double rate_margin(const PointSpec& pool) { return margin_of(*pool.engine); }
 
 bool has_local_prefills(const PointSpec& spec) {
   return spec.prefill && spec.local_prefill.policy != load::LocalPrefill::Policy::never;
@@ -225,44 +299,26 @@ std::optional<double> beyond_need(double need, std::int32_t replicas) {
   return need > 0 ? std::optional(std::max(0.0, replicas - need)) : std::nullopt;
 }
 
-namespace {
-// Returns whether all gaps between requests and their work are equal, or stated by a trace.
-bool is_even(const load::WorkloadSpec& workload) {
-  if (std::holds_alternative<load::TraceReplay>(workload.load)) return true;
-  const auto* const lengths = std::get_if<load::IndependentLengths>(&workload.lengths);
-  return std::holds_alternative<load::ConstantRate>(workload.load) && lengths != nullptr &&
-         std::holds_alternative<load::FixedLength>(lengths->input) &&
-         std::holds_alternative<load::FixedLength>(lengths->output);
+bool shares_caches(const sched::PolicyConfig& policy, const load::WorkloadSpec& workload) {
+  if (!policy.prefix_caching.value_or(true)) return false;
+  const auto has_prefixes = [](const auto* from) {
+    return from != nullptr && from->trace && from->trace->hash_block_tokens > 0;
+  };
+  return workload.prefix.groups > 0 || load::has_turns(workload.load) ||
+         has_prefixes(std::get_if<load::TraceReplay>(&workload.load)) ||
+         has_prefixes(std::get_if<load::TracePairs>(&workload.lengths));
 }
-}  // namespace
 
-// If the load exceeds the rate even slightly, the queue grows without end, which only a long run shows. With random
-// gaps or work, it also does so exactly at the rate.
 bool is_beyond(const PointSpec& spec, double load, double most) {
-  constexpr double kRounding = 1e-9;
-  const bool sheds = spec.limits.timeout.count() > 0 || spec.policy.max_concurrent;
-  const double counts = sheds ? sched::kShareServed : is_even(spec.workload) ? 1 - kRounding : 1 + kRounding;
-  return counts * load > most;
+  return most < carried_at_least(spec.workload, spec.limits, spec.policy) * load;
 }
 
-Bounded beyond_rate(const Candidate& candidate, const std::optional<double>& most) {
-  const double load = load::load_value(candidate.spec.workload.load);
-  if (!most || !is_beyond(candidate.spec, load, *most)) return {};
-  const auto unit = load_unit(candidate.spec.workload.load);
-  return {fmt::format("carries at most {:.3g} of {:.4g} {}: full batches serve no more", *most, load, unit),
-          load / *most};
-}
-
-namespace {
-double window_of(const load::Scenario& s) {
-  return s.shape && s.shape->sliding_window > 0 ? static_cast<double>(s.shape->sliding_window) : 0;
-}
-}  // namespace
-
-double RateBound::least_service(const load::Scenario& s, std::int64_t longest) {
-  const Work work = mean_work(s.workload, limits_of(s, longest), window_of(s));
+double RateBound::least_service(const load::Scenario& s) {
+  const Work work = mean_work(s.workload, limits_of(s), window_of(s));
   const bool shares = s.kv.prefix_caching;
   const double rows = most_rows(s, work, shares);
+  if (s.engine->constant && s.engine->constant->rates)
+    return constant_part(s, work, rows, WorkPart::whole, shares_caches(s.policy, s.workload));
   if (s.engine->constant) return constant_service(s, work, rows);
   return full_batch(s, work, rows, shares);
 }
@@ -288,69 +344,84 @@ double RateBound::full_batch(const load::Scenario& s, const Work& work, double r
 }
 
 // A request that one of the pools refuses loads neither.
-std::optional<RateBound::PoolServices> RateBound::services_of(const PointSpec& spec) {
-  const auto rate = rate_of_unit(spec.workload.load);
-  if (!rate || !spec.prefill || !spec.is_fixed()) return {};
-  const ResolvedPoint point = resolve_spec(spec);
-  if (!point.scenario) return {};
-  const load::Scenario &decode = *point.scenario, &prefill = *point.scenario->pools->prefill;
+std::optional<RateBound::PoolServices> RateBound::services_of(const load::Scenario& decode) {
+  const auto rate = rate_of_unit(decode.workload.load);
+  if (!rate || !decode.pools || decode.life || decode.pools->prefill->life) return {};
+  const load::Scenario& prefill = *decode.pools->prefill;
   const bool cuts = !sched::traits_of(prefill.policy).fits_whole_prompts;
-  const Limits a = limits_of(decode, longest_sequence(spec), true),
-               b = limits_of(prefill, longest_sequence(*spec.prefill), cuts);
+  const LengthLimits a = limits_of(decode, true), b = limits_of(prefill, cuts);
   const Work work =
       mean_work(decode.workload, {std::min(a.input, b.input), std::min(a.total, b.total)}, window_of(decode));
-  const auto least = [&](const load::Scenario& s, Part part, bool shares) {
+  const auto least = [&](const load::Scenario& s, WorkPart part) {
+    const bool shares = shares_caches(s.policy, s.workload);
     Work some = work;
-    if (part == Part::prompt) some.decode_rows = some.context = some.windowed = 0;
-    if (part == Part::answer) some.input = 0;
+    if (part == WorkPart::prompt) some.decode_rows = some.context = some.windowed = 0;
+    if (part == WorkPart::answer) some.input = 0;
     const double rows = most_rows(s, work, shares);
     if (s.engine->constant) return constant_part(s, some, rows, part, shares);
     if (!(some.input > 0) && !(some.decode_rows > 0)) return 0.0;
     return full_batch(s, some, rows, shares);
   };
-  const bool shared = shares_caches(spec), prompts_shared = shares_caches(*spec.prefill);
-  PoolServices out{.prompt = least(prefill, Part::prompt, prompts_shared),
-                   .answer = least(decode, Part::answer, shared),
-                   .both = 0,
-                   .rate = *rate};
-  if (has_local_prefills(spec)) out.both = least(decode, Part::whole, shared);
-  out.prefill_margin = rate_margin(*spec.prefill);
-  out.decode_margin = rate_margin(spec);
+  PoolServices out{
+      .prompt = least(prefill, WorkPart::prompt), .answer = least(decode, WorkPart::answer), .both = 0, .rate = *rate};
+  if (has_local_prefills(decode)) out.both = least(decode, WorkPart::whole);
+  out.prefill_margin = margin_of(*prefill.engine);
+  out.decode_margin = margin_of(*decode.engine);
   return out;
 }
 
-std::optional<PoolNeed> RateBound::need(const PointSpec& spec) {
-  const auto services = services_of(spec);
+std::optional<PoolNeed> RateBound::need(const load::Scenario& scenario) {
+  const auto services = services_of(scenario);
   if (!services) return {};
-  const double rate = services->rate * load::load_value(spec.workload.load);
+  const double rate = services->rate * load::load_value(scenario.workload.load);
   return PoolNeed{rate * services->prompt, rate * services->answer};
+}
+
+std::optional<PoolNeed> RateBound::need(const PointSpec& spec) {
+  const ResolvedPoint point = resolve_spec(spec);
+  return point.scenario ? need(*point.scenario) : std::nullopt;
 }
 
 // The decode pool produces all answers. It also computes the prompts of a fraction f of the requests; the prefill pool
 // computes the others. For any f, the requests/s are at most decode / both + prefill / prompt: the requests whose
 // prompts the decode pool computes, plus those whose prompts the prefill pool computes.
-std::optional<double> RateBound::most_of_pools(const PointSpec& spec) {
-  const auto s = services_of(spec);
+std::optional<double> RateBound::most_of_pools(const load::Scenario& pool) {
+  const auto s = services_of(pool);
   if (!s) return {};
-  const double prefill = s->prefill_margin * spec.prefill->deployment.replicas,
-               decode = s->decode_margin * spec.deployment.replicas;
+  const double prefill = s->prefill_margin * pool.pools->prefill->replicas, decode = s->decode_margin * pool.replicas;
   double most = kNoLimit;
   if (s->answer > 0) most = decode / s->answer;
-  if (s->prompt > 0 && !has_local_prefills(spec)) most = std::min(most, prefill / s->prompt);
+  if (s->prompt > 0 && !has_local_prefills(pool)) most = std::min(most, prefill / s->prompt);
   if (s->prompt > 0 && s->both > 0) most = std::min(most, prefill / s->prompt + decode / s->both);
   return std::isfinite(most) ? std::optional(most / s->rate) : std::nullopt;
 }
 
-std::optional<double> RateBound::most(const Candidate& candidate) {
-  const PointSpec& spec = candidate.spec;
-  if (spec.prefill) return most_of_pools(spec);
-  const auto rate = rate_of_unit(spec.workload.load);
-  if (!rate || !spec.deployment.is_fixed() || spec.workload.prefix.groups > 0) return {};
-  const ResolvedPoint point = resolve_spec(spec);
-  if (!point.scenario) return {};
-  const double service = least_service(*point.scenario, longest_sequence(spec));
+std::optional<double> RateBound::most(const load::Scenario& scenario) {
+  if (scenario.pools) return most_of_pools(scenario);
+  const auto rate = rate_of_unit(scenario.workload.load);
+  if (!rate || scenario.life || scenario.workload.prefix.groups > 0) return {};
+  const double service = least_service(scenario);
   if (!(service > 0) || !std::isfinite(service)) return {};
-  return rate_margin(spec) * spec.deployment.replicas / service / *rate;
+  return margin_of(*scenario.engine) * scenario.replicas / service / *rate;
 }
 
-}  // namespace plimsoll::study::plan
+std::optional<double> RateBound::most(const PointSpec& spec) {
+  const ResolvedPoint point = resolve_spec(spec);
+  return point.scenario ? most(*point.scenario) : std::nullopt;
+}
+
+void deny_beyond_rate(const load::Scenario& scenario, sched::SteadyState& steady) {
+  const bool exact =
+      scenario.engine->constant || (scenario.pools && scenario.pools->prefill->engine->constant.has_value());
+  if (!exact || steady.verdict == sched::Steadiness::unstable) return;
+  RateBound bound;
+  const std::optional<double> most = bound.most(scenario);
+  const double load = load::load_value(scenario.workload.load);
+  if (!most || *most >= carried_at_least(scenario.workload, scenario.limits, scenario.policy) * load) return;
+  steady = {.verdict = sched::Steadiness::unstable,
+            .grows = true,
+            .reason = beyond_text(scenario, bound.need(scenario), load / *most),
+            .requests_needed = 0};
+}
+
+}  // namespace plimsoll::study

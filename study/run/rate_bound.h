@@ -17,10 +17,10 @@
 #include <tuple>
 
 #include "load/scenario.h"
-#include "study/plan/bounds.h"
-#include "study/plan/candidate.h"
+#include "sched/steady_state.h"
+#include "study/file/study.h"
 
-namespace plimsoll::study::plan {
+namespace plimsoll::study {
 
 struct RequestWork;
 
@@ -38,20 +38,26 @@ struct PoolNeed {
 /// Returns how many of a pool's replicas are beyond its need, at least 0; nullopt if the need is not known.
 [[nodiscard]] std::optional<double> beyond_need(double need, std::int32_t replicas);
 
+/// Returns whether requests may find blocks of other requests, or of earlier turns, in a cache of this policy.
+[[nodiscard]] bool shares_caches(const sched::PolicyConfig& policy, const load::WorkloadSpec& workload);
+
 /// Returns whether the queue of a deployment that carries at most `most` grows without end under `load`. If requests
 /// may be shed, the deployment may count as stable although it sheds some.
 [[nodiscard]] bool is_beyond(const PointSpec& spec, double load, double most);
 
-/// Returns why a candidate cannot carry its load, given the bound on its load; an empty reason if it may.
-[[nodiscard]] Bounded beyond_rate(const Candidate& candidate, const std::optional<double>& most);
+/// Judges a run by the bound, if the bound is exact for a pool: beyond its rate a queue grows without end, even if so
+/// slowly that no run shows it. Changes nothing if the bound allows the load.
+void deny_beyond_rate(const load::Scenario& scenario, sched::SteadyState& steady);
 
 class RateBound {
  public:
-  /// Returns the bound in the unit of the candidate's load (load_unit). nullopt if none is known: for closed loops,
-  /// bursts and scripts, for shared prefixes stated by the workload, and for fleets that come and go.
-  [[nodiscard]] std::optional<double> most(const Candidate& candidate);
+  /// Returns the bound in the unit of the load (load_value). nullopt if none is known: for closed loops, bursts and
+  /// scripts, for shared prefixes stated by the workload, and for fleets that come and go.
+  [[nodiscard]] std::optional<double> most(const load::Scenario& scenario);
+  [[nodiscard]] std::optional<double> most(const PointSpec& spec);
   /// Returns how many replicas the pools of a point need at its load; nullopt if it has one pool, or if no bound is
   /// known.
+  [[nodiscard]] std::optional<PoolNeed> need(const load::Scenario& scenario);
   [[nodiscard]] std::optional<PoolNeed> need(const PointSpec& spec);
 
  private:
@@ -65,12 +71,12 @@ class RateBound {
     double rate = 0;    // requests/s at load 1
     double prefill_margin = 1, decode_margin = 1;
   };
-  [[nodiscard]] double least_service(const load::Scenario& scenario, std::int64_t longest);
+  [[nodiscard]] double least_service(const load::Scenario& scenario);
   [[nodiscard]] double full_batch(const load::Scenario& scenario, const RequestWork& work, double rows, bool shares);
-  [[nodiscard]] std::optional<PoolServices> services_of(const PointSpec& spec);
-  [[nodiscard]] std::optional<double> most_of_pools(const PointSpec& spec);
+  [[nodiscard]] std::optional<PoolServices> services_of(const load::Scenario& decode);
+  [[nodiscard]] std::optional<double> most_of_pools(const load::Scenario& decode);
 
   std::map<Key, double> services_;  // least seconds per request and replica
 };
 
-}  // namespace plimsoll::study::plan
+}  // namespace plimsoll::study
