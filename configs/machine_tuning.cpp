@@ -15,8 +15,8 @@ namespace plimsoll::configs {
 namespace {
 
 constexpr std::int64_t kMostTiles = 1024, kMostBytes = 1 << 20, kMostParts = 64;
-constexpr std::int64_t kDepthStep = 128;  // whole blocks of integers and whole tiles of AMX
-constexpr std::int64_t kMostDepth = 1 << 16, kMostThreads = 100'000;
+constexpr std::int64_t kDepthStep = 128;                           // whole blocks of integers and whole tiles of AMX
+constexpr std::int64_t kMostDepth = 1 << 16, kMostThreads = 1024;  // as many as --threads may state
 
 model::CpuBlocking read_blocking(const Node& node) {
   static constexpr std::array<std::string_view, 4> kKeys = {"tiles", "depth", "ahead", "far"};

@@ -94,8 +94,9 @@ TEST(ThisMachine, ReadsBackTheTuningOfTheKernels) {
 TEST(ThisMachine, RefusesATuningThatCannotBe) {
   const std::string good = machine() + "kernels:\n" + tuning_yaml(unusual_tuning(), "  ");
   const std::pair<const char*, const char*> replacements[] = {
-      {"bf16: amx", "bf16: mmx"}, {"depth: 128", "depth: 100"},  {"depth: 256", "depth: 200"},
-      {"tiles: 2", "tiles: 0"},   {"threads: 7", "threads: -1"}, {"decode_parts: 3", "parts: 3"}};
+      {"bf16: amx", "bf16: mmx"},     {"depth: 128", "depth: 100"},  {"depth: 256", "depth: 200"},
+      {"tiles: 2", "tiles: 0"},       {"threads: 7", "threads: -1"}, {"threads: 7", "threads: 1025"},
+      {"decode_parts: 3", "parts: 3"}};
   for (const auto& [from, to] : replacements) {
     std::string text = good;
     ASSERT_NE(text.find(from), std::string::npos) << from;
