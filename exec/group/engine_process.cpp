@@ -167,6 +167,12 @@ KvPath EngineProcess::measure_path() {
 
 namespace {
 
+std::int32_t read_block_number(Reader& in, const Engine& engine) {
+  const std::int32_t block = in.number32();
+  if (block < 0 || block >= engine.config().kv_blocks) throw DeviceError("a block that the engine does not have");
+  return block;
+}
+
 // Executes the orders for one engine. Throws what the engine throws.
 void serve_forwards(const net::Link& link, Engine& engine) {
   ForwardDecoder decoder;
@@ -174,7 +180,7 @@ void serve_forwards(const net::Link& link, Engine& engine) {
   while (const std::optional<net::Bytes> message = link.receive()) {
     Reader in(*message);
     if (in.kind() == Kind::write_block) {
-      const std::int32_t block = in.number32();
+      const std::int32_t block = read_block_number(in, engine);
       engine.write_block(block, in.raw(static_cast<std::size_t>(engine.bytes_per_block())));
       continue;
     }
@@ -196,10 +202,7 @@ void serve_blocks(const net::Link& link, Engine& engine) {
     Reader in(*message);
     if (in.kind() != Kind::send_blocks) throw DeviceError("an unexpected message instead of blocks to send");
     blocks.resize(in.count());
-    for (std::int32_t& block : blocks) {
-      block = in.number32();
-      if (block < 0 || block >= engine.config().kv_blocks) throw DeviceError("a block that the engine does not have");
-    }
+    for (std::int32_t& block : blocks) block = read_block_number(in, engine);
     host.resize(blocks.size() * bytes);
     engine.send_blocks(blocks, host);
     Writer out(Kind::blocks);
@@ -232,8 +235,20 @@ struct Lane {
   net::Link steps, blocks;
 };
 
+// Ends the threads that read the lanes, whatever ends the scope.
+struct ShutLanes {
+  const std::vector<Lane>& lanes;
+  ~ShutLanes() {
+    for (const Lane& lane : lanes) {
+      lane.steps.shut();
+      lane.blocks.shut();
+    }
+  }
+};
+
 void serve_all(LiveEngines& engines, const std::vector<Lane>& lanes, const net::Link& control, bool& ended) {
   std::vector<std::jthread> threads;
+  const ShutLanes shut{lanes};  // goes before the threads, which are joined: a thread may fail to start
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     Engine& engine = engines.engine(i);
     threads.emplace_back(
@@ -243,10 +258,6 @@ void serve_all(LiveEngines& engines, const std::vector<Lane>& lanes, const net::
   }
   const std::optional<net::Bytes> message = control.receive();
   ended = message && *message == plain(Kind::done);
-  for (const Lane& lane : lanes) {
-    lane.steps.shut();
-    lane.blocks.shut();
-  }
 }
 
 }  // namespace

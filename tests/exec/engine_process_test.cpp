@@ -4,10 +4,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <fstream>
 #include <map>
 #include <mutex>
 
@@ -34,10 +37,11 @@ OpenModel open_tiny_model(const EngineOrder& order) {
 /// Starts serve_engines() in a child of this process.
 class Child {
  public:
-  EngineProcess::Start start(const std::optional<model::CpuTuning>& tuning = {}) {
-    return [this, tuning](const net::Meeting& meeting) {
+  EngineProcess::Start start(const std::optional<model::CpuTuning>& tuning = {},
+                             const OpenOrder& open = open_tiny_model) {
+    return [this, tuning, open](const net::Meeting& meeting) {
       process_ = ::fork();
-      if (process_ == 0) ::_exit(serve_engines(meeting, open_tiny_model, tuning) ? 0 : 1);
+      if (process_ == 0) ::_exit(serve_engines(meeting, open, tuning) ? 0 : 1);
     };
   }
   void kill() const { ::kill(process_, SIGKILL); }
@@ -188,6 +192,61 @@ TEST(EngineProcess, KvLeavesAtARateThatIsMeasured) {
   const KvPath path = process.measure_path();
   EXPECT_GT(path.bandwidth, 0);
   EXPECT_GE(path.launch_s, 0);
+}
+
+TEST(EngineProcess, RefusesToWriteABlockThatItDoesNotHave) {
+  const EngineOrder order = order_of(tiny_pools(sched::PolicyKind::vllm_v1, {}, 1, 1));
+  for (const std::int64_t block : {std::int64_t{-1}, order.config.kv_blocks}) {
+    Child child;
+    EngineProcess process(order, child.start());
+    ForwardDevice& device = *process.devices().front();
+    const std::vector<std::byte> kv(static_cast<std::size_t>(device.bytes_per_block()));
+    device.write_block(static_cast<std::int32_t>(block), kv);
+    ForwardOutput output;
+    try {
+      device.finish(output);
+      FAIL();
+    } catch (const DeviceError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("a block that the engine does not have"));
+    }
+  }
+}
+
+/// Weights after whose loading only two further threads fit into memory.
+class LastThreads final : public WeightSource {
+ public:
+  explicit LastThreads(std::unique_ptr<WeightSource> weights) : weights_(std::move(weights)) {}
+  void read(const TensorRef& tensor, const TensorSlice& slice, float* out) const override {
+    weights_->read(tensor, slice, out);
+    if (std::exchange(limited_, true)) return;
+    constexpr std::size_t kStack = std::size_t{1} << 30U;
+    pthread_attr_t attributes;
+    ::pthread_attr_init(&attributes);
+    ::pthread_attr_setstacksize(&attributes, kStack);
+    ::pthread_setattr_default_np(&attributes);
+    std::size_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlim_t most = pages * static_cast<std::size_t>(::sysconf(_SC_PAGE_SIZE)) + 5 * kStack / 2;
+    const rlimit limit{most, most};
+    ::setrlimit(RLIMIT_AS, &limit);
+  }
+  void check(const model::Architecture& architecture) const override { weights_->check(architecture); }
+
+ private:
+  std::unique_ptr<WeightSource> weights_;
+  mutable bool limited_ = false;
+};
+
+// Two engines need four threads. The process ends when the third cannot start, and does not wait for the first two.
+TEST(EngineProcess, AThreadThatCannotStartEndsTheProcess) {
+  const EngineOrder order = order_of(*tiny_pools(sched::PolicyKind::vllm_v1, {}, 2, 1).pools->prefill);
+  Child child;
+  const EngineProcess process(order, child.start({}, [](const EngineOrder& asked) {
+    OpenModel model = open_tiny_model(asked);
+    model.weights = std::make_unique<LastThreads>(std::move(model.weights));
+    return model;
+  }));
+  EXPECT_EQ(child.wait(), 1);
 }
 
 TEST(EngineProcess, ABadOrderIsReported) {
