@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "cli/rank_group.h"
 #include "cli/this_machine.h"
@@ -28,10 +29,22 @@ std::int64_t step_rows(const load::Scenario& scenario) {
   return std::min(kStepRows, scenario.policy.step_token_budget.value_or(kStepRows));
 }
 
-// The pools share the cores in proportion to their replicas.
-int decode_threads(int all, const load::Scenario& scenario) {
-  const int replicas = scenario.replicas + scenario.pools->prefill->replicas;
-  return std::max(1, all * scenario.replicas / replicas);
+/// What the process of each pool gets of this host's cores and memory.
+struct HostShares {
+  int decode_threads = 1, prefill_threads = 1;
+  double decode_memory = 0, prefill_memory = 0;  // bytes; 0: not known
+};
+
+// The processes of two pools share the host in proportion to their replicas. Read before either loads anything.
+HostShares host_shares(const exec::EngineConfig& config, const load::Scenario& decode) {
+  const int threads = exec::thread_count(config), all = decode.replicas + decode.pools->prefill->replicas;
+  HostShares shares;
+  shares.decode_threads = std::max(1, threads * decode.replicas / all);
+  shares.prefill_threads = std::max(1, threads - shares.decode_threads);
+  const double each = exec::available_memory().value_or(0) / all;
+  shares.decode_memory = each * decode.replicas;
+  shares.prefill_memory = each * decode.pools->prefill->replicas;
+  return shares;
 }
 
 exec::EngineConfig engine_config(const load::Scenario& scenario, const model::Architecture& architecture,
@@ -246,8 +259,6 @@ void MeasuredPoints::load(const study::PointSpec& spec, const load::Scenario& sc
   exec::EngineConfig config = engine_config(scenario, named.architecture, settings_);
   // The processes of a group all run as on a machine without calibration, because theirs may differ.
   if (settings_.processes == 1 && config.device == exec::DeviceKind::cpu) config.tuning = configs::calibrated_tuning();
-  const int threads = exec::thread_count(config);
-  if (scenario.pools) config.threads = decode_threads(threads, scenario);
   Loaded wanted{.model = spec.model_name,
                 .weights = spec.weights,
                 .seed = spec.weights.empty() ? seed : 0,
@@ -273,10 +284,17 @@ void MeasuredPoints::load(const study::PointSpec& spec, const load::Scenario& sc
   engines_.reset();
   loaded_.reset();
   const exec::OpenModel model = exec::open_weights(named.architecture, spec.weights, seed);
+  HostShares shares;
+  if (scenario.pools) {
+    shares = host_shares(config, scenario);
+    config.threads = shares.decode_threads;
+    config.host_memory = shares.decode_memory;
+  }
   make_engines(config, spec, scenario.replicas, *model.weights);
   replicas_ = engines_->replicas();
   if (scenario.pools) {
-    config.threads = std::max(1, threads - config.threads);
+    config.threads = shares.prefill_threads;
+    config.host_memory = shares.prefill_memory;
     start_prefill_pool(config, spec, *scenario.pools->prefill);
   }
   check_gpu(spec);

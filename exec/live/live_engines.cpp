@@ -24,6 +24,7 @@ int threads_here(const EngineConfig& config, int locals) {
 // Returns the bytes that each replica may allocate on this host: equal shares, fixed before any replica allocates its
 // KV cache. All processes read the available memory before any of them allocates.
 double memory_share(const EngineConfig& config, std::int32_t replicas, GroupPart* part) {
+  if (config.device == DeviceKind::cpu && config.host_memory > 0) return config.host_memory / replicas;
   const double memory = config.device == DeviceKind::cpu ? available_memory().value_or(0) / replicas : 0;
   if (part == nullptr) return memory;
   try {

@@ -14,10 +14,10 @@ namespace plimsoll::exec {
 /// set.
 class LiveEngines {
  public:
-  /// `config` describes one replica, but its threads are divided among all replicas. On GPUs, replica i uses the
-  /// devices after those of replica i - 1; with loopback, all use one device. Throws as Engine does; memory is checked
-  /// for all replicas together. With `part`, which must outlive the engines, every replica has ranks in all processes
-  /// of a group. Threads, memory and GPUs are then this process's share of its host.
+  /// `config` describes one replica, but its threads and memory are divided among all replicas. On GPUs, replica i uses
+  /// the devices after those of replica i - 1; with loopback, all use one device. Throws as Engine does; memory is
+  /// checked for all replicas together. With `part`, which must outlive the engines, every replica has ranks in all
+  /// processes of a group. Threads, memory and GPUs are then this process's share of its host.
   LiveEngines(const EngineConfig& config, std::int32_t replicas, const WeightSource& weights,
               GroupPart* part = nullptr);
 

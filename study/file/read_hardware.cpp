@@ -153,21 +153,33 @@ void read_hardware(const Section& study, const Catalogue& catalogue, PointSpec& 
   if (!node.is_map() || !node.has("usd_per_hour")) read_prices(study, catalogue, spec.hardware);
 }
 
+namespace {
+std::int64_t ranks_of(const PointSpec& spec) {
+  const Deployment& d = spec.deployment;
+  const std::int32_t tp = d.tp_is_max ? spec.hardware.count : d.tp;
+  return std::int64_t{tp} * d.pp * d.replicas;
+}
+}  // namespace
+
 // All ranks of all replicas share the machine. Its engine profile was measured together with it.
-void settle_this_machine(PointSpec& spec) {
+void settle_this_machine(PointSpec& spec, std::int64_t others) {
   Hardware& hardware = spec.hardware;
   if (!hardware.this_machine) return;
-  const Deployment& d = spec.deployment;
-  const std::int32_t tp = d.tp_is_max ? hardware.count : d.tp;
-  const std::int64_t ranks = std::int64_t{tp} * d.pp * d.replicas;
-  hardware.count = static_cast<std::int32_t>(std::clamp<std::int64_t>(ranks, hardware.count, kMaxReplicas));
+  const std::int64_t own_ranks = ranks_of(spec), ranks = std::min<std::int64_t>(own_ranks + others, kMaxReplicas);
+  hardware.count = static_cast<std::int32_t>(std::clamp<std::int64_t>(own_ranks, hardware.count, kMaxReplicas));
   const configs::ThisMachine::Share share =
-      configs::share_of(*hardware.this_machine, static_cast<std::int32_t>(std::min<std::int64_t>(ranks, kMaxReplicas)),
-                        spec.weight_dtype);
+      configs::share_of(*hardware.this_machine, static_cast<std::int32_t>(ranks), spec.weight_dtype);
   hardware.accelerator = share.accelerator;
   if (share.interconnect) hardware.interconnect = share.interconnect;
   const auto& own = hardware.this_machine->engine;
   if (own && own->id == spec.engine->id) spec.engine = own;
+}
+
+void settle_shared_machine(PointSpec& decode, PointSpec& prefill) {
+  if (!decode.hardware.this_machine || decode.hardware.this_machine != prefill.hardware.this_machine) return;
+  const std::int64_t decodes = ranks_of(decode), prefills = ranks_of(prefill);
+  settle_this_machine(decode, prefills);
+  settle_this_machine(prefill, decodes);
 }
 
 }  // namespace plimsoll::study

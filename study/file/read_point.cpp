@@ -440,6 +440,7 @@ PointSpec read_point(const Node& root, const Catalogue& catalogue, TraceStore& t
   for (const std::string& note : prefill.notes)
     if (std::find(spec.notes.begin(), spec.notes.end(), note) == spec.notes.end()) spec.notes.push_back(note);
   spec.in_pools = prefill.in_pools = true;
+  settle_shared_machine(spec, prefill);
   if (load::script_of(spec.workload) != nullptr) spec.limits = {};
   spec.prefill = std::make_shared<const PointSpec>(std::move(prefill));
   read_handover(root, spec);

@@ -47,7 +47,10 @@ void refuse_pools(const Study& study, std::string_view verb);
 /// Fills the hardware of `spec`, which has its engine. How many ranks share this machine is not known yet.
 void read_hardware(const Section& study, const configs::Catalogue& catalogue, PointSpec& spec);
 /// Fills what depends on the number of ranks that share this machine. `spec` has its deployment and its types.
-void settle_this_machine(PointSpec& spec);
+/// `others`: ranks of another pool on the same machine.
+void settle_this_machine(PointSpec& spec, std::int64_t others = 0);
+/// Settles two pools again if they share this machine.
+void settle_shared_machine(PointSpec& decode, PointSpec& prefill);
 
 // Reads the workload of a study file.
 

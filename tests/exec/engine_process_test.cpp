@@ -194,6 +194,19 @@ TEST(EngineProcess, KvLeavesAtARateThatIsMeasured) {
   EXPECT_GE(path.launch_s, 0);
 }
 
+// Each of the processes of a host gets a share of its memory: the tiny model does not fit into a kilobyte.
+TEST(EngineProcess, TakesNoMoreMemoryThanItsOrderAllows) {
+  EngineOrder order = order_of(tiny_pools(sched::PolicyKind::vllm_v1, {}, 1, 1));
+  order.config.host_memory = 1024;
+  Child child;
+  try {
+    EngineProcess process(order, child.start());
+    FAIL();
+  } catch (const DeviceError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("the prefill pool: out of memory"));
+  }
+}
+
 TEST(EngineProcess, RefusesToWriteABlockThatItDoesNotHave) {
   const EngineOrder order = order_of(tiny_pools(sched::PolicyKind::vllm_v1, {}, 1, 1));
   for (const std::int64_t block : {std::int64_t{-1}, order.config.kv_blocks}) {

@@ -267,14 +267,15 @@ TEST(GroupWire, an_order_of_engines_comes_back) {
   order.config.threads = 5;
   order.config.graphs = false;
   order.config.poison = true;
+  order.config.host_memory = 3e9;
   const EngineOrder got = decode_order(encode(order));
   EXPECT_EQ(std::tie(got.model, got.weights, got.seed, got.digest, got.replicas),
             std::tie(order.model, order.weights, order.seed, order.digest, order.replicas));
   const EngineConfig &a = got.config, &b = order.config;
   EXPECT_EQ(std::tie(a.device, a.tp, a.weight_dtype, a.kv_dtype, a.kv_blocks, a.block_tokens, a.sequences, a.step_rows,
-                     a.threads, a.graphs, a.poison),
+                     a.threads, a.graphs, a.poison, a.host_memory),
             std::tie(b.device, b.tp, b.weight_dtype, b.kv_dtype, b.kv_blocks, b.block_tokens, b.sequences, b.step_rows,
-                     b.threads, b.graphs, b.poison));
+                     b.threads, b.graphs, b.poison, b.host_memory));
   net::Bytes cut = encode(order);
   cut.pop_back();
   EXPECT_THAT(device_error([&] { static_cast<void>(decode_order(cut)); }), HasSubstr("is cut off"));

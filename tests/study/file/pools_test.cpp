@@ -191,6 +191,22 @@ workload: {load: {burst: {count: 1}}, lengths: {input: 1000, output: 11}}
   EXPECT_NEAR(point.result.metrics->latency.mean.value(), 0.025, 1e-9);
 }
 
+// Two pools on this machine share its cores and its memory as two replicas of one pool do.
+TEST_F(PoolsStudyTest, PoolsOnThisMachineShareIt) {
+  const std::string head = "model: demo-llama-40m\ndtype: bf16\nhardware: this-machine\nengine: plimsoll-cpu\n",
+                    load = "workload: {load: {poisson: {rate: 4 /s}}, lengths: {input: 96, output: 24}}\n";
+  const auto scenario = [&](const std::string& deployment) {
+    return resolve_point(read(head + "deployment: " + deployment + "\n" + load), 0).scenario.value();
+  };
+  const load::Scenario one = scenario("{replicas: 3}"),
+                       two = scenario("{pools: {prefill: {replicas: 2}, decode: {replicas: 1}}}");
+  const load::Scenario& prefill = *two.pools->prefill;
+  for (const load::Scenario* const pool : {&two, &prefill}) {
+    EXPECT_EQ(pool->kv.blocks, one.kv.blocks);
+    EXPECT_EQ(pool->accelerator->memory_bandwidth.value, one.accelerator->memory_bandwidth.value);
+  }
+}
+
 // DeepSeek's day (608 G tokens in, 168 G out): 95.5 prefill and 131.4 decode nodes are busy, within 1 %. A tenth of it.
 TEST_F(PoolsStudyTest, DeepSeeksDayKeepsThePublishedNodesBusy) {
   const Study study = Study(std::string(PLIMSOLL_SOURCE_DIR) + "/configs/studies/pools-deepseek-day.yaml",
