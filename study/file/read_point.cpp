@@ -441,6 +441,7 @@ PointSpec read_point(const Node& root, const Catalogue& catalogue, TraceStore& t
     if (std::find(spec.notes.begin(), spec.notes.end(), note) == spec.notes.end()) spec.notes.push_back(note);
   spec.in_pools = prefill.in_pools = true;
   settle_shared_machine(spec, prefill);
+  note_priorities(spec, prefill);
   if (load::script_of(spec.workload) != nullptr) spec.limits = {};
   spec.prefill = std::make_shared<const PointSpec>(std::move(prefill));
   read_handover(root, spec);

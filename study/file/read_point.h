@@ -37,6 +37,8 @@ inline constexpr std::int32_t kMaxDegree = 4096;  // GPUs of a machine, ranks of
                                        const configs::Catalogue& catalogue);
 /// Fills `spec`, which has been read from the study of the decode pool, with the transfer and the local prefills.
 void read_handover(const configs::Node& root, PointSpec& spec);
+/// Names in the notes of `decode` the pool in which priorities have no effect, if they have one in the other.
+void note_priorities(PointSpec& decode, const PointSpec& prefill);
 /// Throws InputError if the search has keys for pools and the study has none, or the other way round.
 void check_pool_search(const configs::Node& root, const PointSpec& spec);
 /// Throws InputError, at the pools, if a point of the study has pools. For a `verb` that cannot handle them.
@@ -54,6 +56,9 @@ void settle_shared_machine(PointSpec& decode, PointSpec& prefill);
 
 // Reads the workload of a study file.
 
+/// The note for a workload whose priorities the scheduler does not use.
+inline constexpr std::string_view kPrioritiesUnused =
+    "priorities have no effect: state scheduler.scheduling: priority (policy vllm_v1)";
 /// Fills `spec` with the workload, the warm-up and related fields.
 void read_workload(const configs::Node& node, Seconds script_step, TraceStore& traces, PointSpec& spec);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -193,6 +194,17 @@ void read_handover(const Node& root, PointSpec& spec) {
   if (const auto local = deployment.find("local_prefill")) read_local(*local, spec);
   check_product(deployment, spec);
   check_pool_search(root, spec);
+}
+
+void note_priorities(PointSpec& decode, const PointSpec& prefill) {
+  const auto unused = [](const PointSpec& pool) {
+    return std::find(pool.load_notes.begin(), pool.load_notes.end(), kPrioritiesUnused) != pool.load_notes.end();
+  };
+  if (unused(decode) == unused(prefill)) return;
+  const std::string_view without = unused(decode) ? "decode" : "prefill";
+  std::erase(decode.load_notes, kPrioritiesUnused);
+  decode.load_notes.push_back(
+      fmt::format("priorities have no effect in the {} pool: state scheduler.scheduling: priority there too", without));
 }
 
 void check_pool_search(const Node& root, const PointSpec& spec) {

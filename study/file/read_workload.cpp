@@ -215,7 +215,7 @@ void read_priorities(const Section& section, PointSpec& spec) {
   const auto node = section.find("priorities");
   const traces::Trace* const trace = node ? nullptr : trace_with_priorities(spec.workload);
   if ((node || trace != nullptr) && spec.policy.order != sched::Order::priority)
-    spec.load_notes.emplace_back("priorities have no effect: state scheduler.scheduling: priority (policy vllm_v1)");
+    spec.load_notes.emplace_back(kPrioritiesUnused);
   else if (trace != nullptr && !load::uses_own_rows(spec.workload))
     spec.load_notes.push_back(
         fmt::format("the priorities in {} are not used: they apply only if its rows are replayed in order (load: "

@@ -207,6 +207,24 @@ TEST_F(PoolsStudyTest, PoolsOnThisMachineShareIt) {
   }
 }
 
+// A request keeps its priority in both pools; each pool's scheduler uses it if it is set to.
+TEST_F(PoolsStudyTest, ANoteNamesThePoolThatIgnoresPriorities) {
+  const auto notes = [&](const std::string& prefill, const std::string& decode) {
+    return read("engine: {constant: {prefill: 1 ms, decode: 1 ms}}\ndeployment: {pools: {prefill: {" + prefill +
+                "}, decode: {" + decode +
+                "}}}\nworkload: {load: {poisson: {rate: 4 /s}}, lengths: {input: 96, output: 24}, priorities: {0: 0.9, "
+                "5: "
+                "0.1}}\n")
+        .point(0)
+        .load_notes;
+  };
+  const std::string by_priority = "scheduler: {scheduling: priority}";
+  EXPECT_THAT(notes("", ""), ::testing::ElementsAre(kPrioritiesUnused));
+  EXPECT_THAT(notes(by_priority, by_priority), ::testing::IsEmpty());
+  EXPECT_THAT(notes(by_priority, ""), ::testing::ElementsAre(HasSubstr("no effect in the decode pool")));
+  EXPECT_THAT(notes("", by_priority), ::testing::ElementsAre(HasSubstr("no effect in the prefill pool")));
+}
+
 // DeepSeek's day (608 G tokens in, 168 G out): 95.5 prefill and 131.4 decode nodes are busy, within 1 %. A tenth of it.
 TEST_F(PoolsStudyTest, DeepSeeksDayKeepsThePublishedNodesBusy) {
   const Study study = Study(std::string(PLIMSOLL_SOURCE_DIR) + "/configs/studies/pools-deepseek-day.yaml",
