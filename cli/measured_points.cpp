@@ -329,12 +329,25 @@ void MeasuredPoints::start_prefill_pool(exec::EngineConfig config, const study::
                                                                     .config = config});
   const std::vector<exec::ForwardDevice*>& devices = prefill_->engines().devices();
   replicas_.devices.insert(replicas_.devices.end(), devices.begin(), devices.end());
-  const exec::group::KvPath path = prefill_->engines().measure_path();
+  path_ = prefill_->engines().measure_path();
+  const double each = 1e-9 * path_.bandwidth / prefill.tp;  // a study states the bandwidth of one rank's link
   console_.note(
       fmt::format("prefill pool in another process: {} replica{} on {}; KV leaves it at {:.3g} GB/s after {:.3g} ms: "
                   "simulate with transfer: {{bandwidth: {:.3g} GB/s, launch: {:.3g} ms}}",
                   prefill.replicas, prefill.replicas == 1 ? "" : "s", prefill_->engines().description(),
-                  1e-9 * path.bandwidth, 1e3 * path.launch_s, 1e-9 * path.bandwidth, 1e3 * path.launch_s));
+                  1e-9 * path_.bandwidth, 1e3 * path_.launch_s, each, 1e3 * path_.launch_s));
+}
+
+// The measured speed contains all that is done for each block, and nothing limits the side that receives.
+std::optional<load::TransferConfig> MeasuredPoints::measured_transfer(const load::Scenario& scenario) const {
+  if (!scenario.pools || !prefill_) return {};
+  load::TransferConfig transfer = scenario.pools->transfer;
+  transfer.bandwidth = path_.bandwidth / scenario.pools->prefill->tp;
+  transfer.source_rate = path_.bandwidth;
+  transfer.target_rate = transfer.path = std::numeric_limits<double>::infinity();
+  transfer.launch_s = path_.launch_s;
+  transfer.descriptor_s = 0;
+  return transfer;
 }
 
 void MeasuredPoints::make_engines(const exec::EngineConfig& config, const study::PointSpec& spec, std::int32_t replicas,

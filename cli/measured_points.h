@@ -69,6 +69,10 @@ class MeasuredPoints {
   /// Adds to a result that it was measured, and on what hardware.
   void label(study::PointResult& point) const;
 
+  /// Returns the transfers of a scenario at the speed that was measured when its engines were loaded; nullopt without
+  /// pools.
+  [[nodiscard]] std::optional<load::TransferConfig> measured_transfer(const load::Scenario& scenario) const;
+
   /// Returns the name of the executor's profile on a device, such as "plimsoll-cpu".
   [[nodiscard]] static const char* engine_name(exec::DeviceKind device);
   /// Returns why the device failed; empty if it has not.
@@ -115,6 +119,7 @@ class MeasuredPoints {
   exec::group::Leader* leader_ = nullptr;
   std::unique_ptr<exec::LiveEngines> engines_;
   std::unique_ptr<PoolProcess> prefill_;  // with pools
+  exec::group::KvPath path_;              // from it to this process
   exec::LiveReplicas replicas_;           // the devices of both
   std::optional<Loaded> loaded_;          // identifies the loaded engines, which equal points reuse
   std::string failure_, ops_;

@@ -82,6 +82,7 @@ int validate_live_runs(const Parsed& parsed, Console& console) {
   const std::optional<double> max_error = max_error_option(parsed);
   Parsed named = parsed;
   named.operand = parsed.values["live"].as<std::string>();
+  named.pools = true;
   MeasureSettings measured;
   measured.device = device_option(named, named.operand);
   const study::Study study = load_study(named, console);
@@ -104,6 +105,7 @@ int validate_live_runs(const Parsed& parsed, Console& console) {
     if (!points.failure().empty()) throw DeviceError(points.failure());
     return run;
   };
+  settings.transfer = [&](const load::Scenario& scenario) { return points.measured_transfer(scenario); };
   settings.progress = [&](double done) { console.progress(done, study.point_count()); };
   settings.with_device_time = [&](double factor) { return slower_study(named, measured.device, study, factor); };
   const validation::LiveValidation result = validation::validate_live(study, settings);
@@ -126,8 +128,8 @@ int validate_live_runs(const Parsed& parsed, Console& console) {
     const validation::ErrorSummary errors = validation::live_errors(result, metric);
     return errors.count == 0 || 100 * errors.median > *max_error;
   };
-  return std::any_of(validation::live_metrics().begin(), validation::live_metrics().end(), exceeds) ? kAnswerIsNo
-                                                                                                    : kDone;
+  const std::vector<validation::LiveMetric> metrics = validation::live_metrics(result);
+  return std::any_of(metrics.begin(), metrics.end(), exceeds) ? kAnswerIsNo : kDone;
 }
 
 }  // namespace plimsoll::cli

@@ -2,6 +2,9 @@
 // The output of `validate --live`.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
 #include "validation/live_validation.h"
 
 namespace plimsoll::validation {
@@ -34,12 +37,16 @@ std::string shown(const std::optional<double>& value, double unit) {
   return value ? fmt::format("{:.4g}", unit * *value) : "-";
 }
 
-std::string row_of(const LivePoint& point, const exec::SteadyRates& reference) {
+bool has_pools(const LiveValidation& v) {
+  return std::any_of(v.points.begin(), v.points.end(), [](const LivePoint& p) { return !p.measured.pools.empty(); });
+}
+
+std::string row_of(const LivePoint& point, const LiveValidation& v) {
   const study::PointLabels& labels = point.measured.labels;
   std::string text =
       fmt::format("{:>3}  {:<12} {:>3} {:>7g}", point.measured.index + 1, labels.policy, labels.tp, labels.load_value);
   if (!point.simulated.metrics || !point.measured.metrics) return text + "  " + state_of(point) + "\n";
-  for (const LiveMetric& metric : live_metrics()) {
+  for (const LiveMetric& metric : live_metrics(v)) {
     const auto predicted = metric.of(*point.simulated.metrics), measured = metric.of(*point.measured.metrics);
     const auto error = error_of(point, metric);
     const bool is_time =
@@ -48,7 +55,22 @@ std::string row_of(const LivePoint& point, const exec::SteadyRates& reference) {
     text += fmt::format(" | {:>9} {:>9} {:>7}", shown(predicted, unit), shown(measured, unit),
                         error ? fmt::format("{:+.1f} %", 100 * *error) : "");
   }
-  return text + fmt::format(" | {} {} {}\n", probes_of(point, reference), point.quiet.attempts, state_of(point));
+  return text + fmt::format(" | {} {} {}\n", probes_of(point, v.reference), point.quiet.attempts, state_of(point));
+}
+
+// Returns a line for each speed at which KV left a prefill pool.
+std::string transfers_text(const LiveValidation& v) {
+  std::string text, last;
+  for (const LivePoint& point : v.points) {
+    if (!point.transfer) continue;
+    std::string speed =
+        fmt::format("{:.3g} GB/s after {:.3g} ms", 1e-9 * point.transfer->source_rate, 1e3 * point.transfer->launch_s);
+    if (speed == last) continue;
+    text += fmt::format("measured from point {} on: KV leaves the prefill pool at {}; the predictions use this\n",
+                        point.measured.index + 1, speed);
+    last = std::move(speed);
+  }
+  return text;
 }
 
 }  // namespace
@@ -57,6 +79,15 @@ const std::vector<LiveMetric>& live_metrics() {
   static const std::vector<LiveMetric> metrics = {
       {"output_tokens_per_s", [](const sched::PointMetrics& m) { return std::optional(m.output_tokens_per_s); }},
       {"tpot_mean_s", [](const sched::PointMetrics& m) { return m.tpot.mean; }}};
+  return metrics;
+}
+
+std::vector<LiveMetric> live_metrics(const LiveValidation& validation) {
+  std::vector<LiveMetric> metrics = live_metrics();
+  if (has_pools(validation))
+    metrics.push_back({"transfer_s_mean", [](const sched::PointMetrics& m) {
+                         return m.pools ? m.pools->transfer_mean : std::optional<double>();
+                       }});
   return metrics;
 }
 
@@ -70,14 +101,18 @@ ErrorSummary live_errors(const LiveValidation& validation, const LiveMetric& met
 }
 
 std::string live_text(const LiveValidation& v) {
-  std::string text = fmt::format("{:>3}  {:<12} {:>3} {:>7} | {:^27} | {:^27} | probes / calibration's\n", "", "policy",
-                                 "tp", "load", "output tokens/s", "mean TPOT, ms");
-  text += fmt::format(
-      "{:>3}  {:<12} {:>3} {:>7} | {:>9} {:>9} {:>7} | {:>9} {:>9} {:>7} | read, read, fma, fma, attempts\n", "", "",
-      "", "", "predicted", "measured", "error", "predicted", "measured", "error");
+  const std::vector<LiveMetric> metrics = live_metrics(v);
+  constexpr std::array<const char*, 3> kTitles = {"output tokens/s", "mean TPOT, ms", "mean transfer of KV, ms"};
+  std::string text = fmt::format("{:>3}  {:<12} {:>3} {:>7}", "", "policy", "tp", "load"),
+              below = fmt::format("{:>3}  {:<12} {:>3} {:>7}", "", "", "", "");
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    text += fmt::format(" | {:^27}", kTitles.at(i));
+    below += fmt::format(" | {:>9} {:>9} {:>7}", "predicted", "measured", "error");
+  }
+  text += " | probes / calibration's\n" + below + " | read, read, fma, fma, attempts\n";
   std::size_t noisy = 0, fitted = 0, impossible = 0;
   for (const LivePoint& point : v.points) {
-    text += row_of(point, v.reference);
+    text += row_of(point, v);
     if (!point.measured.metrics)
       ++impossible;
     else if (!point.quiet.quiet)
@@ -86,7 +121,7 @@ std::string live_text(const LiveValidation& v) {
       ++fitted;
   }
   text += "\n";
-  for (const LiveMetric& metric : live_metrics()) {
+  for (const LiveMetric& metric : metrics) {
     const ErrorSummary e = live_errors(v, metric);
     if (e.count == 0) {
       text += fmt::format("{:<20}   0 points: no error can be stated\n", metric.name);
@@ -97,6 +132,7 @@ std::string live_text(const LiveValidation& v) {
   }
   text += fmt::format("excluded: {} not quiet, {} fitted, {} impossible\n", noisy, fitted, impossible);
   if (fitted > 0) text += fmt::format("fitted: the device takes {:.3f} times as long as calibrated\n", v.device_factor);
+  text += transfers_text(v);
   return text + fmt::format("predictions rest on: {}\n", v.basis);
 }
 
@@ -104,9 +140,10 @@ std::string live_csv(const LiveValidation& v) {
   std::string text =
       "point,policy,tp,replicas,load_kind,load_value,metric,predicted,measured,relative_error,quiet,fitted,attempts,"
       "read_before,read_after,multiply_add_before,multiply_add_after\n";
+  const std::vector<LiveMetric> metrics = live_metrics(v);
   for (const LivePoint& point : v.points) {
     const study::PointLabels& l = point.measured.labels;
-    for (const LiveMetric& metric : live_metrics()) {
+    for (const LiveMetric& metric : metrics) {
       const auto error = error_of(point, metric);
       if (!error) continue;
       text += fmt::format("{},{},{},{},{},{:g},{},{:.6g},{:.6g},{:.6g},{},{},{},{:.5g},{:.5g},{:.5g},{:.5g}\n",

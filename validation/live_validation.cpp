@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "model/error.h"
 
@@ -23,15 +25,34 @@ std::vector<bool> points_to_fit(std::size_t points, double part) {
   return chosen;
 }
 
-std::vector<study::PointResult> simulate(const study::Study& study, study::RunControl* control) {
-  study::RunSettings settings;
-  settings.control = control;
-  return study::run_study(study, settings).points;
+using Transfers = std::map<std::size_t, load::TransferConfig>;  // as measured, by point
+
+Transfers transfers_of(const LiveValidation& validation) {
+  Transfers transfers;
+  for (const LivePoint& point : validation.points)
+    if (point.transfer) transfers.emplace(point.measured.index, *point.transfer);
+  return transfers;
 }
 
-void put_simulated(LiveValidation& validation, const std::vector<study::PointResult>& simulated) {
-  for (LivePoint& point : validation.points)
-    for (const study::PointResult& s : simulated)
+load::Scenario with_transfer(load::Scenario scenario, const load::TransferConfig& transfer) {
+  load::Pools pools = *scenario.pools;
+  pools.transfer = transfer;
+  scenario.pools = std::make_shared<const load::Pools>(std::move(pools));
+  return scenario;
+}
+
+void simulate(LiveValidation& validation, const study::Study& study, study::RunControl* control) {
+  const Transfers transfers = transfers_of(validation);
+  study::RunSettings settings;
+  settings.control = control;
+  if (!transfers.empty())
+    settings.run = [&](const study::PointResult& point, const load::Scenario& scenario,
+                       const sim::RunOptions& options) {
+      const auto measured = transfers.find(point.index);
+      return sim::simulate(measured == transfers.end() ? scenario : with_transfer(scenario, measured->second), options);
+    };
+  for (const study::PointResult& s : study::run_study(study, settings).points)
+    for (LivePoint& point : validation.points)
       if (s.index == point.measured.index) point.simulated = s;
 }
 
@@ -57,7 +78,7 @@ void fit_device_time(LiveValidation& validation, const LiveSettings& settings) {
     const double log_ratio = mean_log_ratio(validation);
     if (std::abs(log_ratio) < kClose) break;
     validation.device_factor *= std::exp(log_ratio);
-    put_simulated(validation, simulate(settings.with_device_time(validation.device_factor), settings.control));
+    simulate(validation, settings.with_device_time(validation.device_factor), settings.control);
   }
 }
 
@@ -100,8 +121,12 @@ LiveValidation validate_live(const study::Study& study, const LiveSettings& sett
   run.jobs = 1;
   run.control = settings.control;
   run.on_progress = settings.progress;
+  Transfers transfers;
   run.run = [&](const study::PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options) {
-    return runs.run(point, scenario, options);
+    sim::RunResult result = runs.run(point, scenario, options);
+    if (settings.transfer)
+      if (const auto transfer = settings.transfer(scenario)) transfers.insert_or_assign(point.index, *transfer);
+    return result;
   };
   const study::StudyResult measured = study::run_study(study, run);
 
@@ -115,12 +140,14 @@ LiveValidation validate_live(const study::Study& study, const LiveSettings& sett
     live.measured = point;
     live.measured.labels.source = "measured";
     live.fitted = fitted[point.index];
+    if (const auto transfer = transfers.find(point.index); transfer != transfers.end())
+      live.transfer = transfer->second;
     for (const QuietRecord& record : runs.records())
       if (record.point == point.index) live.quiet = record;
   }
   if (validation.cancelled || validation.points.empty()) return validation;
   // Predict after measuring, so that the simulation neither warms nor loads the machine during a measurement.
-  put_simulated(validation, simulate(study, settings.control));
+  simulate(validation, study, settings.control);
   if (std::find(fitted.begin(), fitted.end(), true) != fitted.end()) fit_device_time(validation, settings);
   const study::PointSpec spec = study.point(0);
   if (spec.hardware.accelerator) validation.basis = spec.hardware.accelerator->fit_source;

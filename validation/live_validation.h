@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "configs/this_machine.h"
+#include "load/pools.h"
 #include "study/file/study.h"
 #include "study/run/run_study.h"
 #include "validation/error_summary.h"
@@ -27,13 +28,17 @@ struct LiveSettings {
   std::function<void(double points_done)> progress = {};
   /// Returns the study on a machine whose device is slower by the factor. Needed for a fit.
   std::function<study::Study(double factor)> with_device_time = {};
+  /// With pools: returns the transfers of the point that was measured last, with the speed that was measured before its
+  /// run. The predictions use it instead of the study's. May be empty.
+  std::function<std::optional<load::TransferConfig>(const load::Scenario& scenario)> transfer = {};
 };
 
 /// One point, simulated and measured. Metrics are empty if the point cannot run.
 struct LivePoint {
   study::PointResult simulated, measured;
   QuietRecord quiet;
-  bool fitted = false;  // the factor was fitted to this point
+  bool fitted = false;                                // the factor was fitted to this point
+  std::optional<load::TransferConfig> transfer = {};  // as measured; the prediction uses it
   [[nodiscard]] bool counts() const { return simulated.metrics && measured.metrics && quiet.quiet && !fitted; }
 };
 
@@ -57,6 +62,8 @@ struct LiveMetric {
 };
 /// Returns output tokens per second and mean TPOT.
 [[nodiscard]] const std::vector<LiveMetric>& live_metrics();
+/// Returns the figures that these runs have: with pools for prefill and decode also the mean transfer of KV.
+[[nodiscard]] std::vector<LiveMetric> live_metrics(const LiveValidation& validation);
 /// Returns the errors over the points that count (LivePoint::counts).
 [[nodiscard]] ErrorSummary live_errors(const LiveValidation& validation, const LiveMetric& metric);
 

@@ -96,5 +96,40 @@ TEST(LiveValidation, PointsThatAreNotQuietAreExcludedAndCounted) {
   EXPECT_THAT(live_csv(v), HasSubstr("tpot_mean_s"));
 }
 
+// The pools send KV ten times as fast as the study states. The measured speed is what the prediction uses, so the time
+// of a transfer is predicted without an error; by the study's it would be far off.
+TEST(LiveValidation, TransfersArePredictedAtTheMeasuredSpeed) {
+  const study::Study study(
+      configs::Document::from_text(
+          "model: demo-llama-40m\ndtype: bf16\nhardware: this-machine\nengine: plimsoll-cpu\n"
+          "deployment: {pools: {prefill: {replicas: 1}, decode: {replicas: 1}}, transfer: {bandwidth: 0.1 GB/s}}\n"
+          "scheduler: {kv_blocks: 2000}\n"
+          "workload: {load: {poisson: {rate: 4 /s}}, lengths: {input: 96, output: 8}, requests: 20}\n",
+          "pools.yaml"),
+      "pools.yaml", {}, catalogue_of(1));
+  const auto measured = [](const load::Scenario& scenario) {
+    load::TransferConfig transfer = scenario.pools->transfer;
+    transfer.source_rate = transfer.target_rate = 1e9;
+    transfer.launch_s = 2e-3;
+    return transfer;
+  };
+  LiveSettings settings = settings_for(1);
+  settings.measure = [&](const study::PointResult&, const load::Scenario& scenario, const sim::RunOptions& options) {
+    load::Scenario faster = scenario;
+    load::Pools pools = *scenario.pools;
+    pools.transfer = measured(scenario);
+    faster.pools = std::make_shared<const load::Pools>(pools);
+    return sim::simulate(faster, options);
+  };
+  const auto error = [&](const LiveValidation& v) { return live_errors(v, live_metrics(v).back()); };
+  EXPECT_GT(error(validate_live(study, settings)).mean, 1);
+  settings.transfer = measured;
+  const LiveValidation v = validate_live(study, settings);
+  EXPECT_EQ(error(v).count, 1U);
+  EXPECT_LT(error(v).mean, 1e-9);
+  EXPECT_THAT(live_text(v), HasSubstr("KV leaves the prefill pool at 1 GB/s after 2 ms; the predictions use this"));
+  EXPECT_THAT(live_csv(v), HasSubstr("transfer_s_mean"));
+}
+
 }  // namespace
 }  // namespace plimsoll::validation
