@@ -28,7 +28,7 @@ net::Bytes encode(const EngineOrder& order) {
        {std::int64_t{order.replicas}, static_cast<std::int64_t>(c.device), std::int64_t{c.tp},
         static_cast<std::int64_t>(c.weight_dtype), static_cast<std::int64_t>(c.kv_dtype), c.kv_blocks,
         std::int64_t{c.block_tokens}, std::int64_t{c.sequences}, c.step_rows, std::int64_t{c.threads},
-        std::int64_t{c.graphs}, std::int64_t{c.poison}, std::llround(c.host_memory)})
+        std::int64_t{c.graphs}, std::int64_t{c.poison}, static_cast<std::int64_t>(std::llround(c.host_memory))})
     out.number(number);
   return out.bytes();
 }
