@@ -244,6 +244,9 @@ class Backend {
   static void no_latents() { PLIMSOLL_CHECK(false, "model::cpu_only_part() names latent attention"); }
 };
 
+/// Returns the factor of the embedding's rows: the architecture's, as the weights' type keeps it.
+[[nodiscard]] float embedding_scale(const BackendConfig& config);
+
 /// Makes the backend of one rank. `communicator` must outlive it; it is null if tp = 1.
 [[nodiscard]] std::unique_ptr<Backend> make_cpu_backend(const BackendConfig& config, Communicator* communicator,
                                                         int threads);

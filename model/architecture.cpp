@@ -164,17 +164,8 @@ Rope rope_of(const Architecture& architecture, std::int32_t layer) {
 
 std::string cpu_only_part(const Architecture& a) {
   if (a.shape.mla) return "multi-head latent attention";
-  if (a.sinks) return "attention sinks";
-  if (a.shape.moe && (a.shape.moe->shared_experts > 0 || a.shape.moe->shared_intermediate > 0)) return "shared experts";
-  if (a.shape.moe && (a.routing != Routing{} || a.expert_bias)) return "this choice of experts";
-  if (a.activation == Activation::clamped_swiglu) return std::string("the activation ") + name(a.activation);
-  if (a.attention_cap > 0 || a.logit_cap > 0) return "soft-capped scores";
-  if (norms_per_layer(a.shape) == 4 || a.norms_only_after) return "norms after the sublayers";
-  if (a.embedding_scale != 1 || a.residual_scale != 1 || a.attention_scale != 0 || a.logit_scale != 1)
-    return "scaled embeddings, residuals or logits";
-  if (a.window_rope || !a.layers_unrotated.empty()) return "rotations that differ between layers";
-  if (a.rope.scaling == RopeScaling::yarn) return "YaRN";
-  return a.rope.scaling == RopeScaling::longrope ? "LongRoPE" : "";
+  if (!a.shape.moe || (a.routing.groups == 1 && (!a.routing.choice_bias || a.routing.sigmoid))) return {};
+  return "this choice of experts";
 }
 
 std::string execution_problem(const Architecture& architecture) {

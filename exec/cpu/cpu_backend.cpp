@@ -37,13 +37,6 @@ Pointwise pointwise(model::Activation kind) {
   PLIMSOLL_CHECK(false, "a function of one number is applied");
 }
 
-// Gemma keeps this factor in the type of the weights.
-float embedding_scale(const BackendConfig& config) {
-  const auto scale = static_cast<float>(config.architecture.embedding_scale);
-  const bool rounded = config.architecture.norm_from_one && config.weight_dtype != model::DType::fp32;
-  return rounded ? from_bf16(to_bf16(scale)) : scale;
-}
-
 // Returns the bits of an integer weight; 0 for floats.
 int integer_bits(model::DType dtype) {
   if (dtype == model::DType::int8) return 8;
@@ -329,6 +322,13 @@ void CpuBackend::combine(std::int32_t per_token) {
 void CpuBackend::all_reduce(Buffer buffer, std::int64_t rows) {
   if (communicator_ == nullptr) return;
   communicator_->all_reduce(workspace_[buffer], rows * shape_.hidden, model::DType::fp32, nullptr);
+}
+
+// Gemma keeps this factor in the type of the weights.
+float embedding_scale(const BackendConfig& config) {
+  const auto scale = static_cast<float>(config.architecture.embedding_scale);
+  const bool rounded = config.architecture.norm_from_one && config.weight_dtype != model::DType::fp32;
+  return rounded ? from_bf16(to_bf16(scale)) : scale;
 }
 
 std::unique_ptr<Backend> make_cpu_backend(const BackendConfig& config, Communicator* communicator, int threads) {

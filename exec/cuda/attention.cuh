@@ -27,6 +27,29 @@ struct OnlineSoftmax {
   float out[D / 8][4] = {};
 };
 
+/// Starts rows g and g + 8 with the scores of their sinks, -inf for none. Only one lane of a row counts its weight.
+template <int D>
+__device__ __forceinline__ void start_with_sinks(OnlineSoftmax<D>& state, float low, float high, int lane) {
+  const float scores[2] = {low, high};
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    state.maximum[half] = scores[half] * kLog2E;
+    state.sum[half] = lane % 4 == 0 && scores[half] > -INFINITY ? 1.0F : 0.0F;
+  }
+}
+
+/// Caps scores before they are scaled, so that scale s becomes cap tanh(scale s / cap). Comes before any mask.
+template <int Tiles>
+__device__ __forceinline__ void cap_scores(float (&s)[Tiles][4], const AttentionArguments& a) {
+  if (a.cap <= 0) return;
+  const float inside = a.scale / a.cap, outside = a.cap / a.scale;
+#pragma unroll
+  for (int t = 0; t < Tiles; ++t) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) s[t][i] = outside * tanhf(s[t][i] * inside);
+  }
+}
+
 /// The lane's address for ldmatrix_x4 of the 16 x 16 A operand at `tile` (row-major, kPitch<D>). Also used for V, whose
 /// transposed load makes a B operand.
 template <int D>

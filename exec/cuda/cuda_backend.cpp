@@ -78,8 +78,11 @@ CudaBackend::CudaBackend(const BackendConfig& config, Communicator* communicator
   slots_ =
       DeviceBuffer(static_cast<std::size_t>(std::max(1, config_.sequences)) * sizeof(std::int32_t), "sampled tokens");
   fill(slots_, 0, "clearing sampled tokens");
-  frequencies_ =
-      DeviceBuffer(static_cast<std::size_t>(std::max(1, shape_.head_dim / 2)) * sizeof(double), "frequencies");
+  rotations_.resize(Workspace::rotations(config_));
+  for (Rotation& rotation : rotations_) {
+    rotation.frequencies =
+        DeviceBuffer(static_cast<std::size_t>(std::max(1, shape_.head_dim / 2)) * sizeof(double), "frequencies");
+  }
   if (const std::int64_t block = bytes_per_block(); block > 0 && block <= kMaxPinnedBlock)
     swapped_ = PinnedBuffer(static_cast<std::size_t>(block));
   workspace_.reserve(config_.step_rows, padded_decode_rows(config_.sequences));
@@ -184,7 +187,7 @@ bool CudaBackend::begin(const RowTable& table) {
   filters_ = std::any_of(table.sampling.begin(), table.sampling.end(), [](const Sampling& s) { return s.filters(); });
   if (filters_ && communicator_ != nullptr && communicator_->size() > 1)
     throw DeviceError("top_k, top_p and min_p need the logits of all ranks, which ranks on GPUs do not exchange");
-  rope_table_filled_ = false;
+  for (Rotation& rotation : rotations_) rotation.filled = false;
   make_room(table);
   upload(table);
   // Only pure decode forwards of exactly a bucket's rows have a graph: their arrays are always at the same addresses.

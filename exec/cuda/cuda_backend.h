@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "exec/backend.h"
 #include "exec/cuda/communicators.h"
@@ -70,6 +71,12 @@ class CudaBackend final : public Backend {
     GraphExecOwner executable;
   };
 
+  struct Rotation {
+    model::Rope rope{.rotary_dim = -1};  // the one for which the frequencies were computed
+    DeviceBuffer frequencies;
+    bool filled = false;  // its table is that of this forward
+  };
+
   void upload(const RowTable& table);
   void make_room(const RowTable& table);
   void reserve_exchange(std::size_t inputs, std::size_t ids);
@@ -82,10 +89,10 @@ class CudaBackend final : public Backend {
   void set_device() const;
   void check_alive() const;
   [[nodiscard]] void* plane(std::int32_t layer, int value) const;
-  [[nodiscard]] AttentionArguments attention(std::int32_t layer, std::int64_t window) const;
+  [[nodiscard]] AttentionArguments attention(const AttentionSpec& spec) const;
   [[nodiscard]] NormArguments norm_of(const NormSpec& spec, bool add_delta) const;  // of every row
   [[nodiscard]] bool tensor_core_attention() const;
-  void fill_rope_table(const model::Rope& rope);
+  [[nodiscard]] const float2* rope_table_of(const model::Rope& rope);
   void check_config() const;
   void check_memory() const;
 
@@ -101,9 +108,9 @@ class CudaBackend final : public Backend {
   StreamOwner stream_;
   Gemm gemm_;
   Workspace workspace_;
-  DeviceBuffer cache_, slots_, step_memory_, frequencies_;
-  model::Rope rope_{.rotary_dim = -1};  // the rotation for which frequencies_ were computed
-  bool rope_table_filled_ = false;
+  DeviceBuffer cache_, slots_, step_memory_;
+  std::vector<Rotation> rotations_;
+  std::size_t next_rotation_ = 0;  // the one to replace if a layer rotates in another way
 
   const RowTable* table_ = nullptr;  // set between begin() and end()
   StepPlan plan_;

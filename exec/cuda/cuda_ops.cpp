@@ -34,6 +34,7 @@ void CudaBackend::embed(const Linear& embedding, std::int64_t vocab_begin, const
   a.residual = workspace_[Buffer::residual];
   a.rows = table_->rows;
   a.width = shape_.hidden;
+  a.scale = embedding_scale(config_);
   if (a.rows > 0) cuda::embed(element_, a, step_, stream_.get());
 }
 
@@ -45,6 +46,8 @@ NormArguments CudaBackend::norm_of(const NormSpec& spec, bool add_delta) const {
   a.kind = spec.kind;
   a.residual = workspace_[Buffer::residual];
   a.delta = add_delta ? workspace_[Buffer::delta] : nullptr;
+  a.delta_scale = spec.delta_scale;
+  a.identity = spec.identity;
   a.normed = workspace_[Buffer::normed];
   a.rows = table_->rows;
   a.width = shape_.hidden;
@@ -56,8 +59,10 @@ void CudaBackend::norm(const NormSpec& spec, bool add_delta) {
   if (a.rows > 0) cuda::norm(element_, a, stream_.get());
 }
 
-void CudaBackend::norm_delta(const NormSpec&) {
-  PLIMSOLL_CHECK(false, "check_config() refuses models with norms after the sublayers");
+void CudaBackend::norm_delta(const NormSpec& spec) {
+  NormArguments a = norm_of(spec, false);
+  a.residual = a.normed = workspace_[Buffer::delta];
+  if (a.rows > 0) cuda::norm(element_, a, stream_.get());
 }
 
 void CudaBackend::final_norm(const NormSpec& spec, bool add_delta) {
@@ -85,41 +90,47 @@ void CudaBackend::linear(const Linear& weight, Buffer x, Buffer y, std::int64_t 
                         .bias_f32 = f32(options.bias),
                         .bias = bias == nullptr ? nullptr : bias->in(y_element),
                         .y = workspace_[y]};
-  if (options.then) operands.then = {workspace_[options.then->to], options.then->kind, options.then->gated};
+  const bool together = options.then && options.then->kind != model::Activation::clamped_swiglu;
+  if (together) operands.then = {workspace_[options.then->to], options.then->kind, options.then->gated};
   gemm_.run(shape, operands, !capturing_, stream_.get());
+  if (options.then && !together) activation(options.then->kind, true, y, options.then->to, rows, weight.n() / 2);
 }
 
-void CudaBackend::fill_rope_table(const model::Rope& rope) {
-  if (rope != rope_) {
+// Returns the table of this forward, which all layers with this rotation share.
+const float2* CudaBackend::rope_table_of(const model::Rope& rope) {
+  auto found = std::find_if(rotations_.begin(), rotations_.end(), [&](const Rotation& r) { return r.rope == rope; });
+  if (found == rotations_.end()) {
     // The first forward of a shape runs op by op, so its copy never becomes part of a graph.
     PLIMSOLL_CHECK(!capturing_, "a graph is captured after its ops have run");
+    found = rotations_.begin() + static_cast<std::ptrdiff_t>(next_rotation_++ % rotations_.size());
     const std::vector<double> frequencies = rope_frequencies(rope);
-    PLIMSOLL_CHECK(frequencies.size() * sizeof(double) <= frequencies_.bytes(),
+    PLIMSOLL_CHECK(frequencies.size() * sizeof(double) <= found->frequencies.bytes(),
                    "a head has at least as many "
                    "dimensions as rotate");
     // The source is pageable memory, so it has been read when the call returns.
-    check(cudaMemcpyAsync(frequencies_.get(), frequencies.data(), frequencies.size() * sizeof(double),
+    check(cudaMemcpyAsync(found->frequencies.get(), frequencies.data(), frequencies.size() * sizeof(double),
                           cudaMemcpyHostToDevice, stream_.get()),
           "copying frequencies");
-    rope_ = rope;
-    rope_table_filled_ = false;
+    found->rope = rope;
+    found->filled = false;
   }
-  // Once per forward: all layers rotate by the same angles.
-  if (rope_table_filled_) return;
-  rope_table(frequencies_.as<const double>(), rope.rotary_dim / 2, table_->rows, step_, workspace_.rope(),
-             stream_.get());
-  rope_table_filled_ = true;
+  float2* const table = workspace_.rope(static_cast<std::size_t>(found - rotations_.begin()));
+  if (!found->filled) {
+    rope_table({found->frequencies.as<const double>(), rope.rotary_dim / 2, rope.magnitude}, table_->rows, step_, table,
+               stream_.get());
+  }
+  found->filled = true;
+  return table;
 }
 
 void CudaBackend::rope_append(const RopeSpec& spec, std::int32_t layer) {
   if (table_->rows == 0) return;
-  if (spec.rope.rotary_dim > 0) fill_rope_table(spec.rope);
   RopeArguments a;
   a.bias = f32(spec.bias);
   a.q_norm = f32(spec.q_norm);
   a.k_norm = f32(spec.k_norm);
   a.epsilon = spec.norm_epsilon;
-  a.table = workspace_.rope();
+  if (spec.rope.rotary_dim > 0) a.table = rope_table_of(spec.rope);
   a.pairs = spec.rope.rotary_dim / 2;
   a.interleaved = spec.rope.interleaved;
   a.qkv = workspace_[Buffer::qkv];
@@ -127,6 +138,10 @@ void CudaBackend::rope_append(const RopeSpec& spec, std::int32_t layer) {
   a.values = plane(layer, 1);
   a.heads = static_cast<std::int32_t>(config_.rank.heads);
   a.rows = table_->rows;
+  if (spec.wide_norms) {
+    wide_norms(element_, a, kv_, stream_.get());
+    a.bias = a.q_norm = a.k_norm = nullptr;
+  }
   cuda::rope_append(element_, kv_element_, a, kv_, step_, stream_.get());
 }
 
@@ -134,16 +149,20 @@ void* CudaBackend::plane(std::int32_t layer, int value) const {
   return cache_.as<std::byte>() + (2 * std::int64_t{layer} + value) * kv_.plane * bytes_of(kv_element_);
 }
 
-AttentionArguments CudaBackend::attention(std::int32_t layer, std::int64_t window) const {
+AttentionArguments CudaBackend::attention(const AttentionSpec& spec) const {
+  const model::Architecture& of = config_.architecture;
   AttentionArguments a;
   a.qkv = workspace_[Buffer::qkv];
-  a.keys = plane(layer, 0);
-  a.values = plane(layer, 1);
+  a.keys = plane(spec.layer, 0);
+  a.values = plane(spec.layer, 1);
   a.attended = workspace_[Buffer::attended];
   a.row_stride = (config_.rank.heads + 2 * config_.rank.kv_heads) * kv_.head_dim;
   a.heads = static_cast<std::int32_t>(config_.rank.heads);
-  a.window = window;
-  a.scale = 1.0F / std::sqrt(static_cast<float>(kv_.head_dim));
+  a.window = spec.window;
+  a.scale = of.attention_scale > 0 ? static_cast<float>(of.attention_scale)
+                                   : 1.0F / std::sqrt(static_cast<float>(kv_.head_dim));
+  a.cap = static_cast<float>(of.attention_cap);
+  a.sinks = f32(spec.sinks);
   return a;
 }
 
@@ -156,13 +175,12 @@ void CudaBackend::prefill_attention(const AttentionSpec& spec, std::size_t index
   // The op list has one op per span, but a launch for each would leave the GPU idle in between.
   if (index > 0) return;
   if (tensor_core_attention()) {
-    prefill_attention_bf16(attention(spec.layer, spec.window), kv_, step_,
-                           static_cast<std::int64_t>(plan_.tiles.size()), stream_.get());
+    prefill_attention_bf16(attention(spec), kv_, step_, static_cast<std::int64_t>(plan_.tiles.size()), stream_.get());
     return;
   }
   std::int64_t longest = 0;
   for (const SequenceRows& sequence : table_->prefill) longest = std::max(longest, sequence.rows);
-  plain_attention(element_, kv_element_, attention(spec.layer, spec.window), kv_, step_, step_.prefill,
+  plain_attention(element_, kv_element_, attention(spec), kv_, step_, step_.prefill,
                   static_cast<std::int64_t>(table_->prefill.size()), longest, stream_.get());
 }
 
@@ -170,39 +188,76 @@ void CudaBackend::decode_attention(const AttentionSpec& spec) {
   const auto sequences = static_cast<std::int64_t>(table_->decode.size());
   if (sequences == 0) return;
   if (tensor_core_attention()) {
-    decode_attention_bf16(attention(spec.layer, spec.window), kv_, step_,
-                          static_cast<std::int64_t>(plan_.decode.parts.size()), workspace_.decode_scratch(),
-                          stream_.get());
+    decode_attention_bf16(attention(spec), kv_, step_, static_cast<std::int64_t>(plan_.decode.parts.size()),
+                          workspace_.decode_scratch(), stream_.get());
   } else {
-    plain_attention(element_, kv_element_, attention(spec.layer, spec.window), kv_, step_, step_.decode, sequences, 1,
-                    stream_.get());
+    plain_attention(element_, kv_element_, attention(spec), kv_, step_, step_.decode, sequences, 1, stream_.get());
   }
 }
 
 void CudaBackend::activation(model::Activation kind, bool gated, Buffer x, Buffer y, std::int64_t rows,
                              std::int64_t width) {
-  if (rows > 0) cuda::activation(element_, kind, gated, workspace_[x], workspace_[y], rows, width, stream_.get());
+  if (rows == 0) return;
+  if (kind == model::Activation::clamped_swiglu) {
+    const model::ClampedSwiglu& clamps = config_.architecture.clamped_swiglu;
+    clamped_swiglu(element_,
+                   {.x = workspace_[x],
+                    .y = workspace_[y],
+                    .rows = rows,
+                    .width = width,
+                    .limit = static_cast<float>(clamps.limit),
+                    .alpha = static_cast<float>(clamps.alpha)},
+                   stream_.get());
+    return;
+  }
+  cuda::activation(element_, kind, gated, workspace_[x], workspace_[y], rows, width, stream_.get());
 }
 
-void CudaBackend::route(std::int32_t experts, std::int32_t per_token, const Vector* /*choice_bias*/) {
+void CudaBackend::route(std::int32_t experts, std::int32_t per_token, const Vector* choice_bias) {
   if (table_->rows == 0) return;
-  cuda::route(element_, static_cast<const float*>(workspace_[Buffer::router]), table_->rows, experts, per_token,
-              workspace_[Buffer::normed], shape_.hidden, workspace_[Buffer::expert_in], workspace_.routing(),
-              stream_.get());
+  const model::Routing& routing = config_.architecture.routing;
+  RouteArguments a;
+  a.logits = static_cast<const float*>(workspace_[Buffer::router]);
+  a.choice_bias = f32(choice_bias);
+  a.tokens = table_->rows;
+  a.width = shape_.hidden;
+  a.experts = experts;
+  a.per_token = per_token;
+  a.sigmoid = routing.sigmoid;
+  a.normalised = routing.normalised;
+  a.scale = static_cast<float>(routing.scale);
+  a.from = workspace_[Buffer::normed];
+  a.to = workspace_[Buffer::expert_in];
+  cuda::route(element_, a, workspace_.routing(), stream_.get());
 }
 
-void CudaBackend::expert_linear(const Linear& weights, Buffer x, Buffer y, const Vector* /*bias*/) {
+void CudaBackend::expert_linear(const Linear& weights, Buffer x, Buffer y, const Vector* bias) {
   if (table_->rows == 0) return;
   const CudaLinear& experts = on_gpu(weights);
-  cuda::expert_linear(element_, experts.get(), workspace_[x], workspace_[y],
-                      table_->rows * shape_.moe->experts_per_token, experts.n(), experts.k(),
-                      static_cast<std::int32_t>(experts.copies()), workspace_.routing().offsets, stream_.get());
+  ExpertArguments a;
+  a.weight = experts.get();
+  a.bias = f32(bias);
+  a.x = workspace_[x];
+  a.y = workspace_[y];
+  a.rows = table_->rows * shape_.moe->experts_per_token;
+  a.n = experts.n();
+  a.k = experts.k();
+  a.experts = static_cast<std::int32_t>(experts.copies());
+  a.offsets = workspace_.routing().offsets;
+  cuda::expert_linear(element_, a, stream_.get());
 }
 
 void CudaBackend::combine(std::int32_t per_token) {
   if (table_->rows == 0) return;
-  cuda::combine(element_, workspace_[Buffer::expert_out], workspace_[Buffer::delta], table_->rows, per_token,
-                shape_.hidden, workspace_.routing(), stream_.get());
+  CombineArguments a;
+  a.expert_out = workspace_[Buffer::expert_out];
+  a.delta = workspace_[Buffer::delta];
+  a.shared = config_.rank.shared_intermediate > 0;
+  if (a.shared && shape_.moe->shared_gate) a.gate = static_cast<const float*>(workspace_[Buffer::shared_gate]);
+  a.tokens = table_->rows;
+  a.width = shape_.hidden;
+  a.per_token = per_token;
+  cuda::combine(element_, a, workspace_.routing(), stream_.get());
 }
 
 void CudaBackend::all_reduce(Buffer buffer, std::int64_t rows) {
@@ -214,8 +269,11 @@ void CudaBackend::all_reduce(Buffer buffer, std::int64_t rows) {
 void CudaBackend::sample(std::int64_t vocab_begin, std::int64_t valid) {
   const auto rows = static_cast<std::int64_t>(table_->sampled.size());
   if (rows == 0) return;
-  const auto* const logits = static_cast<const float*>(workspace_[Buffer::logits]);
+  auto* const logits = static_cast<float*>(workspace_[Buffer::logits]);
   const std::int64_t stride = config_.rank.vocab_rows;
+  const auto scale = static_cast<float>(config_.architecture.logit_scale);
+  const auto cap = static_cast<float>(config_.architecture.logit_cap);
+  if (scale != 1 || cap > 0) finish_logits(logits, rows * stride, scale, cap, stream_.get());
   float* least = nullptr;
   if (filters_) {
     least = workspace_.least();

@@ -110,6 +110,7 @@ __device__ __forceinline__ void attend(OnlineSoftmax<D>& state, const Bf16* quer
     __syncwarp();
     float s[2][4] = {};
     score_16_keys<D>(s[0], s[1], load_q, stage(tile), lane);
+    cap_scores(s, a);
 #pragma unroll
     for (int t = 0; t < 2; ++t) {
 #pragma unroll
@@ -227,6 +228,11 @@ __global__ void __launch_bounds__(kThreads<D>)
   __syncthreads();
   OnlineSoftmax<D> state;
   const int first = p.part * plan.tiles_each;
+  if (a.sinks != nullptr && p.part == 0 && threadIdx.x < kWarpSize) {  // once in all parts and warps
+    const int lane = static_cast<int>(threadIdx.x), low = lane / 4, high = low + 8;
+    const float* sinks = a.sinks + p.first_head;
+    start_with_sinks<D>(state, low < p.heads ? sinks[low] : -INFINITY, high < p.heads ? sinks[high] : -INFINITY, lane);
+  }
   attend<D>(state, queries, stages, a, kv, step, sequence, keys, p, first, min(first + plan.tiles_each, plan.tiles));
   __syncthreads();  // the merge reuses the stages' memory
 

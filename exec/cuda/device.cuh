@@ -105,7 +105,7 @@ __device__ __forceinline__ float activate(model::Activation kind, float x) {
     case model::Activation::gelu_tanh: return 0.5F * x * (1.0F + tanhf(0.79788456F * (x + 0.044715F * x * x * x)));
     case model::Activation::relu: return fmaxf(x, 0.0F);
     case model::Activation::relu2: return fmaxf(x, 0.0F) * fmaxf(x, 0.0F);
-    case model::Activation::clamped_swiglu: break;  // model::cpu_only_part()
+    case model::Activation::clamped_swiglu: break;  // clamped_swiglu() computes it
   }
   return x;
 }

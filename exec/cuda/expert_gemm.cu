@@ -94,31 +94,32 @@ __device__ __forceinline__ void multiply(float (&sum)[kTile / 8][4], const Bf16 
   }
 }
 
-__device__ __forceinline__ void write_sums(Bf16* y, const float (&sum)[kTile / 8][4], const RowTile& tile,
-                                           std::int64_t column, std::int64_t n, int warp, int lane) {
+__device__ __forceinline__ void write_sums(const ExpertArguments& a, const float (&sum)[kTile / 8][4],
+                                           const RowTile& tile, std::int64_t column, int warp, int lane) {
+  const float* bias = a.bias == nullptr ? nullptr : a.bias + tile.expert * a.n;
 #pragma unroll
   for (int t = 0; t < kTile / 8; ++t) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int row = warp * 16 + lane / 4 + i / 2 * 8;
       const std::int64_t to = column + t * 8 + lane % 4 * 2 + i % 2;
-      if (row < tile.rows && to < n) y[(tile.first + row) * n + to] = to_bf16(sum[t][i]);
+      if (row >= tile.rows || to >= a.n) continue;
+      static_cast<Bf16*>(a.y)[(tile.first + row) * a.n + to] = to_bf16(sum[t][i] + (bias == nullptr ? 0.0F : bias[to]));
     }
   }
 }
 
-__global__ void __launch_bounds__(kThreads)
-    expert_kernel_bf16(const Bf16* weight, const Bf16* x, Bf16* y, std::int64_t n, std::int64_t k, int experts,
-                       const std::int32_t* offsets) {
+__global__ void __launch_bounds__(kThreads) expert_kernel_bf16(ExpertArguments a) {
   begin_kernel();
+  const std::int64_t n = a.n, k = a.k;
   __shared__ __align__(16) Bf16 xs[2][kTile][kPitchElements];
   __shared__ __align__(16) Bf16 ws[2][kTile][kPitchElements];
-  const RowTile tile = tile_of_block(offsets, experts, kTile);
+  const RowTile tile = tile_of_block(a.offsets, a.experts, kTile);
   if (tile.expert < 0) return;
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize, lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const std::int64_t column = std::int64_t{blockIdx.x} * kTile;
-  const Bf16* from_x = x + tile.first * k;
-  const Bf16* from_w = weight + (tile.expert * n + column) * k;
+  const Bf16* from_x = static_cast<const Bf16*>(a.x) + tile.first * k;
+  const Bf16* from_w = static_cast<const Bf16*>(a.weight) + (tile.expert * n + column) * k;
   float sum[kTile / 8][4] = {};
   const int depths = static_cast<int>((k + kDepth - 1) / kDepth);
   fetch(xs[0], from_x, tile.rows, k, 0);
@@ -138,7 +139,7 @@ __global__ void __launch_bounds__(kThreads)
     multiply(sum, xs[depth % 2], ws[depth % 2], warp, lane);
     __syncthreads();
   }
-  write_sums(y, sum, tile, column, n, warp, lane);
+  write_sums(a, sum, tile, column, warp, lane);
 }
 
 // ---- plain: f32, or unaligned rows; 32 x 32 per block -------------------------------------------------------------
@@ -146,11 +147,12 @@ __global__ void __launch_bounds__(kThreads)
 constexpr int kPlainTile = 32;
 
 template <class T>
-__global__ void __launch_bounds__(256) expert_kernel_plain(const T* weight, const T* x, T* y, std::int64_t n,
-                                                           std::int64_t k, int experts, const std::int32_t* offsets) {
+__global__ void __launch_bounds__(256) expert_kernel_plain(ExpertArguments a) {
   begin_kernel();
+  const std::int64_t n = a.n, k = a.k;
+  const T *weight = static_cast<const T*>(a.weight), *x = static_cast<const T*>(a.x);
   __shared__ float xs[kPlainTile][kPlainTile + 1], ws[kPlainTile][kPlainTile + 1];
-  const RowTile tile = tile_of_block(offsets, experts, kPlainTile);
+  const RowTile tile = tile_of_block(a.offsets, a.experts, kPlainTile);
   if (tile.expert < 0) return;
   const int across = static_cast<int>(threadIdx.x) % kPlainTile, down = static_cast<int>(threadIdx.x) / kPlainTile;
   const std::int64_t column = std::int64_t{blockIdx.x} * kPlainTile;
@@ -174,7 +176,9 @@ __global__ void __launch_bounds__(256) expert_kernel_plain(const T* weight, cons
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const int row = down + i * 8;
-    if (row < tile.rows && column + across < n) y[(tile.first + row) * n + column + across] = from_float<T>(sum[i]);
+    if (row >= tile.rows || column + across >= n) continue;
+    const float bias = a.bias == nullptr ? 0.0F : a.bias[tile.expert * n + column + across];
+    static_cast<T*>(a.y)[(tile.first + row) * n + column + across] = from_float<T>(sum[i] + bias);
   }
 }
 
@@ -185,21 +189,16 @@ unsigned most_tiles(std::int64_t rows, std::int64_t experts, std::int64_t tile) 
 
 }  // namespace
 
-void expert_linear(Element element, const void* weight, const void* x, void* y, std::int64_t rows, std::int64_t n,
-                   std::int64_t k, std::int32_t experts, const std::int32_t* offsets, cudaStream_t stream) {
-  const bool tensor_cores = element == Element::bf16 && k % 8 == 0;
+void expert_linear(Element element, const ExpertArguments& arguments, cudaStream_t stream) {
+  const bool tensor_cores = element == Element::bf16 && arguments.k % 8 == 0;
   const std::int64_t tile = tensor_cores ? kTile : kPlainTile;
-  const dim3 grid(static_cast<unsigned>((n + tile - 1) / tile), most_tiles(rows, experts, tile));
-  if (tensor_cores) {
-    launch(expert_kernel_bf16, grid, kThreads, 0, stream, static_cast<const Bf16*>(weight), static_cast<const Bf16*>(x),
-           static_cast<Bf16*>(y), n, k, experts, offsets);
-  } else if (element == Element::f32) {
-    launch(expert_kernel_plain<float>, grid, 256, 0, stream, static_cast<const float*>(weight),
-           static_cast<const float*>(x), static_cast<float*>(y), n, k, experts, offsets);
-  } else {
-    launch(expert_kernel_plain<Bf16>, grid, 256, 0, stream, static_cast<const Bf16*>(weight),
-           static_cast<const Bf16*>(x), static_cast<Bf16*>(y), n, k, experts, offsets);
-  }
+  const dim3 grid(static_cast<unsigned>((arguments.n + tile - 1) / tile),
+                  most_tiles(arguments.rows, arguments.experts, tile));
+  if (tensor_cores)
+    launch(expert_kernel_bf16, grid, kThreads, 0, stream, arguments);
+  else
+    launch(element == Element::f32 ? expert_kernel_plain<float> : expert_kernel_plain<Bf16>, grid, 256, 0, stream,
+           arguments);
 }
 
 }  // namespace plimsoll::exec::cuda

@@ -27,19 +27,26 @@ __device__ __forceinline__ Candidate better(Candidate a, Candidate b) {
 
 __device__ __forceinline__ float not_nan(float x) { return x == x ? x : -INFINITY; }
 
-__global__ void choose_experts(const float* logits, std::int64_t tokens, int experts, int per_token, Routing routing) {
+__device__ __forceinline__ float sigmoid(float x) { return 1.0F / (1.0F + expf(-x)); }
+
+__global__ void choose_experts(RouteArguments a, Routing routing) {
   begin_kernel();
+  const int experts = a.experts, per_token = a.per_token;
   const std::int64_t token = std::int64_t{blockIdx.x} * (kThreads / kWarpSize) + threadIdx.x / kWarpSize;
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  if (token >= tokens) return;
-  const float* row = logits + token * experts;
+  if (token >= a.tokens) return;
+  const float* row = a.logits + token * experts;
+  // Without biases, scores and logits have the same order.
+  const auto score = [&](int e) {
+    return not_nan(a.choice_bias == nullptr ? row[e] : sigmoid(row[e]) + a.choice_bias[e]);
+  };
   std::uint32_t taken = 0;
   Candidate own{0, 0};  // lane j keeps choice number j
   float highest = 0;
   for (int j = 0; j < per_token; ++j) {
     Candidate best{0, -1};
     for (int i = 0, e = lane; e < experts; ++i, e += kWarpSize) {
-      if ((taken >> i & 1U) == 0) best = better(best, {not_nan(row[e]), e});
+      if ((taken >> i & 1U) == 0) best = better(best, {score(e), e});
     }
 #pragma unroll
     for (int distance = 16; distance > 0; distance /= 2) {
@@ -52,13 +59,20 @@ __global__ void choose_experts(const float* logits, std::int64_t tokens, int exp
     if (lane == j) own = best;
     if (j == 0) highest = best.logit;
   }
-  // A softmax over the chosen experts only. Subtracting the highest logit keeps expf() from overflowing.
+  // A softmax over the chosen experts, or over all. Subtracting the highest logit keeps expf() from overflowing.
   const bool mine = lane < per_token;
-  const float weight = mine ? expf(own.logit - highest) : 0.0F;
-  const float sum = warp_sum(weight);
+  const float logit = mine ? not_nan(row[own.expert]) : 0.0F;
+  const float weight = !mine ? 0.0F : a.sigmoid ? sigmoid(logit) : expf(logit - highest);
+  float sum = warp_sum(weight);
+  if (!a.normalised) {
+    float all = 0;
+    for (int e = lane; e < experts; e += kWarpSize) all += expf(row[e] - highest);
+    all = warp_sum(all);
+    sum = a.sigmoid ? 1.0F : all;
+  }
   if (!mine) return;
   routing.chosen[token * per_token + lane] = own.expert;
-  routing.weight[token * per_token + lane] = weight / sum;
+  routing.weight[token * per_token + lane] = weight / sum * a.scale;
 }
 
 // ---- order: one block per expert counts the rows of lower experts, then numbers its own in order of tokens ----------
@@ -104,51 +118,49 @@ __global__ void gather_rows(const T* from, std::int64_t width, int per_token, T*
 }
 
 template <class T>
-__global__ void combine_rows(const T* from, std::int64_t width, int per_token, T* to, const std::int32_t* place,
-                             const float* weight) {
+__global__ void combine_rows(CombineArguments a, Routing routing) {
   begin_kernel();
-  const std::int64_t token = blockIdx.x;
-  for (std::int64_t i = std::int64_t{threadIdx.x} * kPack<T>; i < width; i += std::int64_t{blockDim.x} * kPack<T>) {
+  const std::int64_t token = blockIdx.x, first = token * a.per_token;
+  const T* from = static_cast<const T*>(a.expert_out);
+  T* to = static_cast<T*>(a.delta) + token * a.width;
+  const float gate = a.gate == nullptr ? 1.0F : sigmoid(a.gate[token]);
+  for (std::int64_t i = std::int64_t{threadIdx.x} * kPack<T>; i < a.width; i += std::int64_t{blockDim.x} * kPack<T>) {
     float sum[kPack<T>] = {};
-    for (int j = 0; j < per_token; ++j) {
+    if (a.shared) {
+      load(to + i, sum);
+#pragma unroll
+      for (int p = 0; p < kPack<T>; ++p) sum[p] *= gate;
+    }
+    for (int j = 0; j < a.per_token; ++j) {
       float values[kPack<T>];
-      load(from + place[token * per_token + j] * width + i, values);
-      const float factor = weight[token * per_token + j];
+      load(from + routing.place[first + j] * a.width + i, values);
+      const float factor = routing.weight[first + j];
 #pragma unroll
       for (int p = 0; p < kPack<T>; ++p) sum[p] += factor * values[p];
     }
-    store(to + token * width + i, sum);
+    store(to + i, sum);
   }
 }
 
 }  // namespace
 
-void route(Element element, const float* logits, std::int64_t tokens, std::int32_t experts, std::int32_t per_token,
-           const void* from, std::int64_t width, void* to, const Routing& routing, cudaStream_t stream) {
+void route(Element element, const RouteArguments& a, const Routing& routing, cudaStream_t stream) {
   constexpr std::int64_t kTokens = kThreads / kWarpSize;
-  launch(choose_experts, static_cast<unsigned>((tokens + kTokens - 1) / kTokens), kThreads, 0, stream, logits, tokens,
-         experts, per_token, routing);
-  launch(sort_rows, static_cast<unsigned>(experts), kThreads, 0, stream, tokens * per_token, experts, routing);
-  const auto grid = static_cast<unsigned>(tokens);
+  launch(choose_experts, static_cast<unsigned>((a.tokens + kTokens - 1) / kTokens), kThreads, 0, stream, a, routing);
+  launch(sort_rows, static_cast<unsigned>(a.experts), kThreads, 0, stream, a.tokens * a.per_token, a.experts, routing);
+  const auto grid = static_cast<unsigned>(a.tokens);
   if (element == Element::f32) {
-    launch(gather_rows<float>, grid, 128, 0, stream, static_cast<const float*>(from), width, per_token,
-           static_cast<float*>(to), routing.place);
+    launch(gather_rows<float>, grid, 128, 0, stream, static_cast<const float*>(a.from), a.width, a.per_token,
+           static_cast<float*>(a.to), routing.place);
   } else {
-    launch(gather_rows<Bf16>, grid, 128, 0, stream, static_cast<const Bf16*>(from), width, per_token,
-           static_cast<Bf16*>(to), routing.place);
+    launch(gather_rows<Bf16>, grid, 128, 0, stream, static_cast<const Bf16*>(a.from), a.width, a.per_token,
+           static_cast<Bf16*>(a.to), routing.place);
   }
 }
 
-void combine(Element element, const void* expert_out, void* delta, std::int64_t tokens, std::int32_t per_token,
-             std::int64_t width, const Routing& routing, cudaStream_t stream) {
-  const auto grid = static_cast<unsigned>(tokens);
-  if (element == Element::f32) {
-    launch(combine_rows<float>, grid, 128, 0, stream, static_cast<const float*>(expert_out), width, per_token,
-           static_cast<float*>(delta), routing.place, routing.weight);
-  } else {
-    launch(combine_rows<Bf16>, grid, 128, 0, stream, static_cast<const Bf16*>(expert_out), width, per_token,
-           static_cast<Bf16*>(delta), routing.place, routing.weight);
-  }
+void combine(Element element, const CombineArguments& arguments, const Routing& routing, cudaStream_t stream) {
+  launch(element == Element::f32 ? combine_rows<float> : combine_rows<Bf16>, static_cast<unsigned>(arguments.tokens),
+         128, 0, stream, arguments, routing);
 }
 
 }  // namespace plimsoll::exec::cuda

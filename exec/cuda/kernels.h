@@ -31,8 +31,10 @@ struct EmbedArguments {
   const std::int32_t* slots = nullptr;  // the last sampled tokens, by slot
   void* residual = nullptr;             // [rows, width]
   std::int64_t vocab_begin = 0, vocab_rows = 0, max_position = 0, rows = 0, width = 0;
+  float scale = 1;
 };
-/// residual[r] = table[token] (+ positions[position]); tokens of other ranks give 0. width must be a multiple of 8.
+/// residual[r] = scale table[token] (+ positions[position]); tokens of other ranks give 0. width must be a multiple
+/// of 8.
 void embed(Element element, const EmbedArguments& arguments, const StepView& step, cudaStream_t stream);
 
 struct NormArguments {
@@ -42,18 +44,30 @@ struct NormArguments {
   model::Norm kind = model::Norm::rmsnorm;
   void* residual = nullptr;     // [*, width]
   const void* delta = nullptr;  // added to the residual first; null: none
-  void* normed = nullptr;       // [rows, width]
+  float delta_scale = 1;        // of the delta as it is added
+  bool identity = false;        // normed = residual
+  void* normed = nullptr;       // [rows, width]; may be the residual itself
   const std::int32_t* gather =
       nullptr;  // normed[i] comes from residual[gather[i]], which is not written; null: from residual[i]
   std::int64_t rows = 0, width = 0;
 };
-/// residual += delta (rounded to the element), normed = norm(residual). width must be a multiple of 8, at most 16384.
+/// residual += delta_scale delta (rounded to the element), normed = norm(residual). width must be a multiple of 8, at
+/// most 16384.
 void norm(Element element, const NormArguments& arguments, cudaStream_t stream);
 constexpr std::int64_t kMaxNorm = 16384;
 
 /// y[r] = act(x[r, :width]) * x[r, width:] of x [rows, 2 width], or act(x) of x [rows, width]. Any width.
 void activation(Element element, model::Activation kind, bool gated, const void* x, void* y, std::int64_t rows,
                 std::int64_t width, cudaStream_t stream);
+
+/// y = model::ClampedSwiglu of x [rows, 2 width], its gates before its up values.
+struct ClampArguments {
+  const void* x = nullptr;
+  void* y = nullptr;
+  std::int64_t rows = 0, width = 0;
+  float limit = 7, alpha = 1.702F;
+};
+void clamped_swiglu(Element element, const ClampArguments& arguments, cudaStream_t stream);
 
 /// One KV block: `planes` pieces of `piece` bytes, a multiple of 16, `pitch` bytes apart in the cache, and one after
 /// another in pinned host memory.
@@ -66,9 +80,14 @@ struct BlockCopy {
 void move_block(const BlockCopy& copy, cudaStream_t stream);
 
 // ---- rope.cu -----------------------------------------------------------------------------------------------------
-/// table[row][i] = (cos, sin) of position[row] * frequencies[i], computed in f64; there are `pairs` frequencies.
-void rope_table(const double* frequencies, std::int32_t pairs, std::int64_t rows, const StepView& step, float2* table,
-                cudaStream_t stream);
+/// The frequencies of a rotation, on the device, and the factor of its sines and cosines.
+struct RopeAngles {
+  const double* frequencies = nullptr;
+  std::int32_t pairs = 0;
+  double magnitude = 1;
+};
+/// table[row][i] = magnitude (cos, sin) of position[row] * frequencies[i], computed in f64.
+void rope_table(const RopeAngles& angles, std::int64_t rows, const StepView& step, float2* table, cudaStream_t stream);
 
 struct RopeArguments {
   const float* bias = nullptr;    // [(heads + 2 kv_heads) head_dim]; null: none
@@ -87,6 +106,10 @@ struct RopeArguments {
 void rope_append(Element element, Element kv_element, const RopeArguments& arguments, const KvGeometry& kv,
                  const StepView& step, cudaStream_t stream);
 
+/// As the two norms of rope_append, but over all query heads together and all key heads together: qkv (+ bias) normed
+/// in place, with weights [heads head_dim] and [kv_heads head_dim].
+void wide_norms(Element element, const RopeArguments& arguments, const KvGeometry& kv, cudaStream_t stream);
+
 // ---- attention ---------------------------------------------------------------------------------------------------
 struct AttentionArguments {
   const void* qkv = nullptr;  // q of row r, head h at r * row_stride + h * head_dim
@@ -97,6 +120,8 @@ struct AttentionArguments {
   std::int32_t heads = 0;
   std::int64_t window = 0;  // 0 if none
   float scale = 0;
+  float cap = 0;                 // scores become cap tanh(score / cap); 0: unchanged
+  const float* sinks = nullptr;  // [heads]: a score without a value; null: none
 };
 
 /// The head dimensions that the tensor-core kernels support.
@@ -162,21 +187,46 @@ struct Routing {                    // the routing of one layer
   std::int32_t* place = nullptr;    // [tokens * per_token]: row in the sorted order
   std::int32_t* offsets = nullptr;  // [experts + 1]: first sorted row of each expert
 };
-/// Computes `routing` from router logits [tokens, experts], and to = rows of `from` [tokens, width] sorted by expert.
-/// Ties go to the lower expert; the rows of an expert keep the order of tokens. width must be a multiple of 8. There
-/// may be at most 1024 experts and 32 per token.
-void route(Element element, const float* logits, std::int64_t tokens, std::int32_t experts, std::int32_t per_token,
-           const void* from, std::int64_t width, void* to, const Routing& routing, cudaStream_t stream);
+struct RouteArguments {
+  const float* logits = nullptr;       // [tokens, experts]
+  const float* choice_bias = nullptr;  // [experts], added to the sigmoids for the choice; null: none
+  std::int64_t tokens = 0, width = 0;
+  std::int32_t experts = 0, per_token = 0;
+  bool sigmoid = false, normalised = true;  // as in model::Routing, as is `scale`
+  float scale = 1;
+  const void* from = nullptr;  // [tokens, width]
+  void* to = nullptr;          // [tokens * per_token, width]
+};
+/// Computes `routing`, and to = rows of `from` sorted by expert. Ties go to the lower expert; the rows of an expert
+/// keep the order of tokens. width must be a multiple of 8. There may be at most 1024 experts and 32 per token.
+void route(Element element, const RouteArguments& arguments, const Routing& routing, cudaStream_t stream);
 constexpr std::int32_t kMaxExperts = 1024, kMaxExpertsPerToken = 32;
 
-/// y[r] = x[r] W_e^T for the sorted rows r of every expert e; weight [experts, n, k]. Any n and k.
-void expert_linear(Element element, const void* weight, const void* x, void* y, std::int64_t rows, std::int64_t n,
-                   std::int64_t k, std::int32_t experts, const std::int32_t* offsets, cudaStream_t stream);
-/// delta[t] = sum of weight * expert_out[place] over a token's experts, in order of choice.
-void combine(Element element, const void* expert_out, void* delta, std::int64_t tokens, std::int32_t per_token,
-             std::int64_t width, const Routing& routing, cudaStream_t stream);
+struct ExpertArguments {
+  const void* weight = nullptr;  // [experts, n, k]
+  const float* bias = nullptr;   // [experts, n] or null
+  const void* x = nullptr;       // [rows, k]
+  void* y = nullptr;             // [rows, n]
+  std::int64_t rows = 0, n = 0, k = 0;
+  std::int32_t experts = 0;
+  const std::int32_t* offsets = nullptr;  // Routing::offsets
+};
+/// y[r] = x[r] W_e^T (+ bias_e) for the sorted rows r of every expert e. Any n and k.
+void expert_linear(Element element, const ExpertArguments& arguments, cudaStream_t stream);
+struct CombineArguments {
+  const void* expert_out = nullptr;
+  void* delta = nullptr;        // [tokens, width]
+  bool shared = false;          // delta has the result of the shared experts
+  const float* gate = nullptr;  // [tokens]: that result is multiplied by its sigmoid; null: 1
+  std::int64_t tokens = 0, width = 0;
+  std::int32_t per_token = 0;
+};
+/// delta[t] = sum of weight * expert_out[place] over a token's experts, in order of choice (+ the shared experts).
+void combine(Element element, const CombineArguments& arguments, const Routing& routing, cudaStream_t stream);
 
 // ---- sample.cu ---------------------------------------------------------------------------------------------------
+/// logits = scale logits, then cap tanh(logits / cap) unless cap is 0.
+void finish_logits(float* logits, std::int64_t count, float scale, float cap, cudaStream_t stream);
 /// least[row] = the least logit of logits [rows, stride], of the first `valid`, that the row's sampling leaves
 /// (exec/cpu/least_logit.h); -infinity if it leaves all.
 void least_logits(const float* logits, std::int64_t rows, std::int64_t stride, std::int64_t valid, const StepView& step,

@@ -45,7 +45,7 @@ __device__ __forceinline__ void take_32_keys(Softmax& state, const float* query,
     offset = key_offset(blocks[source / kv.block_tokens], source % kv.block_tokens, kv.kv_heads, kv_head,
                         kv.block_tokens, d);
     const float product = dot(query, static_cast<const Kv*>(a.keys) + offset, d);
-    if (key < keys.seen) score = product * a.scale;
+    if (key < keys.seen) score = a.cap > 0 ? a.cap * tanhf(product * a.scale / a.cap) : product * a.scale;
   }
   const float maximum = fmaxf(state.maximum, warp_max(score));
   // All keys so far may be padding; then the difference of two infinities would be NaN.
@@ -85,6 +85,10 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
   const int seen = min(sequence.context + static_cast<int>(blockIdx.x) + 1, sequence.length);
   const KeyRange keys = decode_keys(seen, sequence.charged, a.window);
   Softmax state;
+  if (a.sinks != nullptr && warp == 0) {
+    state.maximum = a.sinks[head];
+    state.sum = 1;
+  }
   for (int first = keys.first + warp * kWarpSize; first < keys.last; first += kWarps * kWarpSize) {
     take_32_keys<Kv>(state, query, first, keys, a, kv, step.blocks + sequence.first_block, kv_head, lane);
   }

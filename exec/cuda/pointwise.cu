@@ -25,6 +25,8 @@ __global__ void embed_kernel(EmbedArguments a, StepView step) {
   for (std::int64_t i = std::int64_t{threadIdx.x} * kPack<T>; i < a.width; i += std::int64_t{blockDim.x} * kPack<T>) {
     float values[kPack<T>] = {};
     if (here) load(from + i, values);
+#pragma unroll
+    for (int j = 0; j < kPack<T>; ++j) values[j] *= a.scale;
     if (positions != nullptr) {
       float more[kPack<T>];
       load(positions + i, more);
@@ -63,11 +65,17 @@ __global__ void __launch_bounds__(kNormThreads) norm_kernel(NormArguments a) {
       load(delta + i, more);
 #pragma unroll
       for (int j = 0; j < N; ++j)
-        x[c][j] = to_float(from_float<T>(x[c][j] + more[j]));  // rounded as the residual stores it
+        x[c][j] = to_float(from_float<T>(x[c][j] + a.delta_scale * more[j]));  // rounded as the residual stores it
       if (a.gather == nullptr) store(residual + i, x[c]);
     }
 #pragma unroll
     for (int j = 0; j < N; ++j) sum += a.kind == model::Norm::layernorm ? x[c][j] : x[c][j] * x[c][j];
+  }
+  if (a.identity) {
+#pragma unroll
+    for (int c = 0; c < Chunks; ++c)
+      if (place(c) < a.width) store(static_cast<T*>(a.normed) + row * a.width + place(c), x[c]);
+    return;
   }
   sum = block_sum(sum, scratch[0]) / static_cast<float>(a.width);
 
@@ -148,6 +156,17 @@ void start_activation(model::Activation kind, bool gated, const void* x, void* y
          static_cast<unsigned>(kThreads), 0, stream, kind, static_cast<const T*>(x), static_cast<T*>(y), rows, width);
 }
 
+template <class T>
+__global__ void clamp_kernel(ClampArguments a) {
+  begin_kernel();
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < a.rows * a.width;
+       i += std::int64_t{gridDim.x} * blockDim.x) {
+    const T* x = static_cast<const T*>(a.x) + i / a.width * 2 * a.width + i % a.width;
+    const float gate = fminf(to_float(x[0]), a.limit), up = fmaxf(fminf(to_float(x[a.width]), a.limit), -a.limit);
+    static_cast<T*>(a.y)[i] = from_float<T>((up + 1.0F) * gate / (1.0F + expf(-a.alpha * gate)));
+  }
+}
+
 __global__ void block_kernel(BlockCopy c) {
   begin_kernel();
   const std::int64_t each = c.piece / 16;
@@ -163,6 +182,13 @@ __global__ void block_kernel(BlockCopy c) {
 }
 
 }  // namespace
+
+void clamped_swiglu(Element element, const ClampArguments& arguments, cudaStream_t stream) {
+  constexpr std::int64_t kThreads = 256, kMaxBlocks = 65'536;
+  const std::int64_t blocks = min((arguments.rows * arguments.width + kThreads - 1) / kThreads, kMaxBlocks);
+  launch(element == Element::f32 ? clamp_kernel<float> : clamp_kernel<Bf16>, static_cast<unsigned>(blocks),
+         static_cast<unsigned>(kThreads), 0, stream, arguments);
+}
 
 void move_block(const BlockCopy& copy, cudaStream_t stream) {
   constexpr std::int64_t kThreads = 256, kMaxBlocks = 64;  // a host link is slow: a few blocks fill it

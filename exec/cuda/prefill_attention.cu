@@ -145,6 +145,7 @@ __device__ __forceinline__ void attend(OnlineSoftmax<D>& state, const Bf16* tile
   for (int t = 0; t < S::kKeys / 16; ++t) {
     score_16_keys<D>(s[2 * t], s[2 * t + 1], load_q, tile + t * 16 * kPitch<D>, lane);
   }
+  cap_scores(s, a);
   if (first + S::kKeys - 1 > sight.safe_end || first < sight.safe_begin)
     mask(s, first, sight.low, sight.high, a.window, lane);
   weigh<D, S::kKeys / 8>(state, s, a.scale * kLog2E);
@@ -175,6 +176,7 @@ __global__ void __launch_bounds__(Shape<D>::kThreads, 1)
     for (int i = 0; i < 4; ++i) to[i] = q[k][i];
   };
   OnlineSoftmax<D> state;
+  if (a.sinks != nullptr) start_with_sinks<D>(state, a.sinks[head], a.sinks[head], lane);
   const int tiles = (work.end - work.begin + S::kKeys - 1) / S::kKeys;
   if (tiles > 0) fetch<D>(stage(0), work.begin, work.end, a, kv, blocks, kv_head);
   cp_async_commit();

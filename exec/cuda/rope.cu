@@ -9,14 +9,14 @@ namespace plimsoll::exec::cuda {
 namespace {
 
 // The angle is computed in f64: at position 100000 an f32 would be wrong by 0.004 radians.
-__global__ void table_kernel(const double* frequencies, std::int32_t pairs, std::int64_t all, StepView step,
-                             float2* table) {
+__global__ void table_kernel(RopeAngles angles, std::int64_t all, StepView step, float2* table) {
   begin_kernel();
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= all) return;
   double sine = 0, cosine = 0;
-  sincos(static_cast<double>(step.position[i / pairs]) * frequencies[i % pairs], &sine, &cosine);
-  table[i] = make_float2(static_cast<float>(cosine), static_cast<float>(sine));
+  const double position = step.position[i / angles.pairs];
+  sincos(position * angles.frequencies[i % angles.pairs], &sine, &cosine);
+  table[i] = make_float2(static_cast<float>(angles.magnitude * cosine), static_cast<float>(angles.magnitude * sine));
 }
 
 constexpr int kHeadsPerBlock = 4;  // one warp per head
@@ -73,15 +73,39 @@ __global__ void __launch_bounds__(kHeadsPerBlock* kWarpSize)
   for (int i = lane; i < d; i += kWarpSize) to[i] = from_float<Kv>(rotated(x, i, table, pairs, a.interleaved));
 }
 
+constexpr int kWideThreads = 256;
+
+// A block has the queries, the keys or the values of a row. Values only get their bias.
+template <class T>
+__global__ void __launch_bounds__(kWideThreads) wide_norm_kernel(RopeArguments a, KvGeometry kv) {
+  begin_kernel();
+  __shared__ float scratch[kWarpSize];
+  const int part = static_cast<int>(blockIdx.y), d = kv.head_dim;
+  const int begin = part == 0 ? 0 : (a.heads + (part - 1) * kv.kv_heads) * d;
+  const int width = (part == 0 ? a.heads : kv.kv_heads) * d;
+  const float* weight = part == 0 ? a.q_norm : part == 1 ? a.k_norm : nullptr;
+  T* x = static_cast<T*>(a.qkv) + std::int64_t{blockIdx.x} * (a.heads + 2 * kv.kv_heads) * d + begin;
+  const auto value = [&](int i) { return to_float(x[i]) + (a.bias == nullptr ? 0.0F : a.bias[begin + i]); };
+  float square = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < width; i += kWideThreads) square += value(i) * value(i);
+  const float factor = rsqrtf(block_sum(square, scratch) / static_cast<float>(width) + a.epsilon);
+  for (int i = static_cast<int>(threadIdx.x); i < width; i += kWideThreads)
+    x[i] = from_float<T>(weight == nullptr ? value(i) : value(i) * factor * weight[i]);
+}
+
 }  // namespace
 
-void rope_table(const double* frequencies, std::int32_t pairs, std::int64_t rows, const StepView& step, float2* table,
-                cudaStream_t stream) {
+void rope_table(const RopeAngles& angles, std::int64_t rows, const StepView& step, float2* table, cudaStream_t stream) {
   constexpr std::int64_t kThreads = 128;
-  const std::int64_t all = rows * pairs;
+  const std::int64_t all = rows * angles.pairs;
   if (all == 0) return;
   launch(table_kernel, static_cast<unsigned>((all + kThreads - 1) / kThreads), static_cast<unsigned>(kThreads), 0,
-         stream, frequencies, pairs, all, step, table);
+         stream, angles, all, step, table);
+}
+
+void wide_norms(Element element, const RopeArguments& arguments, const KvGeometry& kv, cudaStream_t stream) {
+  launch(element == Element::f32 ? wide_norm_kernel<float> : wide_norm_kernel<Bf16>,
+         dim3(static_cast<unsigned>(arguments.rows), 3), kWideThreads, 0, stream, arguments, kv);
 }
 
 void rope_append(Element element, Element kv_element, const RopeArguments& arguments, const KvGeometry& kv,

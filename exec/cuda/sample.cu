@@ -109,7 +109,21 @@ __global__ void choose_kernel(const std::uint64_t* best, std::int32_t ranks, std
   if (step.sample_slot[row] >= 0) slots[step.sample_slot[row]] = token_of(winner);
 }
 
+__global__ void finish_kernel(float* logits, std::int64_t count, float scale, float cap) {
+  begin_kernel();
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count;
+       i += std::int64_t{gridDim.x} * blockDim.x) {
+    const float logit = logits[i] * scale;
+    logits[i] = cap > 0 ? cap * tanhf(logit / cap) : logit;
+  }
+}
+
 }  // namespace
+
+void finish_logits(float* logits, std::int64_t count, float scale, float cap, cudaStream_t stream) {
+  const std::int64_t blocks = min((count + kThreads * kPerThread - 1) / (kThreads * kPerThread), std::int64_t{65'536});
+  launch(finish_kernel, static_cast<unsigned>(blocks), kThreads, 0, stream, logits, count, scale, cap);
+}
 
 void least_logits(const float* logits, std::int64_t rows, std::int64_t stride, std::int64_t valid, const StepView& step,
                   float* least, cudaStream_t stream) {

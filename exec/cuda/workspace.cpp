@@ -32,8 +32,8 @@ std::int64_t width(const BackendConfig& config, Buffer buffer) {
     case Buffer::expert_out: return per_token(config) * shape.hidden;
     case Buffer::expert_up: return per_token(config) * halves * rank.expert_intermediate;
     case Buffer::expert_gated: return per_token(config) * rank.expert_intermediate;
-    // Shared experts and latent attention are not computed here: model::cpu_only_part().
-    case Buffer::shared_gate:
+    case Buffer::shared_gate: return shape.moe && shape.moe->shared_gate ? 1 : 0;
+    // Latent attention is not computed here: model::cpu_only_part().
     case Buffer::queries:
     case Buffer::latent:
     case Buffer::query_latent: return 0;
@@ -42,15 +42,19 @@ std::int64_t width(const BackendConfig& config, Buffer buffer) {
 }
 
 // Sampling and routing compare these values, so they are not rounded to bf16.
-bool is_f32(Buffer buffer) { return buffer == Buffer::logits || buffer == Buffer::router; }
+bool is_f32(Buffer buffer) {
+  return buffer == Buffer::logits || buffer == Buffer::router || buffer == Buffer::shared_gate;
+}
 
 std::size_t buffer_bytes(const BackendConfig& config, Buffer buffer, std::int64_t rows) {
   const Element element = is_f32(buffer) ? Element::f32 : element_of(config.weight_dtype);
   return static_cast<std::size_t>(rows * width(config, buffer) * bytes_of(element));
 }
 
+std::int64_t rope_width(const BackendConfig& config) { return config.architecture.shape.head_dim / 2; }
+
 std::size_t rope_bytes(const BackendConfig& config, std::int64_t rows) {
-  return static_cast<std::size_t>(rows * (config.architecture.shape.head_dim / 2)) * sizeof(float2);
+  return Workspace::rotations(config) * static_cast<std::size_t>(rows * rope_width(config)) * sizeof(float2);
 }
 
 std::array<Buffer, kBuffers> all_buffers() {
@@ -68,6 +72,12 @@ Workspace::Workspace(const BackendConfig& config, int multiprocessors, int ranks
   partial_ = DeviceBuffer(static_cast<std::size_t>(floats) * sizeof(float), "attention scratch");
   if (shape.moe)
     offsets_ = DeviceBuffer(static_cast<std::size_t>(shape.moe->experts + 1) * sizeof(std::int32_t), "routing");
+}
+
+std::size_t Workspace::rotations(const BackendConfig& config) { return config.architecture.window_rope ? 2 : 1; }
+
+float2* Workspace::rope(std::size_t rotation) const {
+  return rope_.as<float2>() + static_cast<std::int64_t>(rotation) * rows_ * rope_width(config_);
 }
 
 Element Workspace::element(Buffer buffer) const { return is_f32(buffer) ? Element::f32 : element_; }

@@ -30,7 +30,10 @@ class Workspace {
   /// Returns the bytes of the largest buffer.
   [[nodiscard]] std::size_t largest() const;
 
-  [[nodiscard]] float2* rope() const { return rope_.as<float2>(); }
+  /// Returns the number of rotations that a model's layers use.
+  [[nodiscard]] static std::size_t rotations(const BackendConfig& config);
+  /// Returns the table of one of them.
+  [[nodiscard]] float2* rope(std::size_t rotation) const;
   [[nodiscard]] const Routing& routing() const { return routing_; }
   [[nodiscard]] DecodeScratch decode_scratch() const;
   [[nodiscard]] float* least() const { return least_.as<float>(); }                        // [sampled]
@@ -38,7 +41,7 @@ class Workspace {
   [[nodiscard]] std::uint64_t* gathered() const { return gathered_.as<std::uint64_t>(); }  // [ranks][sampled]
   [[nodiscard]] std::int32_t* ids() const { return ids_.as<std::int32_t>(); }              // [sampled]
 
-  /// Bytes of the buffers and the rope table for that many rows and sampled rows; bytes of the largest buffer.
+  /// Bytes of the buffers and the rope tables for that many rows and sampled rows; bytes of the largest buffer.
   [[nodiscard]] static std::size_t bytes(const BackendConfig& config, std::int64_t rows, std::int64_t sampled);
   [[nodiscard]] static std::size_t largest(const BackendConfig& config, std::int64_t rows, std::int64_t sampled);
 

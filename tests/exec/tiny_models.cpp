@@ -127,7 +127,7 @@ model::Architecture gpt_oss() {
 std::vector<std::string> tiny_families() {
   return {"llama", "llama3",      "mistral",     "qwen2",   "qwen3",     "falcon_mqa", "falcon_groups", "gptj",
           "opt",   "mixtral",     "gemma2",      "gemma3",  "granite",   "smollm3",    "glm4",          "yarn",
-          "olmo2", "deepseek_v2", "deepseek_v3", "gpt_oss", "qwen2_moe", "nemotron"};
+          "olmo2", "deepseek_v2", "deepseek_v3", "gpt_oss", "qwen2_moe", "nemotron",   "glm4_moe"};
 }
 
 std::vector<std::string> tiny_gpu_families() {
@@ -176,6 +176,13 @@ model::Architecture tiny_model(const std::string& family) {
                                   .shared_intermediate = 52,
                                   .shared_gate = true};
     a.routing.normalised = false;
+  }
+  if (family == "glm4_moe") {
+    a.shape.family = family;
+    a.shape.moe = model::MoeShape{
+        .experts = 6, .experts_per_token = 3, .shared_experts = 1, .intermediate = 44, .first_dense_layers = 1};
+    a.routing.sigmoid = a.routing.choice_bias = true;
+    a.routing.scale = 1.5;
   }
   if (family == "granite") {
     a.embedding_scale = 6;

@@ -87,22 +87,18 @@ TEST(Architecture, FalconSharesItsNormOnlySideBySide) {
 TEST(Architecture, WhatOnlyCpusExecuteIsNamed) {
   const auto part = [](const char* family) { return cpu_only_part(default_architecture(shape(family))); };
   EXPECT_EQ(part("llama"), "");
-  EXPECT_EQ(part("gemma2"), "soft-capped scores");
-  EXPECT_EQ(part("gemma3"), "norms after the sublayers");
-  EXPECT_EQ(part("glm4"), "norms after the sublayers");
-  EXPECT_EQ(part("olmo2"), "norms after the sublayers");
-  EXPECT_EQ(part("gpt_oss"), "attention sinks");
+  for (const char* family : {"gemma2", "gemma3", "glm4", "olmo2", "granite", "smollm3"}) EXPECT_EQ(part(family), "");
   LlmShape s = shape("deepseek_v2");
   s.mla = MlaShape{.kv_lora_rank = 8, .qk_nope_head_dim = 8, .qk_rope_head_dim = 4, .v_head_dim = 8};
   EXPECT_EQ(cpu_only_part(default_architecture(s)), "multi-head latent attention");
-  s = shape("qwen2");
-  s.moe = MoeShape{.experts = 4, .experts_per_token = 2, .intermediate = 8};
-  EXPECT_EQ(cpu_only_part(default_architecture(s)), "this choice of experts");
-  s.moe->shared_intermediate = 8;
-  EXPECT_EQ(cpu_only_part(default_architecture(s)), "shared experts");
-  Architecture a = default_architecture(shape("llama"));
-  a.rope.scaling = RopeScaling::yarn;
-  EXPECT_EQ(cpu_only_part(a), "YaRN");
+  for (const char* family : {"qwen2", "gpt_oss", "glm4_moe"}) {
+    s = shape(family);
+    s.moe = MoeShape{.experts = 4, .experts_per_token = 2, .intermediate = 8, .shared_intermediate = 8};
+    EXPECT_EQ(cpu_only_part(default_architecture(s)), "") << family;
+  }
+  Architecture grouped = default_architecture(s);
+  grouped.routing.groups = 2;
+  EXPECT_EQ(cpu_only_part(grouped), "this choice of experts");
 }
 
 // Gemma 3 rotates by 10 000 in layers with a window, else by its own base. SmolLM3 leaves the rotation out in some.

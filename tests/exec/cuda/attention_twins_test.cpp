@@ -20,6 +20,8 @@ struct AttentionCase {
   std::int32_t head_dim = 64, heads = 4, kv_heads = 2, block_tokens = 16;
   std::int64_t window = 0;
   std::size_t longest = 150;  // tokens of the first sequence
+  double cap = 0;
+  bool sinks = false;
 };
 
 std::ostream& operator<<(std::ostream& out, const AttentionCase& c) { return out << c.name; }
@@ -34,6 +36,7 @@ BackendConfig config_of(const AttentionCase& c) {
   shape.heads = c.heads;
   shape.kv_heads = c.kv_heads;
   shape.head_dim = config.architecture.rope.rotary_dim = c.head_dim;
+  config.architecture.attention_cap = c.cap;
   config.rank.heads = c.heads;
   config.rank.kv_heads = c.kv_heads;
   config.rank.vocab_rows = std::int64_t{c.heads} * c.head_dim;
@@ -53,6 +56,7 @@ class AttentionTwins : public ::testing::TestWithParam<AttentionCase> {
     embedding = twins->add_linear(64, 64, 1);
     qkv = twins->add_linear(width, 64, 1.5 / 8);  // 1.5 / sqrt(hidden): q and k have deviation 1.5
     weight = twins->add_vector(64, 1, 0);
+    sinks = twins->add_vector(c.heads, 2, 1);  // about as large as the scores
     free.resize(static_cast<std::size_t>(config.kv_blocks));
     std::iota(free.begin(), free.end(), 0);
     std::shuffle(free.begin(), free.end(), std::mt19937_64(7));
@@ -84,9 +88,9 @@ class AttentionTwins : public ::testing::TestWithParam<AttentionCase> {
           RopeSpec rope;
           rope.rope.rotary_dim = c.head_dim;
           side->rope_append(rope, layer);
-          for (std::size_t i = 0; i < input.prefill.size(); ++i)
-            side->prefill_attention({.layer = layer, .window = c.window}, i);
-          if (!input.decode.empty()) side->decode_attention({.layer = layer, .window = c.window});
+          const AttentionSpec spec{.layer = layer, .window = c.window, .sinks = c.sinks ? side.vector(sinks) : nullptr};
+          for (std::size_t i = 0; i < input.prefill.size(); ++i) side->prefill_attention(spec, i);
+          if (!input.decode.empty()) side->decode_attention(spec);
         },
         Buffer::attended, std::int64_t{c.heads} * c.head_dim));
   }
@@ -107,7 +111,7 @@ class AttentionTwins : public ::testing::TestWithParam<AttentionCase> {
   }
 
   std::unique_ptr<Twins> twins;
-  std::size_t embedding = 0, qkv = 0, weight = 0;
+  std::size_t embedding = 0, qkv = 0, weight = 0, sinks = 0;
   std::vector<std::int32_t> free;
 };
 
@@ -185,6 +189,21 @@ std::vector<AttentionCase> cases() {
                   .head_dim = 128,
                   .heads = 2,
                   .kv_heads = 1});
+  list.push_back({.name = "caps_and_sinks", .head_dim = 64, .heads = 6, .cap = 2, .sinks = true});
+  list.push_back({.name = "caps_and_sinks_in_parts",
+                  .head_dim = 64,
+                  .heads = 2,
+                  .kv_heads = 1,
+                  .longest = 700,
+                  .cap = 2,
+                  .sinks = true});
+  list.push_back({.name = "plain_caps_and_sinks",
+                  .weights = DType::fp32,
+                  .kv = DType::fp32,
+                  .head_dim = 24,
+                  .window = 17,
+                  .cap = 2,
+                  .sinks = true});
   return list;
 }
 
