@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "sim/simulate.h"
+#include "study/plan/bounds.h"
 #include "study/plan/pool_counts.h"
 #include "study/plan/view.h"
 #include "study/run/rate_bound.h"
