@@ -111,24 +111,28 @@ Work mean_work(const load::WorkloadSpec& workload, const LengthLimits& limits, d
   const load::LengthSampler input(both.input, load::RandomStream(workload.seed, 0, load::Purpose::input_length));
   const load::LengthSampler output(both.output, load::RandomStream(workload.seed, 0, load::Purpose::output_length));
   const std::uint64_t draws = fixed ? 1 : kDraws;
-  double tokens = 0, squares = 0;
+  double inputs = 0, outputs = 0, input_squares = 0, output_squares = 0;
   for (std::uint64_t i = 0; i < draws; ++i) {
     const double in = input.draw(i), out = output.draw(i);
     if (!limits.takes(in, out)) continue;
     sum.add(in, out, window);
-    tokens += in + out;
-    squares += (in + out) * (in + out);
+    inputs += in, outputs += out;
+    input_squares += in * in, output_squares += out * out;
   }
   const auto n = static_cast<double>(draws);
-  if (!(tokens > 0)) return {};
+  if (!(inputs + outputs > 0)) return {};
   // The mean of the draws may exceed the true mean by chance. Lowered by five standard errors, it is a lower bound of
-  // the true mean.
-  const double cv = std::sqrt(std::max(0.0, squares * n / (tokens * tokens) - 1));
+  // the true mean: of prompts and of answers, since a pool may do only one of them.
+  const auto relative_variance = [n](double total, double squares) {
+    return total > 0 ? squares * n / (total * total) - 1 : 0.0;
+  };
+  const double cv =
+      std::sqrt(std::max({0.0, relative_variance(inputs, input_squares), relative_variance(outputs, output_squares)}));
   const double at_least = std::max(0.0, 1 - kSigmas * cv / std::sqrt(n));
   Work work = sum.over(n / at_least);
   if (!takes_all(limits, both)) return work;
-  if (const auto mean = least_mean(both.input)) work.input = std::max(work.input, *mean);
-  if (const auto mean = least_mean(both.output)) work.decode_rows = std::max(work.decode_rows, *mean - 1);
+  if (const auto mean = least_mean(both.input)) work.input = *mean;
+  if (const auto mean = least_mean(both.output)) work.decode_rows = *mean - 1;
   return work;
 }
 
