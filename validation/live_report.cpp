@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "validation/live_validation.h"
 
@@ -49,10 +48,7 @@ std::string row_of(const LivePoint& point, const LiveValidation& v) {
   for (const LiveMetric& metric : live_metrics(v)) {
     const auto predicted = metric.of(*point.simulated.metrics), measured = metric.of(*point.measured.metrics);
     const auto error = error_of(point, metric);
-    const bool is_time =
-        std::string_view(metric.name).ends_with("_s") && !std::string_view(metric.name).ends_with("per_s");
-    const double unit = is_time ? 1e3 : 1;
-    text += fmt::format(" | {:>9} {:>9} {:>7}", shown(predicted, unit), shown(measured, unit),
+    text += fmt::format(" | {:>9} {:>9} {:>7}", shown(predicted, metric.shown), shown(measured, metric.shown),
                         error ? fmt::format("{:+.1f} %", 100 * *error) : "");
   }
   return text + fmt::format(" | {} {} {}\n", probes_of(point, v.reference), point.quiet.attempts, state_of(point));
@@ -77,15 +73,16 @@ std::string transfers_text(const LiveValidation& v) {
 
 const std::vector<LiveMetric>& live_metrics() {
   static const std::vector<LiveMetric> metrics = {
-      {"output_tokens_per_s", [](const sched::PointMetrics& m) { return std::optional(m.output_tokens_per_s); }},
-      {"tpot_mean_s", [](const sched::PointMetrics& m) { return m.tpot.mean; }}};
+      {"output_tokens_per_s", "output tokens/s", 1,
+       [](const sched::PointMetrics& m) { return std::optional(m.output_tokens_per_s); }},
+      {"tpot_mean_s", "mean TPOT, ms", 1e3, [](const sched::PointMetrics& m) { return m.tpot.mean; }}};
   return metrics;
 }
 
 std::vector<LiveMetric> live_metrics(const LiveValidation& validation) {
   std::vector<LiveMetric> metrics = live_metrics();
   if (has_pools(validation))
-    metrics.push_back({"transfer_s_mean", [](const sched::PointMetrics& m) {
+    metrics.push_back({"transfer_s_mean", "mean transfer of KV, ms", 1e3, [](const sched::PointMetrics& m) {
                          return m.pools ? m.pools->transfer_mean : std::optional<double>();
                        }});
   return metrics;
@@ -102,11 +99,10 @@ ErrorSummary live_errors(const LiveValidation& validation, const LiveMetric& met
 
 std::string live_text(const LiveValidation& v) {
   const std::vector<LiveMetric> metrics = live_metrics(v);
-  constexpr std::array<const char*, 3> kTitles = {"output tokens/s", "mean TPOT, ms", "mean transfer of KV, ms"};
   std::string text = fmt::format("{:>3}  {:<12} {:>3} {:>7}", "", "policy", "tp", "load"),
               below = fmt::format("{:>3}  {:<12} {:>3} {:>7}", "", "", "", "");
-  for (std::size_t i = 0; i < metrics.size(); ++i) {
-    text += fmt::format(" | {:^27}", kTitles.at(i));
+  for (const LiveMetric& metric : metrics) {
+    text += fmt::format(" | {:^27}", metric.title);
     below += fmt::format(" | {:>9} {:>9} {:>7}", "predicted", "measured", "error");
   }
   text += " | probes / calibration's\n" + below + " | read, read, fma, fma, attempts\n";

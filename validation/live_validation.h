@@ -55,9 +55,10 @@ struct LiveValidation {
 /// Measures every point, then simulates it. Throws InputError and DeviceError.
 [[nodiscard]] LiveValidation validate_live(const study::Study& study, const LiveSettings& settings);
 
-/// A figure to compare: its name and how to get it from the metrics.
+/// A figure to compare: its name, its heading in the table, and how to get it from the metrics.
 struct LiveMetric {
-  const char* name;
+  const char *name, *title;
+  double shown;  // a value of 1 in the unit of the title: 1000 for seconds in ms
   std::optional<double> (*of)(const sched::PointMetrics&);
 };
 /// Returns output tokens per second and mean TPOT.

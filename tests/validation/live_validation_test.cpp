@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "validation/live_validation.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -128,6 +129,10 @@ TEST(LiveValidation, TransfersArePredictedAtTheMeasuredSpeed) {
   EXPECT_EQ(error(v).count, 1U);
   EXPECT_LT(error(v).mean, 1e-9);
   EXPECT_THAT(live_text(v), HasSubstr("KV leaves the prefill pool at 1 GB/s after 2 ms; the predictions use this"));
+  const double transfer = v.points.front().simulated.metrics.value().pools.value().transfer_mean.value();
+  EXPECT_GT(transfer, 2e-3);
+  EXPECT_THAT(live_text(v), HasSubstr(fmt::format(" {:.4g}  +0.0 % |", 1e3 * transfer)))
+      << "in ms, as the heading says";
   EXPECT_THAT(live_csv(v), HasSubstr("transfer_s_mean"));
 }
 
