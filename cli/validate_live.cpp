@@ -128,7 +128,7 @@ int validate_live_runs(const Parsed& parsed, Console& console) {
     const validation::ErrorSummary errors = validation::live_errors(result, metric);
     return errors.count == 0 || 100 * errors.median > *max_error;
   };
-  // Transfers of KV are shown, but not judged: a live one also waits for the step that runs.
+  // Transfers of KV are shown, but not judged: live ones take longer than predicted (docs/validation.md).
   const std::vector<validation::LiveMetric>& metrics = validation::live_metrics();
   return std::any_of(metrics.begin(), metrics.end(), exceeds) ? kAnswerIsNo : kDone;
 }
