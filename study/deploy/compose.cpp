@@ -139,16 +139,7 @@ RouterKind rule_of(const Node& content) {
 
 // The servers of one machine are equal, so the first one describes all.
 FoundPool read_server(const Node& service) {
-  FoundPool pool{.name = "server",
-                 .where = service.where(),
-                 .model = {},
-                 .image = {},
-                 .replicas = {},
-                 .gpus = {},
-                 .node_type = {},
-                 .arguments = {},
-                 .environment = {},
-                 .router = {}};
+  FoundPool pool{.name = "server", .where = service.where()};
   pool.image = token_of(need_inside(service, "image"));
   read_arguments(server_of_image(*pool.image), tokens_of(need_inside(service, "command")), pool);
   const Node ids = need_inside(service, "deploy/resources/reservations/devices/0/device_ids");

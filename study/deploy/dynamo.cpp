@@ -207,16 +207,7 @@ Token engine_image(const Token& image) {
 
 FoundPool read_worker(const configs::Item& item) {
   const Node& service = item.value;
-  FoundPool pool{.name = "server",
-                 .where = item.key_where,
-                 .model = {},
-                 .image = {},
-                 .replicas = {},
-                 .gpus = {},
-                 .node_type = {},
-                 .arguments = {},
-                 .environment = {},
-                 .router = {}};
+  FoundPool pool{.name = "server", .where = item.key_where};
   if (const auto part = service.find("subComponentType")) {
     constexpr std::array<std::string_view, 2> kParts = {"prefill", "decode"};
     pool.name = kParts[part->as_one_of(kParts)];

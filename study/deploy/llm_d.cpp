@@ -193,16 +193,7 @@ std::optional<Node> container_with_gpus(const Node& object) {
 }
 
 FoundPool read_servers(const Node& object, const Node& container) {
-  FoundPool pool{.name = "server",
-                 .where = object.where(),
-                 .model = {},
-                 .image = {},
-                 .replicas = {},
-                 .gpus = {},
-                 .node_type = {},
-                 .arguments = {},
-                 .environment = {},
-                 .router = {}};
+  FoundPool pool{.name = "server", .where = object.where()};
   const auto labels = inside(object, "spec/template/metadata/labels");
   const auto label = labels && labels->is_map() ? labels->find("llm-d.ai/role") : std::nullopt;
   if (label) {

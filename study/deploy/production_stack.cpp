@@ -145,16 +145,7 @@ void add_argument(const Token& token, std::string text, std::vector<Token>& argu
 }
 
 FoundPool read_model(const Node& entry, bool one_of_two) {
-  FoundPool pool{.name = "server",
-                 .where = entry.where(),
-                 .model = {},
-                 .image = {},
-                 .replicas = {},
-                 .gpus = {},
-                 .node_type = {},
-                 .arguments = {},
-                 .environment = {},
-                 .router = {}};
+  FoundPool pool{.name = "server", .where = entry.where()};
   constexpr std::array<std::string_view, 2> kNames = {"prefill", "decode"};
   if (one_of_two) pool.name = kNames[entry.at("name").as_one_of(kNames)];
   const Token repository = token_of(need_inside(entry, "repository")), tag = token_of(need_inside(entry, "tag"));

@@ -26,10 +26,10 @@ struct Written {
 struct FoundPool {
   std::string name;  // "server", "prefill", "decode"
   Where where;
-  std::optional<Token> model, image, replicas, gpus, node_type;
-  std::vector<Token> arguments;
-  std::vector<std::pair<Token, std::string>> environment;  // name, value
-  std::optional<Token> router;                             // YAML of deployment.router
+  std::optional<Token> model = {}, image = {}, replicas = {}, gpus = {}, node_type = {};
+  std::vector<Token> arguments = {};
+  std::vector<std::pair<Token, std::string>> environment = {};  // name, value
+  std::optional<Token> router = {};                             // YAML of deployment.router
 };
 /// A deployment as found in a manifest, in the product's own fields.
 struct Found {
