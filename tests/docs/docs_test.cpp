@@ -12,7 +12,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <map>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -177,6 +179,17 @@ std::string name_of(const ::testing::TestParamInfo<std::string>& page) {
   return name;
 }
 INSTANTIATE_TEST_SUITE_P(Docs, PageTest, ::testing::ValuesIn(pages()), name_of);
+
+// A file that moves takes its place in "Where to find" along.
+TEST(ArchitectureTest, NamesFilesThatThereAre) {
+  std::ifstream file(kRoot + "/ARCHITECTURE.md");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::regex path("`([a-z_]+/[a-z0-9_/]+\\.[a-z]+)`");
+  std::size_t count = 0;
+  for (std::sregex_iterator match(text.begin(), text.end(), path), end; match != end; ++match, ++count)
+    EXPECT_TRUE(fs::exists(kRoot + '/' + match->str(1))) << match->str(1);
+  EXPECT_GT(count, 20U);
+}
 
 TEST(PageReadingTest, AnExcerptHasItsLinesInOrder) {
   const std::string output = "one 1\ntwo 2\nthree 3 and more\n";
