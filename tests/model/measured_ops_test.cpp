@@ -47,19 +47,22 @@ class MeasuredOps : public ::testing::Test {
     op.other_bytes = 2.0 * static_cast<double>(m * (n + k));
     return pricer.price(op).total() - pricer.kernel_gap();
   }
+  // Returns what a rank's ops are listed from.
+  [[nodiscard]] OpListInputs ops() const {
+    return {.shape = &d_.shape,
+            .weight_dtype = d_.weight_dtype,
+            .kv_dtype = d_.kv_dtype,
+            .tp = d_.tp,
+            .pp = 1,
+            .capabilities = {}};
+  }
   // Returns the time of a layer's expert products on the busiest of d_.tp ranks, without gaps between kernels.
   [[nodiscard]] double experts(std::int64_t tokens, std::int32_t ep) const {
     CostInputs inputs = d_.inputs();
     inputs.ep = ep;
     const OpPricer pricer(inputs);
-    const OpListInputs ops{.shape = &d_.shape,
-                           .weight_dtype = d_.weight_dtype,
-                           .kv_dtype = d_.kv_dtype,
-                           .tp = d_.tp,
-                           .pp = 1,
-                           .capabilities = {}};
     double time = 0;
-    for_each_op(linear_ops(ops, tokens), [&](const Op& op) {
+    for_each_op(linear_ops(ops(), tokens), [&](const Op& op) {
       if (op.kind == OpKind::moe_gemm) time += pricer.price(op).total() - pricer.kernel_gap();
     });
     return time;
@@ -67,14 +70,8 @@ class MeasuredOps : public ::testing::Test {
   // Returns the time of the op of a step with this identity.
   [[nodiscard]] double op(OpId id, std::int64_t tokens, LaunchMode mode = LaunchMode::eager) const {
     const OpPricer pricer(d_.inputs());
-    const OpListInputs ops{.shape = &d_.shape,
-                           .weight_dtype = d_.weight_dtype,
-                           .kv_dtype = d_.kv_dtype,
-                           .tp = d_.tp,
-                           .pp = 1,
-                           .capabilities = {}};
     double time = 0;
-    for_each_op(linear_ops(ops, tokens), [&](const Op& o) {
+    for_each_op(linear_ops(ops(), tokens), [&](const Op& o) {
       if (o.id == id && time == 0) time = pricer.price(o, mode).total();
     });
     return time - pricer.kernel_gap(mode);
