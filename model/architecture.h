@@ -45,7 +45,7 @@ struct Routing {
   bool normalised = true;        // the weights of the chosen experts are divided by their sum
   bool logit_bias = false;       // a bias is added to the logits (gpt-oss)
   bool choice_bias = false;      // a bias is added to the scores for the choice, not for the weights (DeepSeek V3)
-  std::int32_t groups = 1;       // equal groups of adjacent experts, of which only the best are eligible
+  std::int32_t groups = 1;       // of adjacent experts, all equal; experts are chosen from the best groups
   std::int32_t open_groups = 1;  // eligible groups
   std::int32_t group_best = 1;   // a group's score is the sum of this many of its best scores
   double scale = 1;              // of the weights

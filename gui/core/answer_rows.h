@@ -28,7 +28,7 @@ struct AnswerRow {
 /// rows also say what the 90 % band confirms.
 [[nodiscard]] std::vector<AnswerRow> answer_rows(const Workbench& bench, const DrawnLimit& drawn, bool bands = true);
 /// Returns the row that carries the load at the least cost; if prices are not known, that with the most tokens/s. A
-/// certain answer comes before a cheaper one of which the run is too short to tell. nullptr if no curve carries any
+/// certain answer comes before a cheaper one whose run is too short to be certain. nullptr if no curve carries any
 /// load.
 [[nodiscard]] const AnswerRow* best_row(const std::vector<AnswerRow>& rows);
 /// Returns the row that would be the best if it were certain; nullptr if it is the best, or there is none.

@@ -114,7 +114,7 @@ std::string counts_text(const Question& q, const Answer& answer) {
   return text;
 }
 
-// Returns the mean rate of a trace, whose load is only a factor on its speed: " (19.7 requests/s in the mean)".
+// The load of a trace is a factor on its speed. Returns the rate that results: " (19.7 requests/s on average)".
 std::string rate_text(const load::LoadSpec& load, double scale) {
   const auto* const replay = std::get_if<load::TraceReplay>(&load);
   const auto rate = replay == nullptr ? std::nullopt : offered_rate(load);
