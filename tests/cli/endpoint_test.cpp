@@ -113,20 +113,20 @@ TEST_F(EndpointTest, ALargeRunIsNotStartedUnasked) {
 
 TEST_F(EndpointTest, AKeyIsSentAndShownNowhere) {
   OpenAiStub stub;
-  ::setenv("TEST_KEY", "secret-key-4711", 1);
+  ::setenv("TEST_KEY", "secret-key-of-the-test", 1);
   const Outcome out =
       run("measure " + study() + " --out " + file("out") + " --api-key-env TEST_KEY --endpoint " + stub.url());
   EXPECT_EQ(out.exit, 0) << out.output;
-  EXPECT_THAT(stub.last_header(), HasSubstr("Authorization: Bearer secret-key-4711"));
-  EXPECT_THAT(out.output, Not(HasSubstr("4711")));
-  EXPECT_EQ(shell("grep -r 4711 " + file("out")).exit, 1);
+  EXPECT_THAT(stub.last_header(), HasSubstr("Authorization: Bearer secret-key-of-the-test"));
+  EXPECT_THAT(out.output, Not(HasSubstr("secret-key")));
+  EXPECT_EQ(shell("grep -r secret-key " + file("out")).exit, 1);
   ::unsetenv("TEST_KEY");
 }
 
 TEST_F(EndpointTest, SaysInOneLineWhatIsWrong) {
   ::setenv("TEST_KEY", "k", 1);
   const std::vector<std::array<std::string, 3>> cases{
-      {"http://user:pw4711@127.0.0.1:1", "2", "user information"},
+      {"http://user:secret-word@127.0.0.1:1", "2", "user information"},
       {"ftp://127.0.0.1", "2", "http:// or https://"},
       {"http://127.0.0.1:1", "3", "refused"},
       {"http://127.0.0.1:1 --api-key-env NOT_SET", "2", "has no variable NOT_SET"},
@@ -139,7 +139,7 @@ TEST_F(EndpointTest, SaysInOneLineWhatIsWrong) {
     const Outcome out = run("measure " + study() + " --endpoint " + options);
     EXPECT_EQ(std::to_string(out.exit), exit) << options << out.output;
     EXPECT_THAT(out.output, HasSubstr(text)) << options;
-    EXPECT_THAT(out.output, Not(HasSubstr("4711")));
+    EXPECT_THAT(out.output, Not(HasSubstr("secret-word")));
   }
   ::unsetenv("TEST_KEY");
 }
