@@ -318,6 +318,18 @@ std::vector<OwnForm> forms_of(const model::EngineProfile& like) {
   return forms;
 }
 
+// An unknown machine may wait for the host, and may have a kernel of its own for products of one row.
+std::vector<OwnForm> machine_forms(const OwnForm& form) {
+  std::vector<OwnForm> forms;
+  for (const bool one_row : {false, true})
+    for (const bool serial : {false, true}) {
+      forms.push_back(form);
+      forms.back().serial = serial;
+      forms.back().one_row = one_row;
+    }
+  return forms;
+}
+
 // Keeps the form of the profile unless another one fits the runs clearly better.
 template <class Loss>
 OwnForm best_form(const std::vector<OwnForm>& forms, const Loss& loss_of) {
@@ -367,6 +379,18 @@ configs::Document draft_in(const OwnForm& form, configs::Document draft, const s
   return draft;
 }
 
+constexpr const char* kProductReads = "efficiency.gemm.memory";
+
+// Returns the accelerator in a form.
+configs::Document accelerator_in(const OwnForm& form, const OwnHardware& hardware) {
+  configs::Document draft = hardware.draft;
+  if (form.one_row) {
+    const std::string generic = draft.root().at("efficiency").at("gemm").at("memory").as_string();
+    draft.set("efficiency.gemm.one_row_memory", generic, Where{"fitted " + hardware.name, 0, 0});
+  }
+  return draft;
+}
+
 void take_over(OwnRuns& runs, const OwnEngine& engine, const std::optional<OwnHardware>& hardware) {
   for (validation::MeasuredTable& table : runs.tables)
     for (MeasuredPoint& p : table.points) {
@@ -385,7 +409,6 @@ OwnFit fit_own(const OwnEngine& engine, OwnRuns& runs, const std::shared_ptr<con
   const std::optional<OwnHardware> hardware = own_hardware(engine, runs, catalogue);
   const configs::Document draft = draft_of(engine, *catalogue, hardware.has_value());
   const model::EngineProfile like = *configs::read_engine(draft.root(), engine.name).profile;
-  if (hardware) catalogue->add_entry("accelerators", engine.name, hardware->draft);
   take_over(runs, engine, hardware);
   OwnFit out;
   out.accelerator = hardware ? engine.name : std::string();
@@ -396,14 +419,18 @@ OwnFit fit_own(const OwnEngine& engine, OwnRuns& runs, const std::shared_ptr<con
   const auto set_form = [&](const OwnForm& form) {
     out.model.numbers = numbers_in(form, numbers, runs);
     catalogue->add_entry("engines", engine.name, draft_in(form, draft, engine.name));
+    if (!hardware) return;
+    catalogue->add_entry("accelerators", engine.name, accelerator_in(form, *hardware));
+    // With one kernel, runs tell only the product of its efficiency and the fitted bandwidth.
+    if (!hardware->is_known && !form.one_row)
+      std::erase_if(out.model.numbers, [](const ServingNumber& n) { return n.path == kProductReads; });
   };
   const auto loss_of = [&](const OwnForm& tried) {
     set_form(tried);
     return ServingProblem(out.model, runs.tables, catalogue, settings).fit().loss;
   };
   out.form = best_form(forms_of(like), loss_of);
-  if (hardware && !hardware->is_known)
-    out.form = best_form({out.form, {.intake = out.form.intake, .drift = out.form.drift, .serial = true}}, loss_of);
+  if (hardware && !hardware->is_known) out.form = best_form(machine_forms(out.form), loss_of);
   set_form(out.form);
   out.fit = ServingProblem(out.model, runs.tables, catalogue, settings).fit();
   refuse_other_units(out);
@@ -433,7 +460,8 @@ OwnFit fit_own(const OwnEngine& engine, OwnRuns& runs, const std::shared_ptr<con
   const std::string provenance = provenance_of(engine, out, runs.fitted().size());
   out.files["engines/" + engine.name + ".yaml"] = engine_text(engine, out, provenance, every.fitted_ranges());
   if (hardware) {
-    out.files["accelerators/" + engine.name + ".yaml"] = accelerator_text(hardware->draft, out, provenance);
+    out.files["accelerators/" + engine.name + ".yaml"] =
+        accelerator_text(accelerator_in(out.form, *hardware), out, provenance);
     out.warnings.insert(out.warnings.end(), hardware->warnings.begin(), hardware->warnings.end());
   }
   return out;

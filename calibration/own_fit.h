@@ -28,9 +28,10 @@ struct OwnEngine {
 
 /// The properties of a profile that are chosen by trying both values instead of fitted.
 struct OwnForm {
-  bool intake = false;  // requests pass the front end one after the other
-  bool drift = false;   // requests of a closed loop drift apart, as in the profile named by `like`
-  bool serial = false;  // unknown hardware only: the device waits while the host works
+  bool intake = false;   // requests pass the front end one after the other
+  bool drift = false;    // requests of a closed loop drift apart, as in the profile named by `like`
+  bool serial = false;   // unknown hardware only: the device waits while the host works
+  bool one_row = false;  // unknown hardware only: products of one row have a kernel of their own
 };
 
 /// `fit` points to the runs, which must outlive it.

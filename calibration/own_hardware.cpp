@@ -118,19 +118,20 @@ ServingNumber number(const OwnHardware& hardware, FitNumber figure, const std::s
 }
 
 // The efficiency of a server's attention kernels may differ greatly from that of its matrix products.
-void add_efficiencies(OwnHardware& hardware, bool products) {
+void add_efficiencies(OwnHardware& hardware) {
   const configs::Node efficiency = hardware.draft.root().at("efficiency");
   constexpr double kSpread = 0.5, kLow = 0.002, kHigh = 0.98;
-  const auto add = [&](const std::string& op, const std::string& key) {
+  const auto add = [&](const std::string& op, const std::string& key, double low, double high) {
     const double prior = efficiency.at(op).at(key).as_number();
-    hardware.numbers.push_back(number(hardware, {"efficiency." + op + "." + key, prior, kSpread, kLow, kHigh}, ""));
+    hardware.numbers.push_back(number(hardware, {"efficiency." + op + "." + key, prior, kSpread, low, high}, ""));
   };
-  if (products) {
-    add("gemm", "compute");
-    add("gemm", "memory");
-  }
-  add("decode_attention", "memory");
-  add("prefill_attention", "compute");
+  if (hardware.is_known) add("gemm", "compute", kLow, kHigh);
+  add("gemm", "memory", kLow, kHigh);
+  // On a processor, arithmetic and reads may not overlap at all: p is then 1.
+  constexpr double kSum = 1, kMaximum = 16;
+  if (!hardware.is_known) add("gemm", "p", kSum, kMaximum);
+  add("decode_attention", "memory", kLow, kHigh);
+  add("prefill_attention", "compute", kLow, kHigh);
 }
 
 void add_peaks(OwnHardware& hardware, const Least& least) {
@@ -248,7 +249,7 @@ std::optional<OwnHardware> own_hardware(const OwnEngine& engine, const OwnRuns& 
                        .is_known = !known.empty(),
                        .counts = counts_of(runs, catalogue)};
   hardware.draft.set("name", '"' + engine.name + '"', where);
-  add_efficiencies(hardware, !known.empty());
+  add_efficiencies(hardware);
   if (!known.empty()) return hardware;
   const std::string& stated = *unknown.begin();
   const bool is_name = stated != engine.name && configs::canonical_name(stated) != "this-machine" &&

@@ -132,6 +132,7 @@ LadderRuns run_ladder(const Ladder& given, const Parsed& parsed, const configs::
   const auto fewer_users = [](const Rung& a, const Rung& b) { return a.users < b.users; };
   console.note(fmt::format("like {}; a ladder of {} runs of 1 to {} users, for about {:.0f} s at most", out.like,
                            rungs.size(), std::max_element(rungs.begin(), rungs.end(), fewer_users)->users, seconds));
+  console.end_within(seconds);
   calibration::LadderBudget budget(rungs, seconds);
   bool over = false;
   const auto start = std::chrono::steady_clock::now();

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 
 #include "cli/commands.h"
 
@@ -110,24 +111,26 @@ void Console::progress(double done, std::size_t total, double known) {
   const bool complete = done >= static_cast<double>(total);
   if (now - last_shown_ < (lines ? kLineEvery : kShowEvery) && !(complete && is_jsonl())) return;
   last_shown_ = now;
-  const double rate = (done - known) / now, left = static_cast<double>(total) - done;
+  const double rate = (done - known) / now;
+  const double most = ends_ > 0 ? std::max(0.0, ends_ - now) : std::numeric_limits<double>::infinity();
+  const double left = complete ? 0 : std::min((static_cast<double>(total) - done) / rate, most);
   if (is_jsonl()) {
-    const std::string eta = left <= 0 ? "0.000" : rate > 0 ? fmt::format("{:.3f}", left / rate) : "null";
+    const std::string eta = std::isfinite(left) ? fmt::format("{:.3f}", left) : "null";
     line("progress", fmt::format("\"done\":{:.3f},\"total\":{},\"eta_s\":{}", done, total, eta));
   } else if (lines) {
     write(stderr, fmt::format("plimsoll: {:.0f} % after {}, about {} left\n", 100 * done / static_cast<double>(total),
-                              duration_text(now), duration_text(left / rate)));
+                              duration_text(now), duration_text(left)));
   } else {
-    draw_bar(done, total, rate);
+    draw_bar(done, total, rate, left);
   }
 }
 
-void Console::draw_bar(double done, std::size_t total, double rate) {
+void Console::draw_bar(double done, std::size_t total, double rate, double left) {
   const auto filled = static_cast<int>(done / static_cast<double>(total) * kBarWidth);
   std::string bar;
   for (int i = 0; i < kBarWidth; ++i) bar += i < filled ? "█" : "░";
   write(stderr, fmt::format("\r{} {:.0f}/{} points  {:.3g}/s  {} left\033[K", bar, std::floor(done), total, rate,
-                            duration_text((static_cast<double>(total) - done) / rate)));
+                            duration_text(left)));
   std::fflush(stderr);
   bar_shown_ = true;
 }

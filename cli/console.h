@@ -35,6 +35,8 @@ class Console {
 
   /// Shows the progress; `known` of the `done` points had already been stored.
   void progress(double done, std::size_t total, double known = 0);
+  /// Work that ends in this time at the latest: progress shows no longer remaining time.
+  void end_within(double seconds) { ends_ = elapsed() + seconds; }
   /// In jsonl mode, prints a finished point as a JSON line.
   void point(const std::vector<std::string>& columns, const study::PointResult& point);
   /// In jsonl mode prints a line of a verb's own type; `members` is a JSON object without its braces.
@@ -46,14 +48,14 @@ class Console {
  private:
   void line(std::string_view type, const std::string& members);
   void log(std::string_view level, const std::string& text);
-  void draw_bar(double done, std::size_t total, double rate);
+  void draw_bar(double done, std::size_t total, double rate, double left);
   void clear_bar();
   [[nodiscard]] double elapsed() const;
 
   std::chrono::steady_clock::time_point start_;
   ProgressMode mode_ = ProgressMode::none;
   bool quiet_ = false, bar_allowed_ = false, bar_shown_ = false;
-  double last_shown_ = 0;
+  double last_shown_ = 0, ends_ = 0;  // in seconds since start_; 0: no end is set
 };
 
 }  // namespace plimsoll::cli

@@ -44,9 +44,11 @@ std::shared_ptr<const model::ResidualTable> read_residual(const Node& node) {
   return table;
 }
 
-model::OpCoefficients read_coefficients(const Node& node) {
-  static constexpr std::array<std::string_view, 5> kKeys = {"compute", "memory", "p", "t0", "residual"};
-  node.require_known_keys(kKeys);
+// Only products have a kernel of their own for one row.
+model::OpCoefficients read_coefficients(const Node& node, bool is_product = false) {
+  static constexpr std::array<std::string_view, 6> kKeys = {"compute", "memory",   "p",
+                                                            "t0",      "residual", "one_row_memory"};
+  node.require_known_keys(Names(kKeys).first(is_product ? 6 : 5));
   node.require_keys(Names(kKeys).first(4));
   model::OpCoefficients c;
   c.compute_efficiency = node.at("compute").as_number(1e-3, 1);
@@ -54,6 +56,7 @@ model::OpCoefficients read_coefficients(const Node& node) {
   c.p = node.at("p").as_number(1, 64);
   c.t0 = node.at("t0").as_seconds(0, 1);
   if (const auto residual = node.find("residual")) c.residual = read_residual(*residual);
+  if (const auto memory = node.find("one_row_memory")) c.one_row_memory = memory->as_number(1e-3, 1);
   return c;
 }
 
@@ -155,7 +158,8 @@ void read_efficiency(const Node& node, model::Accelerator& a) {
     kinds->require_known_keys(kKinds);
     for (const Item& item : kinds->items()) a.pointwise_kinds.emplace(item.key, read_coefficients(item.value));
   }
-  for (std::size_t i = 0; i < model::kOpClasses; ++i) a.coefficients[i] = read_coefficients(node.at(kKeys[i]));
+  for (std::size_t i = 0; i < model::kOpClasses; ++i)
+    a.coefficients[i] = read_coefficients(node.at(kKeys[i]), i == static_cast<std::size_t>(model::OpClass::gemm));
   a.kernel_gap = node.at("kernel_gap").as_seconds(0, 1);
   if (const auto graph = node.find("graph")) a.graph = read_graph(*graph);
   a.fit_source = node.at("source").as_string();

@@ -46,6 +46,9 @@ std::string number_problem(const OpCoefficients& c) {
   if (!is_efficiency(c.memory_efficiency)) {
     return fmt::format("memory_efficiency {} is not in (0, 1]", c.memory_efficiency);
   }
+  if (c.one_row_memory != 0 && !is_efficiency(c.one_row_memory)) {
+    return fmt::format("one_row_memory {} is not in (0, 1]", c.one_row_memory);
+  }
   if (!(c.p >= 1) || !std::isfinite(c.p)) return fmt::format("p {} is not a number of at least 1", c.p);
   if (!(c.t0.count() >= 0) || !std::isfinite(c.t0.count())) return fmt::format("t0 {} s is negative", c.t0.count());
   return {};

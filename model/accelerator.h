@@ -39,6 +39,7 @@ struct OpCoefficients {
   double p = 3;                                   // >= 1; a larger p is closer to max(compute, memory)
   Seconds t0{0};                                  // fixed cost of one kernel
   std::shared_ptr<const ResidualTable> residual;  // none: pure p-norm
+  double one_row_memory = 0;                      // GEMM of one row: eta_B of its own kernel; 0: no such kernel
 };
 
 /// The two limits of a roofline, as specified for the device.

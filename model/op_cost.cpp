@@ -128,10 +128,12 @@ ClassPrices OpPricer::scaled(const OpCoefficients& c, double cold_efficiency, Pe
   const double memory_scale = inputs_.engine->memory_scale * own.memory;
   const double compute = std::min(1.0, c.compute_efficiency * compute_scale);
   const double memory = std::min(1.0, c.memory_efficiency * memory_scale);
+  const double one_row = std::min(1.0, c.one_row_memory * memory_scale);
   const double cold = std::min(1.0, cold_efficiency * std::max(1.0, memory_scale));
   return {1 / (peaks.wide * compute),
           1 / (peaks.narrow * compute),
           bound_byte_time_ / memory,
+          bound_byte_time_ / (one_row > 0 ? one_row : memory),
           bound_byte_time_ / cold,
           c.t0.count(),
           c.p,
@@ -210,7 +212,8 @@ TimeParts OpPricer::price_roofline(const Op& op, const ClassPrices& c, double lo
   // Only products of weights are computed in the narrow type; attention and pointwise ops see dequantised values.
   const bool narrow = op.quantised && (op.kind == OpKind::gemm || op.kind == OpKind::moe_gemm);
   const double bytes = op.weight_bytes + op.kv_bytes + op.other_bytes;
-  const PNorm norm = p_norm(op.flops * (narrow ? c.narrow_flop_time : c.flop_time), bytes * c.byte_time, c.p);
+  const double byte_time = op.kind == OpKind::gemm && op.m == 1 ? c.one_row_byte_time : c.byte_time;
+  const PNorm norm = p_norm(op.flops * (narrow ? c.narrow_flop_time : c.flop_time), bytes * byte_time, c.p);
   double time = c.t0 * op.launches + norm.value;
   if (log_ratio != 0) time *= std::exp(log_ratio);
   // Fitted times that beat the specified bandwidth are raised to it, so that an optimistic fit cannot claim more than

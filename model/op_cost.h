@@ -39,6 +39,7 @@ inline constexpr std::size_t kLimits = 5;
 struct ClassPrices {
   double flop_time = 0, narrow_flop_time = 0;  // seconds per flop in the activations' type, and in the weights' type
   double byte_time = 0;                        // seconds per byte
+  double one_row_byte_time = 0;                // the same for products of one row
   double bound_byte_time = 0;                  // seconds per stored byte, a lower bound for every kernel
   double t0 = 0, p = 3;
   const ResidualTable* residual = nullptr;

@@ -319,6 +319,22 @@ TEST(OwnFit, FitsAnAcceleratorThatTheCatalogueLacks) {
   EXPECT_THAT(fitted->fit.warnings, ::testing::Contains(HasSubstr("memory of mine is not known")));
 }
 
+// A processor whose kernel for one row reads faster than the other, and where several rows add arithmetic to the reads:
+// the form that fits llama.cpp's server.
+TEST(OwnFit, AKernelForOneRowIsFound) {
+  const Changes machine = {{"efficiency.gemm", "{compute: 0.75, memory: 0.3, p: 1, t0: 5 us, one_row_memory: 0.75}"},
+                           {"memory_bandwidth", "30 GB/s"},
+                           {"bf16", "200 GFLOP/s"},
+                           {"fp16", "200 GFLOP/s"},
+                           {"memory", "64 GiB"},
+                           {"calibrated", "true"}};
+  const auto fitted = fit(ladder({}, machine));
+  EXPECT_TRUE(fitted->fit.form.one_row);
+  EXPECT_LT(worst_error(fitted->fit, false), 0.08);
+  EXPECT_THAT(fitted->fit.files.at("accelerators/mine.yaml"), HasSubstr("one_row_memory: 0.75"));
+  EXPECT_FALSE(fit(ladder({}, {{"memory", "64 GiB"}, {"calibrated", "true"}}))->fit.form.one_row);
+}
+
 // Returns the tokens of the KV pool of a run on hardware that is fitted to `points`.
 double fitted_pool(const OwnEngine& engine, std::vector<MeasuredPoint> points, MeasuredPoint run) {
   const auto own = catalogue();

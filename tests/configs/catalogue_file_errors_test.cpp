@@ -59,6 +59,8 @@ TEST(CatalogueFileErrors, OfAnAccelerator) {
       {"memory: 0.7", "memory: nan", "f.yaml:5:32: found 'nan', expected a finite number"},
       {"p: 2", "p: 0.5", "f.yaml:5:40: found 0.5, expected a number from 1 to 64"},
       {"t0: 6 us", "t0: -6 us", "f.yaml:5:47: found '-6 us': must not be negative"},
+      {"gemm: {", "gemm: {one_row_memory: 2, ", "f.yaml:5:26: found 2, expected a number from 0.001 to 1"},
+      {"pointwise: {", "pointwise: {one_row_memory: 0.5, ", "f.yaml:9:15: unknown key 'one_row_memory'"},
       {", t0: 6 us", "", "f.yaml:5:9: key 't0' is missing"},
       {"  pointwise: {compute: 0.8, memory: 0.7, p: 2, t0: 6 us}\n", "", "f.yaml:5:3: key 'pointwise' is missing"},
       {"source: a datasheet\n", "", "f.yaml:1:1: key 'source' is missing"},

@@ -229,6 +229,24 @@ TEST(ForwardCost, EngineScalesMultiplyEfficienciesUpToTheSpecification) {
   EXPECT_EQ(decode_seconds(d, 1, 1000), full);
 }
 
+// The kernel for one row reads at 0.8 of the bandwidth, the other at 0.2. Arithmetic costs next to nothing here, so the
+// matrices take four times as long for two rows as for one, and no longer for three.
+TEST(ForwardCost, AKernelForOneRowServesOneRowOnly) {
+  Deployment d{.shape = shape_named("llama-2-7b"), .accelerator = a100_40()};
+  d.accelerator.fp16 = FlopsPerSecond(1e18);
+  OpCoefficients& gemm = d.accelerator.coefficients[static_cast<std::size_t>(OpClass::gemm)];
+  gemm.memory_efficiency = 0.2;
+  gemm.one_row_memory = 0.8;
+  const auto weights = [&](std::int64_t rows) {
+    ForwardCost cost(d.inputs());
+    return cost.forward(decode_work(d.shape, rows, 1)).weights;
+  };
+  EXPECT_NEAR(weights(2) / weights(1), 4, 0.04);
+  EXPECT_NEAR(weights(3) / weights(2), 1, 0.01);
+  gemm.one_row_memory = 0;
+  EXPECT_NEAR(weights(2) / weights(1), 1, 0.01);
+}
+
 TEST(ForwardCost, RefusesWhatTheDeviceCannotDo) {
   Deployment d{.shape = shape_named("llama-2-7b")};
   d.accelerator.bf16 = FlopsPerSecond(0);
