@@ -34,6 +34,7 @@ ServingModel tgi() {
                number(engine, "host.sequence", "us", {100, 0.7}),
                number(engine, "host.prompt_rank", "us", {5, 1}),
                number(engine, "host.rank_growth", "", {0.04, 0.7}),
+               number(engine, "host.rank_growth_by_accelerator.a10g", "", {0.04, 0.7}),
                number(engine, "host.overlap_exponent", "", {5, 0.5, 1.5, 16}),
                number(engine, "kernels.attention_stream", "GB/s", {4.5, 0.5}),
                number(a10g, "efficiency.gemm.memory", "", {0.82, 0.1, 0.4, 0.95}),

@@ -39,11 +39,25 @@ void read_graph_sizes(const Node& node, model::EngineProfile& e) {
 namespace {
 
 void read_host(const Node& node, model::EngineProfile& e) {
-  static constexpr std::array<std::string_view, 18> kKeys = {
-      "step",          "op",        "layer",      "layer_tp",    "layer_rank",
-      "sequence",      "token",     "prefill",    "prompt_rank", "rank_growth",
-      "serial_output", "front_end", "intake",     "overlap",     "overlap_exponent",
-      "cuda_graphs",   "stream",    "graph_sizes"};
+  static constexpr std::array<std::string_view, 19> kKeys = {"step",
+                                                             "op",
+                                                             "layer",
+                                                             "layer_tp",
+                                                             "layer_rank",
+                                                             "sequence",
+                                                             "token",
+                                                             "prefill",
+                                                             "prompt_rank",
+                                                             "rank_growth",
+                                                             "serial_output",
+                                                             "front_end",
+                                                             "intake",
+                                                             "overlap",
+                                                             "overlap_exponent",
+                                                             "cuda_graphs",
+                                                             "stream",
+                                                             "graph_sizes",
+                                                             "rank_growth_by_accelerator"};
   static constexpr std::array<std::string_view, 3> kOverlaps = {"none", "p_norm", "full"};
   node.require_known_keys(kKeys);
   e.host_step = time_or_zero(node, "step");
@@ -59,6 +73,8 @@ void read_host(const Node& node, model::EngineProfile& e) {
   e.front_end = time_or_zero(node, "front_end");
   e.intake = time_or_zero(node, "intake");
   if (const auto found = node.find("rank_growth")) e.host_rank_growth = found->as_number(0, 10);
+  if (const auto found = node.find("rank_growth_by_accelerator"))
+    for (const Item& item : found->items()) e.rank_growth_by_accelerator.emplace(item.key, item.value.as_number(0, 10));
   if (const auto found = node.find("serial_output")) e.serial_output = found->as_bool();
   if (const auto found = node.find("overlap")) e.overlap = static_cast<model::HostOverlap>(found->as_one_of(kOverlaps));
   if (const auto found = node.find("overlap_exponent")) e.overlap_exponent = found->as_number(1, 64);
@@ -67,12 +83,13 @@ void read_host(const Node& node, model::EngineProfile& e) {
 }
 
 model::KernelScale read_scale(const Node& node) {
-  static constexpr std::array<std::string_view, 3> kKeys = {"compute_scale", "memory_scale", "source"};
+  static constexpr std::array<std::string_view, 4> kKeys = {"compute_scale", "memory_scale", "unpacked_from", "source"};
   node.require_known_keys(kKeys);
   (void)node.at("source").as_string();
   model::KernelScale scale;
   if (const auto found = node.find("compute_scale")) scale.compute = found->as_number(0.01, 10);
   if (const auto found = node.find("memory_scale")) scale.memory = found->as_number(0.01, 10);
+  if (const auto found = node.find("unpacked_from")) scale.unpacked_from = found->as_integer(0, 1'000'000);
   return scale;
 }
 

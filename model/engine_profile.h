@@ -104,6 +104,9 @@ inline constexpr std::array<std::string_view, 8> kBeyondNames = {"model", "accel
 /// Factors on an accelerator's efficiencies.
 struct KernelScale {
   double compute = 1, memory = 1;
+  // Steps with at least this many rows first write the weights to memory in 16 bits and then multiply those; 0: none
+  // do.
+  std::int64_t unpacked_from = 0;
 };
 
 /// Everything about an engine that affects times and memory.
@@ -122,6 +125,12 @@ struct EngineProfile {
   Seconds host_step{0}, host_layer{0}, host_layer_tp{0}, host_layer_rank{0}, host_op{0};
   Seconds host_sequence{0}, host_token{0}, host_prefill{0}, host_prompt_rank{0};
   double host_rank_growth = 0;
+  // The same on machines with one kind of accelerator, by its id: their hosts have other processors.
+  std::map<std::string, double, std::less<>> rank_growth_by_accelerator;
+  [[nodiscard]] double rank_growth_on(std::string_view accelerator) const {
+    const auto found = rank_growth_by_accelerator.find(accelerator);
+    return found == rank_growth_by_accelerator.end() ? host_rank_growth : found->second;
+  }
   // Time per token of the process that takes requests in and sends answers out (FrontEndTime::stream).
   Seconds host_stream{0};
   bool serial_output = false;  // the device waits during `output`; false: it overlaps as launches do

@@ -104,7 +104,8 @@ struct ForwardCost::State {
   // `graph`: the forward may run as a captured graph, which requires that it has no prefills.
   [[nodiscard]] HostTime host(std::int64_t sequences, std::int64_t tokens, std::int64_t prefills,
                               bool graph = true) const {
-    return host_time(*in.engine, {in.shape->layers, in.tp, sequences, tokens, prefills, op_count, in.front_end, graph});
+    return host_time(*in.engine, {in.shape->layers, in.tp, sequences, tokens, prefills, op_count, in.front_end, graph,
+                                  in.accelerator->id});
   }
   // Returns the rows of the linear layers in a step of this many tokens, including the padding of its graph.
   [[nodiscard]] std::int64_t padded(std::int64_t tokens) const {

@@ -22,7 +22,7 @@ double output_time(const EngineProfile& engine, const HostWork& work) {
 }  // namespace
 
 HostTime host_time(const EngineProfile& engine, const HostWork& work) {
-  const double ranks = work.tp - 1, growth = 1 + engine.host_rank_growth * ranks;
+  const double ranks = work.tp - 1, growth = 1 + engine.rank_growth_on(work.accelerator) * ranks;
   // Every sequence that is not being prefilled decodes one token.
   const auto prompt_tokens = static_cast<double>(work.tokens - (work.sequences - work.prefill_sequences));
   const double launch = growth * launch_time(engine, work);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
 
 #include "model/engine_profile.h"
 #include "model/p_norm.h"
@@ -16,7 +17,8 @@ struct HostWork {
   std::int64_t sequences = 0, tokens = 0, prefill_sequences = 0;  // sequences: including those being prefilled
   double ops = 0;                                                 // number of executed ops
   FrontEnd front_end = FrontEnd::none;
-  bool graph = true;  // a captured graph is large enough
+  bool graph = true;             // a captured graph is large enough
+  std::string_view accelerator;  // id
 };
 /// Seconds: the part that overlaps with the device as HostOverlap defines, and the part that starts after the device
 /// ends.

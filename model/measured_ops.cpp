@@ -283,7 +283,19 @@ TimeParts OpPricer::price_beside(const Op& op) const {
 }
 
 TimeParts OpPricer::price_single_product(const Op& op) const {
+// One kernel writes the weights to memory in 16 bits, and the product of 16-bit weights reads them from there.
+TimeParts OpPricer::price_unpacked(const Op& op) const {
+  Op wide = op;
+  wide.quantised = false;
+  wide.weight_bytes = 2 * static_cast<double>(op.n) * static_cast<double>(op.k);
+  TimeParts parts = price_single_product(wide);
+  const ClassPrices& copy = prices(OpClass::pointwise);
+  parts.weights += copy.t0 + (op.weight_bytes + wide.weight_bytes) * copy.byte_time;
+  return parts;
+}
+
   const Products& products = products_of(op);
+  if (op.quantised && unpacked_from_ > 0 && op.m >= unpacked_from_) return price_unpacked(op);
   if (products.kernel == nullptr) return price_class(op, products.prices);
   TimeParts parts = price_roofline(op, products.prices, measured_ratio(op, products));
   if (!op.quantised || fused_ == 0) return parts;

@@ -112,6 +112,7 @@ OpPricer::OpPricer(const CostInputs& inputs) : inputs_(inputs) {
   wide_.prices = narrow_.prices = prices(OpClass::gemm);
   const OpCoefficients& gemm = accelerator.coefficients[static_cast<std::size_t>(OpClass::gemm)];
   narrow_.prices = scaled(gemm, 1, peaks, own_products());
+  unpacked_from_ = own_products().unpacked_from;
   narrow_.prices.residual = gemm.residual.get();
   // There is a gap between kernels that are launched one by one; within a captured graph it is shorter. Without
   // measurements of graphs, both gaps are assumed to be equal.

@@ -120,6 +120,7 @@ class OpPricer {
   [[nodiscard]] TimeParts price_product(const Op& op) const;
   [[nodiscard]] const Products& products_of(const Op& op) const { return op.quantised ? narrow_ : wide_; }
   [[nodiscard]] TimeParts price_single_product(const Op& op) const;
+  [[nodiscard]] TimeParts price_unpacked(const Op& op) const;
   [[nodiscard]] TimeParts price_beside(const Op& op) const;
   [[nodiscard]] bool runs_beside(const Op& op, LaunchMode mode) const;
   [[nodiscard]] bool is_second_of_fused(const Op& op) const;
@@ -145,7 +146,8 @@ class OpPricer {
   std::array<double, kLaunchModes> gaps_{};      // gaps between two kernels
   bool fuses_norm_ = false;                      // all-reduces include the norms that follow
   double bound_byte_time_ = 0;
-  double fused_ = 0;  // seconds that a narrow product takes less than measured
+  double fused_ = 0;                // seconds that a narrow product takes less than measured
+  std::int64_t unpacked_from_ = 0;  // KernelScale::unpacked_from of the weights' type
   mutable std::vector<ProductRow> rows_;
   mutable std::array<bool, kLimits> noted_{};
   mutable std::set<std::string> beyond_;

@@ -151,6 +151,9 @@ TEST(ForwardCost, HostTimeOfOpsCountsTheListAndGrowsWithTheRanks) {
   EXPECT_NEAR(ForwardCost(d.inputs()).forward(decode_work(d.shape, 3, 100)).host, 32 * 11 + 6, 1e-9);
   d.engine.host_rank_growth = 0.1;
   EXPECT_NEAR(ForwardCost(d.inputs()).forward(decode_work(d.shape, 3, 100)).host, 1.3 * (32 * 11 + 6), 1e-9);
+  // Hosts of other accelerators may differ.
+  d.engine.rank_growth_by_accelerator = {{"another", 0.7}, {d.accelerator.id, 0.2}};
+  EXPECT_NEAR(ForwardCost(d.inputs()).forward(decode_work(d.shape, 3, 100)).host, 1.6 * (32 * 11 + 6), 1e-9);
 }
 
 TEST(ForwardCost, PromptTokensCostHostTimeOnFurtherRanks) {

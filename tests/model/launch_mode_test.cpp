@@ -235,6 +235,18 @@ TEST_F(EngineKernels, ScalesOfATypeApplyToItsProductsAlone) {
   EXPECT_EQ(product(true), (d_.engine.product_scales.clear(), product(true)));
 }
 
+// From 16 rows on, a kernel writes the 4096 x 4096 weights in 16 bits (2 bytes) after it has read them (here 1 byte),
+// at the rate of pointwise ops. Then the product of 16-bit weights runs.
+TEST_F(EngineKernels, UnpackedWeightsPassTheMemoryTwiceMore) {
+  const double narrow = product(true), wide = product(false);
+  const ClassPrices copy = OpPricer(d_.inputs()).prices(OpClass::pointwise);
+  d_.engine.product_scales[DType::fp8].unpacked_from = 17;
+  EXPECT_EQ(product(true), narrow);
+  d_.engine.product_scales[DType::fp8].unpacked_from = 16;
+  EXPECT_NEAR(product(true), wide + copy.t0 + 4096.0 * 4096 * 3 * copy.byte_time, kExact);
+  EXPECT_EQ(product(false), wide);
+}
+
 // int4 has no table here: its products take the 16-bit kernel, and without any tables the roofline.
 TEST_F(EngineKernels, ScalesOfATypeApplyWithoutItsTablesToo) {
   d_.weight_dtype = DType::int4;
