@@ -61,8 +61,7 @@ class Comparer {
   static double time_of(const model::MeasuredKernel& kernel, const model::Accelerator& a, const KernelKey& key,
                         double column) {
     const model::KernelTable& table = kernel.table();
-    const std::string& stored = table.kv_dtype.empty() ? table.dtype : table.kv_dtype;
-    const model::KernelWork work = model::kernel_work(table.op, key, column, model::stored_bytes(stored).value());
+    const model::KernelWork work = model::kernel_work(table, key, column);
     const double roofline = model::kernel_roofline(
         table.op, table.coefficients, {{model::kernel_peak(a, table.dtype), a.memory_bandwidth}, table.cache}, work);
     return roofline * std::exp(model::log_ratio_at(table, *kernel.row(key), column));

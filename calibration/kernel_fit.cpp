@@ -38,10 +38,6 @@ Measured merged(std::span<const KernelMeasurement* const> rows) {
 }
 
 // Attention reads the cache, whose type may differ from that of the products.
-double stored_element_bytes(const KernelTable& table) {
-  return model::stored_bytes(table.kv_dtype.empty() ? table.dtype : table.kv_dtype).value();
-}
-
 // Returns the fraction of the bandwidth at which data of more than four times the cache's size were read, at the 98th
 // percentile of these reads.
 double cold_efficiency(std::span<const KernelWork> work, std::span<const double> seconds, const model::Accelerator& a) {
@@ -177,7 +173,9 @@ class MetricSearch {
   double error_of(const model::KernelMetric& metric) {
     const model::KernelMetric kept = table_.metric;
     table_.metric = metric;
-    const double error = mean_error(left_out(table_, LeaveOut::configuration), measured_);
+    double error = mean_error(left_out(table_, LeaveOut::configuration), measured_);
+    // Experts of other models are predicted too, not only other layouts of the measured ones.
+    if (table_.op == KernelOp::moe) error += mean_error(left_out(table_, LeaveOut::shape), measured_);
     table_.metric = kept;
     return error;
   }
@@ -279,18 +277,44 @@ struct Measurements {
   std::vector<double> seconds;
 };
 
-Measurements prepare(std::span<const KernelMeasurement* const> rows, KernelTable& table) {
+double mean_error_of(const model::OpCoefficients& c, const Measurements& m, const KernelTable& t,
+                     const model::Roof& roof) {
+  double sum = 0;
+  for (std::size_t i = 0; i < m.work.size(); ++i)
+    sum += std::abs(model::kernel_roofline(t.op, c, {roof, {}}, m.work[i]) / m.seconds[i] - 1);
+  return sum / static_cast<double>(m.work.size());
+}
+
+// With EP some kernels let the activations of all pairs pass through every rank, others only those of its experts.
+// Chooses what describes the measurements better.
+void choose_pairs(Measurements& m, KernelTable& table, const model::Roof& roof) {
+  if (std::all_of(table.sites.begin(), table.sites.end(), [](const KernelKey& key) { return key[6] == 1; })) return;
+  const auto error = [&](const Measurements& tried) {
+    return mean_error_of(fit_roofline(table.op, {tried.work, tried.seconds}, roof, Bytes(0)).coefficients, tried, table,
+                         roof);
+  };
+  Measurements all = m;
+  table.all_pairs = true;
+  std::size_t i = 0;
+  for (const auto& [key, columns] : all.by_site)
+    for (const auto& [column, time] : columns) all.work[i++] = model::kernel_work(table, key, column);
+  table.all_pairs = error(all) < error(m);
+  if (table.all_pairs) m = std::move(all);
+}
+
+Measurements prepare(std::span<const KernelMeasurement* const> rows, KernelTable& table, const model::Roof& roof) {
   Measurements m{merged(rows), {}, {}};
   for (const auto& [key, columns] : m.by_site) {
     table.sites.push_back(key);
     for (const auto& [column, time] : columns) {
       table.columns.push_back(column);
-      m.work.push_back(model::kernel_work(table.op, key, column, stored_element_bytes(table)));
+      m.work.push_back(model::kernel_work(table, key, column));
       m.seconds.push_back(time);
     }
   }
   std::sort(table.columns.begin(), table.columns.end());
   table.columns.erase(std::unique(table.columns.begin(), table.columns.end()), table.columns.end());
+  if (table.op == KernelOp::moe) choose_pairs(m, table, roof);
   return m;
 }
 
@@ -316,6 +340,7 @@ KernelTable fit_all(KernelTable table, const Measurements& m, const model::Roof&
   // The search may replace outliers in the table, so errors are always computed against the original measurements.
   const std::vector<float> exact = table.log_ratio;
   table.out_of_fit = MetricSearch(table, exact).run();
+  if (table.op == KernelOp::moe) table.out_of_fit = mean_error(left_out(table, LeaveOut::configuration), exact);
   // Only products have enough neighbours to distinguish an outlier from an edge.
   if (table.op == KernelOp::gemm) table.out_of_fit = replace_outliers(table, table.out_of_fit);
   table.in_fit = mean_error(table.log_ratio, exact);
@@ -341,7 +366,7 @@ KernelTable fit_kernel_table(std::span<const KernelMeasurement* const> rows, con
                     .sites = {},
                     .log_ratio = {}};
   table.points = static_cast<std::int64_t>(rows.size());
-  const Measurements measured = prepare(rows, table);
+  const Measurements measured = prepare(rows, table, roof);
   table.cold_efficiency = cold_efficiency(measured.work, measured.seconds, accelerator);
   KernelTable plain = fit_all(table, measured, roof, Bytes(0));
   if (table.op != KernelOp::moe || !(accelerator.last_level_cache.value > 0)) return plain;

@@ -16,7 +16,7 @@ namespace plimsoll::model {
 namespace {
 
 constexpr std::string_view kMagic = "PLIMKRN\n";
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 constexpr std::size_t kPrefix = 20;  // magic, version, size and checksum of the list
 constexpr std::uint32_t kMaxListBytes = 1U << 20U;
 constexpr std::uint64_t kMaxTableBytes = 64U << 20U;
@@ -113,6 +113,7 @@ std::string table_bytes(const KernelTable& t) {
   out.put(t.metric.nugget);
   out.put(t.metric.knee);
   out.put(static_cast<std::uint32_t>(t.metric.neighbours));
+  out.put(static_cast<std::uint32_t>(t.all_pairs));
   out.put(static_cast<std::uint64_t>(t.points));
   out.put(static_cast<std::uint64_t>(t.replaced));
   for (const double v : {t.roofline_error, t.in_fit, t.out_of_fit, kQuantum}) out.put(v);
@@ -142,6 +143,7 @@ void read_numbers(Reader& in, KernelTable& t) {
   t.metric.nugget = in.get<double>();
   t.metric.knee = in.get<double>();
   t.metric.neighbours = static_cast<std::int32_t>(std::min(in.get<std::uint32_t>(), 1U << 30U));
+  t.all_pairs = in.get<std::uint32_t>() != 0;
   t.points = static_cast<std::int64_t>(in.get<std::uint64_t>());
   t.replaced = static_cast<std::int64_t>(in.get<std::uint64_t>());
   t.roofline_error = in.get<double>();

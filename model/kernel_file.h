@@ -2,12 +2,12 @@
 // The side file of an accelerator: its measured kernels (kernel_table.h), compact and with checksums. The list of
 // tables is read when the file is opened; a table is read when it is first needed.
 //
-// Format 2, little-endian: 8 bytes "PLIMKRN\n", u32 version, u32 bytes of the list, u32 CRC-32 of the list, the list,
+// Format 3, little-endian: 8 bytes "PLIMKRN\n", u32 version, u32 bytes of the list, u32 CRC-32 of the list, the list,
 // the tables. Text is u32 length and bytes. The list: text accelerator, source, date; u32 n; n times text op, type, KV
 // type, kernel, then u64 offset, u64 size, u32 CRC-32 of the table. A table: f64 compute and memory efficiency, p, t0
-// (s), cold efficiency, bytes and speedup of the warm cache, 8 scales, nugget, knee; u32 neighbours; u64 points,
-// replaced; f64 roofline, in-fit and out-of-fit error; f64 quantum; u32 columns, u32 sites; the columns as u32; the
-// parts of every site's key as u32; log ratios as i16 in quanta, site by site, -32768 where nothing was measured.
+// (s), cold efficiency, bytes and speedup of the warm cache, 8 scales, nugget, knee; u32 neighbours, u32 all_pairs; u64
+// points, replaced; f64 roofline, in-fit and out-of-fit error; f64 quantum; u32 columns, u32 sites; the columns as u32;
+// the parts of every site's key as u32; log ratios as i16 in quanta, site by site, -32768 where nothing was measured.
 #pragma once
 
 #include <cstdint>

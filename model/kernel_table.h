@@ -68,6 +68,7 @@ struct KernelTable {
   std::string dtype, kv_dtype, kernel;  // as measured: "bfloat16", "fp8"; kv_dtype for attention; name of the kernel
   OpCoefficients coefficients;          // coefficients of the roofline to which the ratios are relative
   WarmCache cache;                      // moe: the ratios are also relative to this cache
+  bool all_pairs = false;               // moe with EP: the activations of other ranks' pairs pass too
   double cold_efficiency = 1;           // largest fraction of the bandwidth seen on data far larger than the cache
   KernelMetric metric;
   std::vector<std::uint32_t> columns;  // ascending
@@ -139,6 +140,8 @@ struct KernelWork {
 [[nodiscard]] bool is_narrow(std::string_view dtype);
 /// Returns the flops and bytes of one execution of a kernel.
 [[nodiscard]] KernelWork kernel_work(KernelOp op, const KernelKey& key, double column, double bytes_per_stored_element);
+/// The same for a kernel of the table, with its type and its pairs.
+[[nodiscard]] KernelWork kernel_work(const KernelTable& table, const KernelKey& key, double column);
 
 /// A device's roofline in a benchmark, where the cache may hold part of the stored bytes.
 struct KernelRoof : Roof {

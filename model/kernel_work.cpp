@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the keys of measured kernels mean: names, features, work, roofline.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "model/error.h"
@@ -20,22 +21,42 @@ KernelWork gemm_work(const KernelKey& key, double rows, double weight_bytes) {
   return {2 * rows * n * k, n * k * weight_bytes, rows * (n + k) * kActivationBytes};
 }
 
-// Returns the share of all (token, expert) pairs on the busiest of `ep` ranks, whose time is the one measured. Under a
-// power law nearly every token chooses the first expert. So the rank of that expert gets about 0.9 / k of the pairs,
-// plus its part of the others. (The 0.9 is fitted: the mean roofline error on L40S falls from 0.45 to 0.30.)
-double busiest_share(const KernelKey& key) {
-  constexpr double kFirstExpert = 0.9;
-  const double ranks = key[6], first = key[4] == 0 || ranks == 1 ? 0 : kFirstExpert / key[2];
-  return first + (1 - first) / ranks;
+// Returns the integral of x^power from `low` to `high`.
+double power_integral(double power, double low, double high) {
+  const double n = power + 1;
+  return std::abs(n) < 1e-9 ? std::log(high / low) : (std::pow(high, n) - std::pow(low, n)) / n;
+}
+
+// Returns by how many standard deviations the largest of `ranks` equal normal variables exceeds their mean.
+double largest_of(double ranks) {
+  // For 1, 2, 4 … 256 ranks; beyond, each doubling adds a little less.
+  static constexpr std::array<double, 9> kLargest = {0, 0.564, 1.029, 1.424, 1.766, 2.070, 2.344, 2.594, 2.826};
+  const double doublings = std::max(0.0, log2_of(ranks)), last = kLargest.size() - 1.0;
+  const auto below = static_cast<std::size_t>(std::min(doublings, last - 1));
+  return kLargest[below] + (doublings - static_cast<double>(below)) * (kLargest[below + 1] - kLargest[below]);
+}
+
+// Returns the share of all (token, expert) pairs on the busiest of `ep` ranks, whose time is the one measured. The
+// benchmark draws the load of each expert from a power law between 1 and 0.8 of the tokens. The load of a rank is the
+// sum over its experts, and few pairs scatter by chance. An expert gets at most all tokens.
+double busiest_share(const KernelKey& key, double tokens) {
+  const double ranks = key[6], chosen = key[2], local = key[3] / ranks;
+  if (key[4] == 0 || ranks == 1) return 1 / ranks;
+  const double skew = key[4] / 100.0, most = std::max(2.0, 0.8 * tokens);
+  const double weight = power_integral(-skew, 1, most), mean = power_integral(1 - skew, 1, most) / weight;
+  const double spread = power_integral(2 - skew, 1, most) / weight / (mean * mean) - 1;
+  const double variance = std::max(0.0, spread) / local + ranks / (tokens * chosen);
+  return std::min({1.0, std::max(1 / ranks, local / chosen), (1 + largest_of(ranks) * std::sqrt(variance)) / ranks});
 }
 
 // Three matrices for every expert reached by some token, as in op_list.cpp. A rank holds experts / ep, of width / tp.
+// Without skew the benchmark gives every expert a token before it gives one a second token.
 KernelWork moe_work(const KernelKey& key, double tokens, double weight_bytes) {
   const double hidden = key[0], width = static_cast<double>(key[1]) / key[5];
-  const double local = static_cast<double>(key[3]) / key[6], pairs_a_token = key[2] * busiest_share(key);
+  const double local = static_cast<double>(key[3]) / key[6], pairs_a_token = key[2] * busiest_share(key, tokens);
   const double rows = tokens * pairs_a_token;
   const double missed = std::log1p(-std::min(pairs_a_token / local, 1 - 1e-12));
-  const double reached = -local * std::expm1(tokens * missed);
+  const double reached = key[4] == 0 ? std::min(local, std::max(1.0, rows)) : -local * std::expm1(tokens * missed);
   const double matrices = 3 * hidden * width;
   return {2 * rows * matrices, reached * matrices * weight_bytes, rows * (2 * hidden + 3 * width) * kActivationBytes};
 }
@@ -143,6 +164,13 @@ KernelWork kernel_work(KernelOp op, const KernelKey& key, double column, double 
     case KernelOp::decode_attention: return attention_work(key, {1, column, column}, bytes);
   }
   PLIMSOLL_CHECK(false, "no such op");
+}
+
+KernelWork kernel_work(const KernelTable& table, const KernelKey& key, double column) {
+  KernelWork work =
+      kernel_work(table.op, key, column, stored_bytes(table.kv_dtype.empty() ? table.dtype : table.kv_dtype).value());
+  if (table.op == KernelOp::moe && table.all_pairs) work.passing /= busiest_share(key, column);
+  return work;
 }
 
 double cache_hits(const WarmCache& cache, Bytes bytes) {

@@ -226,7 +226,8 @@ OpPricer::ExpertLoad OpPricer::expert_load(double tokens) const {
   const KernelWork split = kernel_work(KernelOp::moe, experts_.even, tokens, 1);
   const KernelWork spread = kernel_work(KernelOp::moe, experts_.spread, tokens, 1);
   const double flops = spread.flops / split.flops;
-  return {.flops = flops, .stored = spread.stored / split.stored, .pairs = flops / inputs_.ep};
+  const bool all_pairs = experts_.kernel != nullptr && experts_.kernel->table().all_pairs;
+  return {.flops = flops, .stored = spread.stored / split.stored, .pairs = all_pairs ? 1 : flops / inputs_.ep};
 }
 
 double OpPricer::measured_ratio(const Op& op, const Products& products) const {
@@ -282,7 +283,6 @@ TimeParts OpPricer::price_beside(const Op& op) const {
   return price_roofline(op, prices, 0);
 }
 
-TimeParts OpPricer::price_single_product(const Op& op) const {
 // One kernel writes the weights to memory in 16 bits, and the product of 16-bit weights reads them from there.
 TimeParts OpPricer::price_unpacked(const Op& op) const {
   Op wide = op;
@@ -294,8 +294,9 @@ TimeParts OpPricer::price_unpacked(const Op& op) const {
   return parts;
 }
 
-  const Products& products = products_of(op);
+TimeParts OpPricer::price_single_product(const Op& op) const {
   if (op.quantised && unpacked_from_ > 0 && op.m >= unpacked_from_) return price_unpacked(op);
+  const Products& products = products_of(op);
   if (products.kernel == nullptr) return price_class(op, products.prices);
   TimeParts parts = price_roofline(op, products.prices, measured_ratio(op, products));
   if (!op.quantised || fused_ == 0) return parts;

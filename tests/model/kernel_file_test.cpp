@@ -64,11 +64,11 @@ TEST(KernelFile, RefusesWhatIsNoneOrOfAnotherVersion) {
   const std::string text = folder.write(std::string("efficiency: yes, please, a whole lot of it"));
   EXPECT_THAT(problem_of([&] { KernelFile{text}; }), HasSubstr("is not a file of measured kernels"));
   std::string bytes = kernel_file_bytes({"test", "", ""}, {square_table()});
-  for (const int version : {1, 3}) {  // version 1 had no caches
+  for (const int version : {2, 4}) {  // version 2 did not state all_pairs
     bytes[8] = static_cast<char>(version);
     const std::string other = folder.write(bytes);
     EXPECT_THAT(problem_of([&] { KernelFile{other}; }), HasSubstr(other + ": is version " + std::to_string(version) +
-                                                                  " of the format; this program reads version 2"));
+                                                                  " of the format; this program reads version 3"));
   }
 }
 

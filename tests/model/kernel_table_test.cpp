@@ -99,6 +99,42 @@ TEST(KernelWork, CountsWhatTheOpListCounts) {
   EXPECT_NEAR(kernel_work(KernelOp::moe, experts, 1e4, 2).stored, 8.0 * 3 * 64 * 32 * 2, 1e-6);
 }
 
+// The busiest of 8 ranks, from times of experts on an H200 that grow with the pairs (vLLM 0.24, fp8, 8192 to 16384
+// tokens, power law 1.01; ai-dynamo/aiconfigurator): 0.22 of all pairs with 1 of 128 experts a token, 0.17 with 8 of
+// 256, 0.16 with 22 of 512. Without skew it is an eighth.
+TEST(KernelWork, TheBusiestRankHasTheShareThatWasMeasured) {
+  const auto share = [](const KernelKey& key) {
+    const KernelKey whole = {key[0], key[1], key[2], key[3], key[4], 1, 1};
+    return kernel_work(KernelOp::moe, key, 12000, 1).flops / kernel_work(KernelOp::moe, whole, 12000, 1).flops;
+  };
+  EXPECT_NEAR(share({5120, 8192, 1, 128, 101, 1, 8}), 0.22, 0.02);
+  EXPECT_NEAR(share({7168, 2048, 8, 256, 101, 1, 8}), 0.17, 0.02);
+  EXPECT_NEAR(share({4096, 2688, 22, 512, 101, 1, 8}), 0.16, 0.02);
+  EXPECT_NEAR(share({4096, 2688, 22, 512, 0, 1, 8}), 0.125, 1e-12);
+}
+
+// Without skew, the benchmark gives every expert a token before it gives one a second token.
+TEST(KernelWork, EvenPairsReachAsManyExperts) {
+  const KernelKey even{64, 32, 2, 8, 0, 1, 1};
+  EXPECT_NEAR(kernel_work(KernelOp::moe, even, 3, 2).stored, 6.0 * 3 * 64 * 32 * 2, 1e-6);
+  EXPECT_NEAR(kernel_work(KernelOp::moe, even, 5, 2).stored, 8.0 * 3 * 64 * 32 * 2, 1e-6);
+}
+
+// A table may state that the activations of all pairs pass through every rank: 8 times 64 tokens, not those of its
+// part.
+TEST(KernelWork, AllPairsMayPassThroughEveryRank) {
+  KernelTable table;
+  table.op = KernelOp::moe;
+  table.dtype = "bfloat16";
+  const KernelKey key{7168, 2048, 8, 256, 101, 1, 8};
+  const KernelWork own = kernel_work(table, key, 64);
+  EXPECT_EQ(own.flops, kernel_work(KernelOp::moe, key, 64, 2).flops);
+  EXPECT_LT(own.passing, 0.2 * 8 * 64 * (2 * 7168 + 3 * 2048) * 2);
+  table.all_pairs = true;
+  EXPECT_NEAR(kernel_work(table, key, 64).passing, 8.0 * 64 * (2 * 7168 + 3 * 2048) * 2, 1e-3);
+  EXPECT_EQ(kernel_work(table, key, 64).stored, own.stored);
+}
+
 // Data that fit the cache are found completely. Beyond that, h = exp(-L (1 - h)), the equation for the extinction of a
 // branching process. Published values are 0.4172 for L = 1.5 and 0.2032 for L = 2.
 TEST(CacheHits, FallFastBeyondTheCache) {

@@ -151,8 +151,8 @@ TEST_F(MeasuredOps, ExpertsInFp8AreBlockScaled) {
 }
 
 // Mixtral on four ranks, its experts split or spread over them: each costs what was measured for it. Spread ones wait
-// for the rank of the expert that nearly every token chooses: 0.45 + 0.55 / 4 of all pairs instead of a quarter, 2.35
-// times as many.
+// for the busiest rank. A power law between 1 and 51 of 64 tokens has a deviation of 1.03 times its mean; with two
+// experts a rank and the scatter of 32 pairs that is 0.75, and the largest of four ranks is 1.03 deviations above.
 TEST_F(MeasuredOps, SpreadExpertsCostWhatTheBusiestRankTakes) {
   KernelTable t = expert_table("bfloat16", 0.1F);
   t.sites = {{4096, 14336, 2, 8, 101, 4, 1}, {4096, 14336, 2, 8, 101, 1, 4}};
@@ -168,7 +168,7 @@ TEST_F(MeasuredOps, SpreadExpertsCostWhatTheBusiestRankTakes) {
   }
   const KernelWork split = kernel_work(KernelOp::moe, {4096, 14336, 2, 8, 101, 4, 1}, 64, 2);
   const KernelWork spread = kernel_work(KernelOp::moe, {4096, 14336, 2, 8, 101, 1, 4}, 64, 2);
-  EXPECT_NEAR(spread.flops / split.flops, 2.35, 1e-9);
+  EXPECT_NEAR(spread.flops / split.flops, 1.77, 0.01);
 }
 
 // The latents of queries (1536) and of keys with their rotary part (576) come from one product of 2112 columns.
