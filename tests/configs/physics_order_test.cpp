@@ -19,10 +19,10 @@ using model::DType;
 // Factor that counts as a tie: tables are interpolated, with errors of 2 to 7 % (docs/kernel-tables.md).
 constexpr double kTie = 1.05;
 
-/// Measured kernels that are slower than those of a worse accelerator or of a type with more bits. Each entry has the
-/// table, the type, the largest factor, and the row where it was found.
+/// Measured kernels and links that are slower than those of a worse accelerator or of a type with more bits. Each entry
+/// has the table, the type, the largest factor, and the row where it was found.
 struct Measured {
-  const char* table;
+  const char* table;  // of kernels, or an interconnect
   DType type;
   double most;
   const char* row;
@@ -33,7 +33,7 @@ constexpr Measured kMeasured[] = {
     {"h100-sxm", DType::int4, 3.05, "experts 4096 x 14336, 2 of 8 (int4_wo): 4096 tokens"},
     {"h100-sxm", DType::mxfp4, 2.25, "experts 4096 x 1536, 8 of 128 (w4a16_mxfp4): 4096 tokens"},
     {"h200-sxm", DType::bf16, 1.15, "products 1024 x 3072 over 4 ranks: 1 row (slower than H100)"},
-    {"h200-sxm", DType::fp8, 1.60, "products 576 x 1536: 4096 rows"},
+    {"h200-sxm", DType::fp8, 1.65, "products 576 x 1536: 4096 rows and more"},
     {"h200-sxm", DType::int4, 3.10, "experts 4096 x 14336, 2 of 8 (int4_wo): 4096 tokens"},
     {"h200-sxm", DType::mxfp4, 2.15, "experts 6144 x 2560, 8 of 160 (w4a16_mxfp4): 4096 tokens"},
     {"b200-sxm", DType::bf16, 1.30,
@@ -43,9 +43,9 @@ constexpr Measured kMeasured[] = {
     {"b200-sxm", DType::int4, 4.60, "experts 2880 x 2880, 4 of 32 (int4_wo): 4096 tokens"},
     {"b200-sxm", DType::mxfp4, 3.50, "experts 4096 x 1536, 8 of 128 (w4a16_mxfp4): 4096 tokens"},
     {"l40s", DType::bf16, 1.60, "experts 5120 x 8192, 1 of 128: 64 tokens"},
-    {"l40s", DType::fp8, 2.30, "products 896 x 4864: 4096 rows; experts 5120 x 8192, 1 of 128: 512 tokens"},
-    // Fitted to serving runs, in which products and links are faster than those measured on other PCIe machines.
-    {"a10g", DType::bf16, 1.85, "pcie-g5: all-reduces over 4 and 8 ranks"},
+    {"l40s", DType::fp8, 2.75, "products 896 x 4864: 4096 rows; experts 2688 x 1856, 6 of 128: 160 tokens"},
+    // Fitted to serving runs, in which products and links differ from those measured on other PCIe machines.
+    {"pcie-g5", DType::bf16, 1.85, "all-reduces of A10G over 4 and 8 ranks"},
 };
 static_assert(std::size(kMeasured) <= 20);
 
@@ -95,8 +95,12 @@ bool is_narrower(DType a, DType b, const model::Accelerator& accelerator) {
   return a == DType::nvfp4 && b == DType::fp8 && accelerator.fp4.value > 0;
 }
 
-/// Returns the seconds of decode steps with 1 and 64 rows at 1024 tokens of context, and of a prompt of 2048 tokens.
-/// Empty if the machine cannot run the model.
+/// Decode steps by rows, and prompts by tokens. The rows are not only those of the captured graphs.
+constexpr std::int64_t kRows[] = {1, 6, 24, 64, 200};
+constexpr std::int64_t kPrompts[] = {200, 2048, 6000};
+
+/// Returns the seconds of decode steps of kRows at 1024 tokens of context, and of prompts of kPrompts. Empty if the
+/// machine cannot run the model.
 std::vector<double> steps(const model::LlmShape& shape, const Machine& m, std::int32_t tp, DType type) {
   static const auto kEngine = compared().engine("vllm-0.12")->profile;
   if (!(matmul_peak(*m.accelerator, type).value > 0) || (tp > 1 && !m.link)) return {};
@@ -111,15 +115,17 @@ std::vector<double> steps(const model::LlmShape& shape, const Machine& m, std::i
                            .pp = 1});
   std::vector<double> times;
   const double context = shape.sliding_window > 0 ? std::min(1024.0, static_cast<double>(shape.sliding_window)) : 1024;
-  for (const std::int64_t rows : {1, 64}) {
+  for (const std::int64_t rows : kRows) {
     const auto r = static_cast<double>(rows);
     times.push_back(cost.decode_curve(rows).time(1024 * r, context * r));
   }
-  const model::PrefillSpan prompt{.new_tokens = 2048, .context = 0};
-  model::ForwardWork work;
-  work.prefill = {&prompt, 1};
-  work.sampled = 1;
-  times.push_back(cost.forward(work).total());
+  for (const std::int64_t tokens : kPrompts) {
+    const model::PrefillSpan prompt{.new_tokens = tokens, .context = 0};
+    model::ForwardWork work;
+    work.prefill = {&prompt, 1};
+    work.sampled = 1;
+    times.push_back(cost.forward(work).total());
+  }
   return times;
 }
 
@@ -129,11 +135,11 @@ double slower_by(const std::vector<double>& better, const std::vector<double>& w
   return most;
 }
 
-// Returns whether measured kernels explain the order: those of the better machine or type, or the fit of the A10G.
+// Returns whether measurements explain the order: kernels of the better machine or type, or the link of one of them.
 bool is_measured(double factor, const Machine& better, const Machine& worse, DType type) {
   return std::any_of(std::begin(kMeasured), std::end(kMeasured), [&](const Measured& m) {
-    const bool fitted = m.table == std::string_view("a10g");
-    const bool involved = better.table == m.table || (fitted && worse.table == m.table);
+    const auto links = [&](const Machine& machine) { return machine.link && machine.link->id == m.table; };
+    const bool involved = better.table == m.table || links(better) != links(worse);
     return involved && (m.type == type || m.type == DType::bf16) && factor <= m.most;
   });
 }
