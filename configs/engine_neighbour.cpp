@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "configs/catalogue.h"
 
@@ -18,15 +19,15 @@ Document Catalogue::with_neighbour(const Node& root, const std::string& id) cons
   const Node like = root.at("like");
   const std::optional<File> file = find_file("engines", like.as_string());
   if (!file || file->id != like.as_string()) like.fail("expected the identifier of another engine");
-  // A user's profile is like a shipped one, which may be like another. Longer chains are mistakes.
-  Document neighbour = Document::from_file(file->path);
-  if (neighbour.root().has("like")) {
-    const Node next = neighbour.root().at("like");
-    const std::optional<File> last = find_file("engines", next.as_string());
-    if (!root.has("calibrated_for") || file->id == id || !last || Document::from_file(last->path).root().has("like"))
-      like.fail(fmt::format("{} is itself like another engine", file->id));
-    neighbour = with_neighbour(neighbour.root(), file->id);
+  // The other profile may be like a third one, but none like itself.
+  std::set<std::string> seen;
+  for (std::optional<File> next = file; next;) {
+    if (!seen.insert(next->id).second) like.fail(fmt::format("{} is like itself", id));
+    const std::optional<Node> further = Document::from_file(next->path).root().find("like");
+    next = further ? find_file("engines", further->as_string()) : std::nullopt;
   }
+  Document neighbour = Document::from_file(file->path);
+  if (neighbour.root().has("like")) neighbour = with_neighbour(neighbour.root(), file->id);
   // Starts from the profile's own values, which keep their places, so that errors in them name its file.
   Document document = Document::from_text("{}", root.where().file);
   for (const Item& item : root.items()) document.set(item.key, item.value);
@@ -47,6 +48,8 @@ Document Catalogue::with_neighbour(const Node& root, const std::string& id) cons
       }
     }
   }
+  // The times are those of the last profile in the chain.
+  if (const std::optional<Node> last = neighbour.root().find("like")) document.set("like", *last);
   if (root.has("calibrated_for")) document.remove("like");
   return document;
 }

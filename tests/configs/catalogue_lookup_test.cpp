@@ -84,6 +84,17 @@ TEST_F(OwnCatalogue, AnEngineMayBeLikeAnother) {
   EXPECT_TRUE(engine->scheduler->at("reserve_full_sequence").as_bool());
 }
 
+// The third version inherits from the second what that states, and the rest from the first, whose times both use.
+TEST_F(OwnCatalogue, AnEngineMayBeLikeOneThatIsLikeAnother) {
+  scratch_.write("engines/my-engine-2.yaml", "like: my-engine\nhost: {sequence: 2 us, op: 3 us}\ncalibrated_on: v1\n");
+  scratch_.write("engines/my-engine-3.yaml", "like: my-engine-2\nhost: {sequence: 4 us}\ncalibrated_on: v1\n");
+  const auto engine = Catalogue(scratch_.path()).engine("my-engine-3");
+  EXPECT_EQ(engine->profile->times_from(), "from my-engine");
+  EXPECT_EQ(engine->profile->host_step.count(), 1e-3);
+  EXPECT_EQ(engine->profile->host_op.count(), 3e-6);
+  EXPECT_EQ(engine->profile->host_sequence.count(), 4e-6);
+}
+
 TEST_F(OwnCatalogue, WhatAnEngineIsLikeMustBeWhole) {
   const auto problem = [&](const std::string& like) {
     scratch_.write("engines/my-engine-3.yaml", "like: " + like + "\ncalibrated_on: v1\n");
@@ -96,7 +107,7 @@ TEST_F(OwnCatalogue, WhatAnEngineIsLikeMustBeWhole) {
   };
   EXPECT_THAT(problem("no-engine"), HasSubstr("my-engine-3.yaml:1:7: expected the identifier of another engine"));
   EXPECT_THAT(problem("My Engine"), HasSubstr("expected the identifier"));
-  EXPECT_THAT(problem("my-engine-3"), HasSubstr("is itself like another engine"));
+  EXPECT_THAT(problem("my-engine-3"), HasSubstr("my-engine-3 is like itself"));
   // Its own values keep their places beside those of the other file.
   EXPECT_THAT(problem("my-engine\nhost: {sequence: x}"), HasSubstr("my-engine-3.yaml:2:18: "));
   EXPECT_THAT(problem("my-engine\nhots: {}"), HasSubstr("my-engine-3.yaml:2:"));
