@@ -99,6 +99,9 @@ void add_host_numbers(const OwnEngine& engine, const model::EngineProfile& like,
     growth.unit.clear();
     growth.number.prior = like.host_rank_growth;
     growth.number.low = growth.number.high = 0;
+    // What the profile knows of other hosts gives way to the runs.
+    for (const auto& [accelerator, value] : like.rank_growth_by_accelerator)
+      growth.also.push_back("host.rank_growth_by_accelerator." + accelerator);
     numbers.push_back(growth);
   }
 }

@@ -161,6 +161,26 @@ TEST(OwnFit, DeterminesWhatTheProfileStatesAndTheRunsTell) {
   EXPECT_FALSE(numbers_for("trtllm-1.0", "", "bf16").contains("kernels.products.nvfp4.memory_scale"));
 }
 
+// A profile that states the growth for single accelerators takes the fitted one for them too; else it would keep its
+// own.
+TEST(OwnFit, FitsTheRankGrowthOfEveryAccelerator) {
+  std::vector<MeasuredPoint> points;
+  for (const std::int64_t users : {1, 2, 4, 8, 16, 32}) {
+    points.push_back(run_of(users, 128, 16));
+    points.back().hardware = "a100-sxm-80gb x 2";
+    points.back().tp = users > 4 ? 2 : 1;
+    points.back().tpot_mean_s = 0.01;
+  }
+  model::EngineProfile like;
+  like.host_rank_growth = 0.05;
+  like.rank_growth_by_accelerator["a10g"] = 0.02;
+  const auto numbers = own_numbers(own_engine(), like, own_runs(points), {});
+  const auto growth =
+      std::find_if(numbers.begin(), numbers.end(), [](const ServingNumber& n) { return n.path == "host.rank_growth"; });
+  ASSERT_NE(growth, numbers.end());
+  EXPECT_EQ(growth->also, std::vector<std::string>{"host.rank_growth_by_accelerator.a10g"});
+}
+
 // The known answer: a request waits 60 ms before the scheduler, not 18, and a step takes 3 ms of host time, not 0.48.
 // Without error in the runs only the priors keep the fit from them.
 TEST(OwnFit, RecoversTheHostTimesOfTheServer) {
