@@ -31,9 +31,10 @@ class ChatTemplate {
   ChatTemplate(ChatTemplate&& other) noexcept;
   ChatTemplate& operator=(ChatTemplate&& other) noexcept;
 
-  /// Renders a list of messages ({"role", "content", …}). With `opens_answer` (Jinja's add_generation_prompt), the text
-  /// ends with the beginning of an answer. `variables` is an object of further variables, such as tools; it may be
-  /// null.
+  /// Renders a list of messages ({"role", "content", …}). Fields that are null count as absent, as in transformers;
+  /// `reasoning_content`, `reasoning` and `thinking` are names of the same field. With `opens_answer` (Jinja's
+  /// add_generation_prompt), the text ends with the beginning of an answer. `variables` is an object of further
+  /// variables, such as tools; it may be null.
   [[nodiscard]] RenderedChat render(const nlohmann::ordered_json& messages, bool opens_answer,
                                     const nlohmann::ordered_json& variables) const;
 

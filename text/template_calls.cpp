@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Filters, tests and functions as Jinja 3.1 defines them.
+// Tests and functions as Jinja 3.1 defines them, members and slices as Python does.
 #include "text/template_calls.h"
 
 #include <fmt/format.h>
@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <ctime>
 
 #include "text/template_helpers.h"
+#include "text/template_text.h"
 #include "text/template_value.h"
 
 namespace plimsoll::text {
@@ -34,15 +34,48 @@ const std::string& Arguments::text(std::size_t position, std::string_view name) 
   return *found->as_string();
 }
 
+Value NamedCallable::operator()(const Value& self, const Arguments& arguments) const {
+  if (parameters == "*") return function(self, arguments);
+  std::vector<std::string_view> names;
+  bool by_name = true;
+  for (std::string_view rest = parameters; !rest.empty();) {
+    const std::string_view word = rest.substr(0, rest.find(' '));
+    rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+    if (word == "/")
+      by_name = false;
+    else
+      names.push_back(word);
+  }
+  const std::size_t given = arguments.positional.size();
+  if (given > names.size()) throw TemplateError(fmt::format("{}: at most {} arguments", name, names.size()));
+  for (const auto& [key, value] : arguments.named) {
+    const auto found = std::ranges::find(names, std::string_view(key));
+    if (!by_name || found == names.end() || static_cast<std::size_t>(found - names.begin()) < given)
+      throw TemplateError(fmt::format("{}: found the argument '{}'", name, key));
+  }
+  for (std::size_t i = given; i < required; ++i)
+    if (arguments.find(i, names[i]) == nullptr)
+      throw TemplateError(fmt::format("{}: the argument '{}' is missing", name, names[i]));
+  return function(self, arguments);
+}
+
 namespace {
 
 constexpr std::int64_t kLongestRange = 100'000;
 
 // ---- tests ------------------------------------------------------------------------------------------------------
 
-const Value& operand(const Arguments& arguments) {
-  if (arguments.positional.empty()) throw TemplateError("a test lacks its operand");
-  return arguments.positional[0];
+const Value& other(const Arguments& arguments) { return arguments.positional[0]; }
+bool has_remainder(const Value& v, std::int64_t divisor) {
+  return !equal(calculate(Operator::modulo, v, divisor), std::int64_t{0});
+}
+bool is_callable(const Value& v) { return v.as_macro() != nullptr || v.as_function() != nullptr || v.is_undefined(); }
+bool is_iterable(const Value& v) {
+  return v.as_string() != nullptr || v.as_sequence() != nullptr || v.as_dict() != nullptr || v.is_undefined();
+}
+// Has a length and an index.
+bool is_sequence(const Value& v) {
+  return is_iterable(v) && !v.is(Sequence::Kind::view) && !v.is(Sequence::Kind::generator);
 }
 
 constexpr auto kTests = std::to_array<NamedCallable>({
@@ -51,296 +84,70 @@ constexpr auto kTests = std::to_array<NamedCallable>({
     {"none", [](const Value& v, const Arguments&) -> Value { return v.is_none(); }},
     {"string", [](const Value& v, const Arguments&) -> Value { return v.as_string() != nullptr; }},
     {"mapping", [](const Value& v, const Arguments&) -> Value { return v.as_dict() != nullptr; }},
-    {"iterable",
-     [](const Value& v, const Arguments&) -> Value {
-       return v.as_string() != nullptr || v.as_list() != nullptr || v.as_dict() != nullptr || v.is_undefined();
-     }},
-    {"sequence",
-     [](const Value& v, const Arguments&) -> Value {
-       return v.as_string() != nullptr || v.as_list() != nullptr || v.as_dict() != nullptr || v.is_undefined();
-     }},
+    {"iterable", [](const Value& v, const Arguments&) -> Value { return is_iterable(v); }},
+    {"sequence", [](const Value& v, const Arguments&) -> Value { return is_sequence(v); }},
     {"number", [](const Value& v, const Arguments&) -> Value { return v.is_number(); }},
     {"integer", [](const Value& v, const Arguments&) -> Value { return v.as_int() != nullptr; }},
     {"float", [](const Value& v, const Arguments&) -> Value { return v.as_float() != nullptr; }},
     {"boolean", [](const Value& v, const Arguments&) -> Value { return v.as_bool() != nullptr; }},
     {"true", [](const Value& v, const Arguments&) -> Value { return v.as_bool() != nullptr && *v.as_bool(); }},
     {"false", [](const Value& v, const Arguments&) -> Value { return v.as_bool() != nullptr && !*v.as_bool(); }},
-    {"callable", [](const Value& v, const Arguments&) -> Value { return v.as_macro() != nullptr; }},
-    {"odd", [](const Value& v, const Arguments&) -> Value { return v.whole() % 2 != 0; }},
-    {"even", [](const Value& v, const Arguments&) -> Value { return v.whole() % 2 == 0; }},
+    {"callable", [](const Value& v, const Arguments&) -> Value { return is_callable(v); }},
+    {"odd",
+     [](const Value& v, const Arguments&) -> Value {
+       return equal(calculate(Operator::modulo, v, std::int64_t{2}), std::int64_t{1});
+     }},
+    {"even", [](const Value& v, const Arguments&) -> Value { return !has_remainder(v, 2); }},
     {"divisibleby",
      [](const Value& v, const Arguments& a) -> Value {
-       if (operand(a).whole() == 0) throw TemplateError("divisibleby: found 0");
-       return calculate(Operator::modulo, v, operand(a)).whole() == 0;
-     }},
-    {"eq", [](const Value& v, const Arguments& a) -> Value { return equal(v, operand(a)); }},
-    {"equalto", [](const Value& v, const Arguments& a) -> Value { return equal(v, operand(a)); }},
-    {"==", [](const Value& v, const Arguments& a) -> Value { return equal(v, operand(a)); }},
-    {"ne", [](const Value& v, const Arguments& a) -> Value { return !equal(v, operand(a)); }},
-    {"!=", [](const Value& v, const Arguments& a) -> Value { return !equal(v, operand(a)); }},
-    {"lt", [](const Value& v, const Arguments& a) -> Value { return less(v, operand(a)); }},
-    {"gt", [](const Value& v, const Arguments& a) -> Value { return less(operand(a), v); }},
-    {"le", [](const Value& v, const Arguments& a) -> Value { return !less(operand(a), v); }},
-    {"ge", [](const Value& v, const Arguments& a) -> Value { return !less(v, operand(a)); }},
-    {"in", [](const Value& v, const Arguments& a) -> Value { return contains(operand(a), v); }},
-    {"lower", [](const Value& v, const Arguments&) -> Value { return lower_text(v.text()) == v.text(); }},
-    {"upper", [](const Value& v, const Arguments&) -> Value { return upper_text(v.text()) == v.text(); }},
-});
-
-// ---- filters ----------------------------------------------------------------------------------------------------
-
-Value default_filter(const Value& self, const Arguments& arguments) {
-  const bool also_false = arguments.get(1, "boolean", false).truth();
-  return self.is_undefined() || (also_false && !self.truth()) ? arguments.get(0, "default_value", "") : self;
-}
-
-Value index_value(const std::string& digits) {
-  std::int64_t value = 0;
-  if (std::from_chars(digits.data(), digits.data() + digits.size(), value).ec != std::errc())
-    throw TemplateError("the index " + digits + " is too large");
-  return value;
-}
-
-// The member `path` of a value: names and numbers with dots between.
-Value path_member(Value value, const std::string& path) {
-  for (std::size_t at = 0; at <= path.size();) {
-    const std::size_t dot = std::min(path.find('.', at), path.size());
-    const std::string name = path.substr(at, dot - at);
-    const bool index = !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
-    value = member(value, index ? index_value(name) : Value(name));
-    at = dot + 1;
-  }
-  return value;
-}
-
-Arguments without_first(const Arguments& arguments, std::size_t count) {
-  Arguments out = arguments;
-  out.positional.erase(out.positional.begin(),
-                       out.positional.begin() + static_cast<std::ptrdiff_t>(std::min(count, out.positional.size())));
-  return out;
-}
-
-// select and reject, of items or of an attribute.
-template <bool Attribute, bool Keeps>
-Value choose(const Value& self, const Arguments& arguments) {
-  constexpr std::size_t kTest = Attribute ? 1 : 0;
-  Callable test = nullptr;
-  if (arguments.positional.size() > kTest) {
-    const std::string& name = arguments.text(kTest, "test");
-    test = find_test(name);
-    if (test == nullptr) throw TemplateError(fmt::format("the test '{}' is not supported", name));
-  }
-  const Arguments rest = without_first(arguments, kTest + 1);
-  List out;
-  for (const Value& item : items_of(self)) {
-    const Value subject = Attribute ? path_member(item, arguments.text(0, "attribute")) : item;
-    if ((test == nullptr ? subject.truth() : test(subject, rest).truth()) == Keeps) out.push_back(item);
-  }
-  return out;
-}
-
-Value map_filter(const Value& self, const Arguments& arguments) {
-  List out;
-  if (const Value* const attribute = arguments.find(std::string::npos, "attribute")) {
-    for (const Value& item : items_of(self)) {
-      Value found = path_member(item, attribute->text());
-      out.push_back(found.is_undefined() ? arguments.get(std::string::npos, "default", std::move(found)) : found);
-    }
-    return out;
-  }
-  const std::string& name = arguments.text(0, "filter");
-  const Callable filter = find_filter(name);
-  if (filter == nullptr) throw TemplateError(fmt::format("the filter '{}' is not supported", name));
-  const Arguments rest = without_first(arguments, 1);
-  for (const Value& item : items_of(self)) out.push_back(filter(item, rest));
-  return out;
-}
-
-Value join_filter(const Value& self, const Arguments& arguments) {
-  List items = items_of(self);
-  if (const Value* const attribute = arguments.find(1, "attribute"))
-    for (Value& item : items) item = path_member(item, attribute->text());
-  return joined(items, arguments.get(0, "d", "").text());
-}
-
-Value tojson(const Value& self, const Arguments& arguments) {
-  JsonStyle style;
-  style.ascii = arguments.get(0, "ensure_ascii", false).truth();
-  const Value indent = arguments.get(1, "indent");
-  if (!indent.is_none()) {
-    style.indent = static_cast<int>(std::clamp<std::int64_t>(indent.whole(), 0, 64));
-    style.item_separator = ",";
-  }
-  const Value separators = arguments.get(2, "separators");
-  if (const List* pair = separators.as_list(); pair != nullptr && pair->size() == 2) {
-    style.item_separator = (*pair)[0].text();
-    style.key_separator = (*pair)[1].text();
-  }
-  style.sort_keys = arguments.get(3, "sort_keys", false).truth();
-  return to_json(self, style);
-}
-
-Value indent_filter(const Value& self, const Arguments& arguments) {
-  const Value width = arguments.get(0, "width", std::int64_t{4});
-  const std::string pad =
-      width.as_string() != nullptr
-          ? *width.as_string()
-          : std::string(static_cast<std::size_t>(std::clamp<std::int64_t>(width.whole(), 0, 1000)), ' ');
-  const bool first = arguments.get(1, "first", false).truth(), blank = arguments.get(2, "blank", false).truth();
-  const std::string text = self.text();
-  std::string out;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    const bool padded = at == 0 ? first : (blank || end > at);
-    if (at > 0) out += '\n';
-    if (padded) out += pad;
-    out.append(text, at, end - at);
-    at = end + 1;
-  }
-  return out;
-}
-
-// Compares texts without regard to case unless `exact`, as Jinja does.
-bool sorts_before(const Value& a, const Value& b, bool exact) {
-  if (!exact && a.as_string() != nullptr && b.as_string() != nullptr)
-    return lower_text(*a.as_string()) < lower_text(*b.as_string());
-  return less(a, b);
-}
-
-Value sort_filter(const Value& self, const Arguments& arguments) {
-  List out = items_of(self);
-  const bool reversed = arguments.get(0, "reverse", false).truth(),
-             exact = arguments.get(1, "case_sensitive", false).truth();
-  const Value attribute = arguments.get(2, "attribute");
-  const auto key = [&](const Value& v) { return attribute.is_none() ? v : path_member(v, attribute.text()); };
-  std::ranges::stable_sort(out, [&](const Value& a, const Value& b) {
-    return reversed ? sorts_before(key(b), key(a), exact) : sorts_before(key(a), key(b), exact);
-  });
-  return out;
-}
-
-Value dictsort(const Value& self, const Arguments& arguments) {
-  List out = *dict_items(self, {}).as_list();
-  const bool exact = arguments.get(0, "case_sensitive", false).truth(),
-             reversed = arguments.get(2, "reverse", false).truth();
-  const std::size_t by = arguments.get(1, "by", "key").text() == "value" ? 1 : 0;
-  std::ranges::stable_sort(out, [&](const Value& a, const Value& b) {
-    const Value &x = (*a.as_list())[by], &y = (*b.as_list())[by];
-    return reversed ? sorts_before(y, x, exact) : sorts_before(x, y, exact);
-  });
-  return out;
-}
-
-Value unique(const Value& self, const Arguments&) {
-  List out;
-  for (const Value& item : items_of(self))
-    if (std::ranges::none_of(out, [&](const Value& other) { return equal(item, other); })) out.push_back(item);
-  return out;
-}
-
-Value reverse(const Value& self, const Arguments&) { return slice(self, {}, {}, std::int64_t{-1}); }
-Value first_item(const Value& self, const Arguments&) {
-  const List items = items_of(self);
-  return items.empty() ? Value::undefined("the first item of an empty list") : items.front();
-}
-Value last_item(const Value& self, const Arguments&) {
-  const List items = items_of(self);
-  return items.empty() ? Value::undefined("the last item of an empty list") : items.back();
-}
-
-Value to_int(const Value& self, const Arguments& arguments) {
-  if (const double* number = self.as_float(); number != nullptr && std::abs(*number) < 9e18)
-    return static_cast<std::int64_t>(*number);
-  if (self.as_int() != nullptr || self.as_bool() != nullptr) return self.whole();
-  const std::string text = stripped(self.text(), std::string(kWhite), true, true);
-  std::int64_t out = 0;
-  const auto [end, error] =
-      std::from_chars(text.data() + (text.starts_with('+') ? 1 : 0), text.data() + text.size(), out);
-  if (error == std::errc() && end == text.data() + text.size()) return out;
-  return arguments.get(0, "default", std::int64_t{0});
-}
-Value to_float(const Value& self, const Arguments& arguments) {
-  if (self.is_number()) return self.number();
-  const std::string text = stripped(self.text(), std::string(kWhite), true, true);
-  double out = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (error == std::errc() && end == text.data() + text.size()) return out;
-  return arguments.get(0, "default", 0.0);
-}
-
-Value absolute(const Value& self, const Arguments&) {
-  return self.number() < 0 ? calculate(Operator::subtract, std::int64_t{0}, self) : self;
-}
-Value round_filter(const Value& self, const Arguments& arguments) {
-  const double scale = std::pow(10.0, arguments.get(0, "precision", std::int64_t{0}).number());
-  const std::string method = arguments.get(1, "method", "common").text();
-  const double value = self.number() * scale;
-  return (method == "ceil" ? std::ceil(value) : method == "floor" ? std::floor(value) : std::nearbyint(value)) / scale;
-}
-
-Value sum_filter(const Value& self, const Arguments& arguments) {
-  const Value attribute = arguments.get(0, "attribute");
-  Value total = arguments.get(1, "start", std::int64_t{0});
-  for (const Value& item : items_of(self)) {
-    const Value part = attribute.is_none() ? item : path_member(item, attribute.text());
-    total = calculate(Operator::add, total, part);
-  }
-  return total;
-}
-template <bool Largest>
-Value extreme(const Value& self, const Arguments&) {
-  const List items = items_of(self);
-  if (items.empty()) return Value::undefined("the extreme of an empty list");
-  return Largest ? *std::ranges::max_element(items, less) : *std::ranges::min_element(items, less);
-}
-
-constexpr auto kFilters = std::to_array<NamedCallable>({
-    {"trim", strip_both},
-    {"tojson", tojson},
-    {"upper", [](const Value& v, const Arguments&) -> Value { return upper_text(v.text()); }},
-    {"lower", [](const Value& v, const Arguments&) -> Value { return lower_text(v.text()); }},
-    {"capitalize", capitalize},
-    {"title", title},
-    {"replace", replace},
-    {"length", [](const Value& v, const Arguments&) -> Value { return length_of(v); }},
-    {"count", [](const Value& v, const Arguments&) -> Value { return length_of(v); }},
-    {"string", [](const Value& v, const Arguments&) -> Value { return v.text(); }},
-    {"safe", [](const Value& v, const Arguments&) -> Value { return v; }},
-    {"list", [](const Value& v, const Arguments&) -> Value { return items_of(v); }},
-    {"items", dict_items},
-    {"int", to_int},
-    {"float", to_float},
-    {"abs", absolute},
-    {"round", round_filter},
-    {"sum", sum_filter},
-    {"min", extreme<false>},
-    {"max", extreme<true>},
-    {"default", default_filter},
-    {"d", default_filter},
-    {"join", join_filter},
-    {"first", first_item},
-    {"last", last_item},
-    {"map", map_filter},
-    {"select", choose<false, true>},
-    {"reject", choose<false, false>},
-    {"selectattr", choose<true, true>},
-    {"rejectattr", choose<true, false>},
-    {"sort", sort_filter},
-    {"dictsort", dictsort},
-    {"unique", unique},
-    {"reverse", reverse},
-    {"indent", indent_filter},
+       return equal(calculate(Operator::modulo, v, a.get(0, "num")), std::int64_t{0});
+     },
+     "num", 1},
+    {"lower", [](const Value& v, const Arguments&) -> Value { return consists_of(v.text(), Letters::lower); }},
+    {"upper", [](const Value& v, const Arguments&) -> Value { return consists_of(v.text(), Letters::upper); }},
+    {"in", [](const Value& v, const Arguments& a) -> Value { return contains(a.get(0, "seq"), v); }, "seq", 1},
+    {"eq", [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::equal, v, other(a)); },
+     "/ other", 1},
+    {"equalto", [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::equal, v, other(a)); },
+     "/ other", 1},
+    {"==", [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::equal, v, other(a)); },
+     "/ other", 1},
+    {"ne", [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::unequal, v, other(a)); },
+     "/ other", 1},
+    {"!=", [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::unequal, v, other(a)); },
+     "/ other", 1},
+    {"lt", [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::less, v, other(a)); },
+     "/ other", 1},
+    {"lessthan", [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::less, v, other(a)); },
+     "/ other", 1},
+    {"<", [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::less, v, other(a)); }, "/ other",
+     1},
+    {"gt", [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::greater, v, other(a)); },
+     "/ other", 1},
+    {"greaterthan",
+     [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::greater, v, other(a)); }, "/ other",
+     1},
+    {">", [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::greater, v, other(a)); },
+     "/ other", 1},
+    {"le", [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::at_most, v, other(a)); },
+     "/ other", 1},
+    {"<=", [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::at_most, v, other(a)); },
+     "/ other", 1},
+    {"ge", [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::at_least, v, other(a)); },
+     "/ other", 1},
+    {">=", [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::at_least, v, other(a)); },
+     "/ other", 1},
 });
 
 // ---- functions --------------------------------------------------------------------------------------------------
 
 Value range_function(const Value&, const Arguments& arguments) {
-  std::int64_t begin = 0, end = arguments.get(0, "start").whole();
+  std::int64_t begin = 0, end = arguments.get(0, "").whole();
   if (arguments.positional.size() > 1) {
     begin = end;
     end = arguments.positional[1].whole();
   }
-  const std::int64_t step = arguments.get(2, "step", std::int64_t{1}).whole();
+  const std::int64_t step = arguments.get(2, "", std::int64_t{1}).whole();
   if (step == 0) throw TemplateError("range: the step is 0");
   List out;
   for (std::int64_t i = begin; step > 0 ? i < end : i > end;) {
@@ -348,23 +155,37 @@ Value range_function(const Value&, const Arguments& arguments) {
     out.emplace_back(i);
     if (__builtin_add_overflow(i, step, &i)) break;  // beyond every end
   }
-  return out;
+  std::string name =
+      step == 1 ? fmt::format("range({}, {})", begin, end) : fmt::format("range({}, {}, {})", begin, end, step);
+  return Sequence{.kind = Sequence::Kind::range, .items = std::move(out), .name = std::move(name)};
 }
 
-Value namespace_function(const Value&, const Arguments& arguments) {
-  auto members = std::make_shared<Dict>();
-  for (const Value& from : arguments.positional)
-    for (const auto& [key, value] : dict_of(from).items) members->set(key, value);
-  for (const auto& [key, value] : arguments.named) members->set(key, value);
-  return Value::Namespace{std::move(members)};
-}
-Value dict_function(const Value&, const Arguments& arguments) {
+// The members that dict() and namespace() take from a dictionary or pairs.
+Dict members_of(const Arguments& arguments) {
   Dict out;
-  for (const Value& from : arguments.positional)
-    for (const auto& [key, value] : dict_of(from).items) out.set(key, value);
+  if (!arguments.positional.empty()) {
+    const Value& from = arguments.positional[0].required();
+    if (from.as_dict() != nullptr) {
+      out = *from.as_dict();
+    } else {
+      for (const Value& pair : items_of(from)) {
+        const List parts = items_of(pair);
+        if (parts.size() != 2) throw TemplateError("dict: pairs were expected, found " + pair.kind());
+        out.set(parts[0], parts[1]);
+      }
+    }
+  }
   for (const auto& [key, value] : arguments.named) out.set(key, value);
+  if (arguments.positional.size() > 1) throw TemplateError("dict: more than one argument");
   return out;
 }
+Value namespace_function(const Value&, const Arguments& arguments) {
+  auto members = std::make_shared<Dict>(members_of(arguments));
+  for (const auto& [key, value] : members->items)
+    if (key.as_string() != nullptr) check_namespace_name(*key.as_string());
+  return Value::Namespace{std::move(members)};
+}
+Value dict_function(const Value&, const Arguments& arguments) { return members_of(arguments); }
 Value raise_exception(const Value&, const Arguments& arguments) {
   throw TemplateError(arguments.get(0, "message").text());
 }
@@ -377,38 +198,81 @@ Value strftime_now(const Value&, const Arguments& arguments) {
   return std::string_view(out.data(), size);
 }
 
-constexpr auto kFunctions = std::to_array<NamedCallable>({{"range", range_function},
-                                                          {"namespace", namespace_function},
-                                                          {"dict", dict_function},
-                                                          {"raise_exception", raise_exception},
-                                                          {"strftime_now", strftime_now}});
+constexpr auto kFunctions = std::to_array<NamedCallable>({{"range", range_function, "/ start stop step", 1},
+                                                          {"namespace", namespace_function, "*"},
+                                                          {"dict", dict_function, "*"},
+                                                          {"raise_exception", raise_exception, "message", 1},
+                                                          {"strftime_now", strftime_now, "format", 1}});
+
+std::int64_t size_of(const Value& value) {
+  return value.as_string() != nullptr ? length_of(value) : static_cast<std::int64_t>(value.as_sequence()->items.size());
+}
+bool has_index(const Value& value) {
+  return value.as_list() != nullptr || value.is(Sequence::Kind::range) || value.as_string() != nullptr;
+}
+const Dict* members_of(const Value& value) {
+  return value.as_namespace() != nullptr ? value.as_namespace()->members.get() : value.as_dict();
+}
+
+std::int64_t index_value(const std::string& digits) {
+  std::int64_t value = 0;
+  if (std::from_chars(digits.data(), digits.data() + digits.size(), value).ec != std::errc())
+    throw TemplateError("the index " + digits + " is too large");
+  return value;
+}
 
 }  // namespace
 
-Callable find_filter(std::string_view name) { return look_up(kFilters, name); }
-Callable find_test(std::string_view name) { return look_up(kTests, name); }
-Callable find_function(std::string_view name) { return look_up(kFunctions, name); }
+const NamedCallable* find_test(std::string_view name) { return look_up(kTests, name); }
+const NamedCallable* find_function(std::string_view name) { return look_up(kFunctions, name); }
 
-Value member(const Value& object, const Value& name) {
+void check_namespace_name(const std::string& name) {
+  if (name.starts_with('_')) throw TemplateError("a namespace holds no '" + name + "': names do not begin with '_'");
+}
+
+Value attribute(const Value& object, const std::string& name) {
   object.required();
-  const std::string* const key = name.as_string();
-  if (key != nullptr) {
-    const auto* const space = object.as_namespace();
-    const Dict* const dict = space != nullptr ? space->members.get() : object.as_dict();
-    const Value* const found = dict == nullptr ? nullptr : dict->find(*key);
-    return found == nullptr ? Value::undefined(*key) : *found;
+  if (auto method = find_method(object, name)) return *method;
+  const Dict* const members = members_of(object);
+  const Value* const found = members == nullptr ? nullptr : members->find(name);
+  return found == nullptr ? Value::undefined(name) : *found;
+}
+
+Value member(const Value& object, const Value& key) {
+  object.required();
+  if (const std::string* name = key.as_string()) {
+    const Dict* const members = members_of(object);
+    if (const Value* const found = members == nullptr ? nullptr : members->find(*name)) return *found;
+    return find_method(object, *name).value_or(Value::undefined(*name));
   }
-  if (name.as_int() == nullptr) return Value::undefined(name.text());
-  const std::int64_t size = object.as_list() != nullptr || object.as_string() != nullptr ? length_of(object) : 0;
-  const std::int64_t at = *name.as_int() < 0 ? *name.as_int() + size : *name.as_int();
-  if (at < 0 || at >= size) return Value::undefined(fmt::format("item {}", *name.as_int()));
-  if (const List* list = object.as_list()) return (*list)[static_cast<std::size_t>(at)];
+  if (const Dict* const dict = object.as_dict()) {
+    const Value* const found = key.hashable() ? dict->find(key) : nullptr;
+    return found == nullptr ? Value::undefined("item " + key.kind()) : *found;
+  }
+  if (!has_index(object) || (key.as_int() == nullptr && key.as_bool() == nullptr))
+    return Value::undefined("item " + (key.is_number() ? key.text() : key.kind()));
+  const std::int64_t size = size_of(object), at = key.whole() < 0 ? key.whole() + size : key.whole();
+  if (at < 0 || at >= size) return Value::undefined("item " + key.text());
+  if (object.as_sequence() != nullptr) return object.as_sequence()->items[static_cast<std::size_t>(at)];
   return characters_of(*object.as_string())[static_cast<std::size_t>(at)];
 }
 
+Value path_member(Value value, const Value& path) {
+  if (path.as_string() == nullptr) return path.is_none() ? value : member(value, path);
+  for (std::size_t at = 0; at <= path.as_string()->size();) {
+    const std::size_t dot = std::min(path.as_string()->find('.', at), path.as_string()->size());
+    const std::string name = path.as_string()->substr(at, dot - at);
+    const bool index = !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
+    value = member(value, index ? index_value(name) : Value(name));
+    at = dot + 1;
+  }
+  return value;
+}
+
 Value slice(const Value& object, const Value& begin, const Value& end, const Value& step) {
-  if (object.as_list() == nullptr && object.as_string() == nullptr)
-    throw TemplateError("a list or text was expected, found " + object.kind());
+  object.required();
+  if (object.is(Sequence::Kind::range)) throw TemplateError("a slice of a range is not supported");
+  if (!has_index(object)) throw TemplateError("a list or text was expected, found " + object.kind());
   const List items = items_of(object);
   const auto size = static_cast<std::int64_t>(items.size());
   // Every step beyond the size takes one item, so it can be clamped.
@@ -421,10 +285,16 @@ Value slice(const Value& object, const Value& begin, const Value& end, const Val
   };
   const std::int64_t from = bound(begin, stride > 0 ? 0 : size - 1), to = bound(end, stride > 0 ? size : -1);
   List out;
-  for (std::int64_t i = from; stride > 0 ? i < to : i > to; i += stride)
-    out.push_back(items[static_cast<std::size_t>(i)]);
-  if (object.as_string() != nullptr) return joined(out, "");
-  return out;
+  std::string text;
+  for (std::int64_t i = from; stride > 0 ? i < to : i > to; i += stride) {
+    const Value& item = items[static_cast<std::size_t>(i)];
+    if (object.as_string() != nullptr)
+      text += *item.as_string();
+    else
+      out.push_back(item);
+  }
+  if (object.as_string() != nullptr) return text;
+  return Sequence{.kind = object.as_sequence()->kind, .items = std::move(out)};
 }
 
 }  // namespace plimsoll::text

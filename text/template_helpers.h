@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the callables of chat templates share. Private to text/template_methods.cpp and text/template_calls.cpp.
+// What the callables of chat templates share. Private to template_methods.cpp, template_filters.cpp and
+// template_calls.cpp.
 #pragma once
 
-#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,30 +11,18 @@
 
 namespace plimsoll::text {
 
-/// A callable and its name in templates.
-struct NamedCallable {
-  std::string_view name;
-  Callable call;
-};
 /// Returns null for an unknown name.
-[[nodiscard]] Callable look_up(std::span<const NamedCallable> table, std::string_view name);
+[[nodiscard]] const NamedCallable* look_up(std::span<const NamedCallable> table, std::string_view name);
 
-/// Python's white space in ASCII.
-inline constexpr std::string_view kWhite = " \t\n\r\v\f";
-
-/// Removes the characters of `set` from the ends of a text.
-[[nodiscard]] std::string stripped(const std::string& text, const std::string& set, bool left, bool right);
-[[nodiscard]] std::string upper_text(const std::string& text);
-[[nodiscard]] std::string lower_text(const std::string& text);
-[[nodiscard]] std::string joined(const List& items, const std::string& by);
-/// Returns the dictionary, or a namespace's members. Throws TemplateError for another value.
+/// Each throws TemplateError for another value.
+[[nodiscard]] const std::string& text_of(const Value& value);
 [[nodiscard]] const Dict& dict_of(const Value& value);
 
 // Methods that are filters too.
-[[nodiscard]] Value strip_both(const Value& self, const Arguments& arguments);
-[[nodiscard]] Value capitalize(const Value& self, const Arguments& arguments);
-[[nodiscard]] Value title(const Value& self, const Arguments& arguments);
-[[nodiscard]] Value replace(const Value& self, const Arguments& arguments);
-[[nodiscard]] Value dict_items(const Value& self, const Arguments& arguments);
+/// Removes white space, or the characters of the argument `chars`, from both ends of a text.
+[[nodiscard]] std::string trimmed(const std::string& text, const Value& chars);
+[[nodiscard]] std::string replaced(const std::string& text, const std::string& from, const std::string& to,
+                                   std::int64_t count);
+[[nodiscard]] List pairs_of(const Dict& dict);
 
 }  // namespace plimsoll::text

@@ -8,12 +8,12 @@
 #include <charconv>
 
 #include "model/error.h"
+#include "text/template_text.h"
 #include "text/utf8.h"
 
 namespace plimsoll::text {
 namespace {
 
-constexpr std::string_view kBlanks = " \t\n\r\v\f";
 constexpr auto kOperators =
     std::to_array<std::string_view>({"//", "**", "==", "!=", "<=", ">=", "+", "-", "*", "/", "%", "~", "<",
                                      ">",  "=",  "|",  ".",  ",",  ":",  "(", ")", "[", "]", "{", "}"});
@@ -62,10 +62,10 @@ class Lexer {
     if (tag < in_.size()) {
       const char sign = tag + 2 < in_.size() ? in_[tag + 2] : '\0';
       if (sign == '-') {
-        text.erase(text.find_last_not_of(kBlanks) + 1);
+        text = right_stripped(text);
       } else if (sign != '+' && in_[tag + 1] != '{') {
         const std::size_t line = text.rfind('\n') + 1;
-        const bool blank = text.find_first_not_of(kBlanks, line) == std::string::npos;
+        const bool blank = after_spaces(text, line) == text.size();
         if ((line > 0 || at_line_start) && blank) text.erase(line);
       }
     }
@@ -84,10 +84,12 @@ class Lexer {
     add(kind == '{' ? LexToken::Kind::end_print : LexToken::Kind::end_block, "");
   }
 
+  [[nodiscard]] std::size_t after_blanks(std::size_t at) const { return after_spaces(in_, std::min(at, in_.size())); }
+
   // Behind a tag: `-` removes all blanks; a block or comment removes one newline, unless it says `+`.
   void after_tag(char sign, bool prints) {
     if (sign == '-')
-      move_to(std::min(in_.find_first_not_of(kBlanks, at_), in_.size()));
+      move_to(after_blanks(at_));
     else if (sign != '+' && !prints && peek() == '\n')
       move_to(at_ + 1);
   }
@@ -102,36 +104,34 @@ class Lexer {
 
   // {% raw %} … {% endraw %}
   bool skip_raw() {
-    const std::size_t word = in_.find_first_not_of(kBlanks, at_);
-    if (word == std::string::npos || in_.compare(word, 3, "raw") != 0) return false;
-    const std::size_t close = in_.find_first_not_of(kBlanks, word + 3);
-    if (close == std::string::npos || std::string_view("%-+").find(in_[close]) == std::string_view::npos) return false;
-    const std::size_t open = in_.find("%}", close);
-    if (open == std::string::npos) fail("{% raw %} has no end");
-    move_to(open + 2);
-    after_tag(in_[close], false);
-    std::size_t end = at_;
-    for (;; ++end) {
+    const std::size_t word = after_blanks(at_);
+    if (in_.compare(word, 3, "raw") != 0) return false;
+    const std::size_t close = after_blanks(word + 3);
+    const bool strips = in_.compare(close, 3, "-%}") == 0;
+    if (!strips && in_.compare(close, 2, "%}") != 0) return false;
+    move_to(strips ? after_blanks(close + 3) : close + 2);
+    for (std::size_t end = at_;; ++end) {
       end = in_.find("{%", end);
       if (end == std::string::npos) fail("{% raw %} has no end");
-      const std::size_t name = in_.find_first_not_of(" \t\n-+", end + 2);
-      if (name != std::string::npos && in_.compare(name, 6, "endraw") == 0) break;
+      const bool signed_tag = end + 2 < in_.size() && (in_[end + 2] == '-' || in_[end + 2] == '+');
+      const std::size_t name = after_blanks(end + (signed_tag ? 3 : 2));
+      if (in_.compare(name, 6, "endraw") != 0) continue;
+      const std::size_t closed = after_blanks(name + 6);
+      const bool has_sign = closed < in_.size() && (in_[closed] == '-' || in_[closed] == '+');
+      if (in_.compare(closed + (has_sign ? 1 : 0), 2, "%}") != 0) continue;
+      text_until(end);
+      move_to(closed + (has_sign ? 3 : 2));
+      after_tag(has_sign ? in_[closed] : '\0', false);
+      return true;
     }
-    text_until(end);
-    const std::size_t closed = in_.find("%}", at_);
-    if (closed == std::string::npos) fail("{% endraw %} has no end");
-    const char sign = in_[closed - 1];
-    move_to(closed + 2);
-    after_tag(sign, false);
-    return true;
   }
 
   void read_expression(std::string_view close) {
     std::size_t depth = 0;  // of braces, so that a dictionary's end is not the tag's
     for (;;) {
-      move_to(std::min(in_.find_first_not_of(kBlanks, at_), in_.size()));
+      move_to(after_blanks(at_));
       if (at_ >= in_.size()) fail(fmt::format("a tag has no '{}'", close));
-      const bool has_sign = (peek() == '-' || peek() == '+') && in_.compare(at_ + 1, 2, close) == 0;
+      const bool has_sign = (peek() == '-' || (peek() == '+' && close == "%}")) && in_.compare(at_ + 1, 2, close) == 0;
       if (depth == 0 && (has_sign || in_.compare(at_, 2, close) == 0)) {
         const char sign = has_sign ? peek() : '\0';
         move_to(at_ + (has_sign ? 3 : 2));

@@ -35,12 +35,31 @@ std::int64_t product_of(std::int64_t a, std::int64_t b) {
   return out;
 }
 
+// A text as Jinja joins it to a safe one.
+std::string escaped(const Value& text) {
+  if (text.is_safe_text()) return *text.as_string();
+  std::string out;
+  for (const char c : *text.as_string()) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '\'': out += "&#39;"; break;
+      case '"': out += "&#34;"; break;
+      default: out += c;
+    }
+  }
+  return out;
+}
+
 Value add_values(const Value& a, const Value& b) {
+  if (a.as_string() != nullptr && b.as_string() != nullptr && (a.is_safe_text() || b.is_safe_text()))
+    return Value::safe_text(escaped(a) + escaped(b));
   if (a.as_string() != nullptr && b.as_string() != nullptr) return *a.as_string() + *b.as_string();
-  if (a.as_list() != nullptr && b.as_list() != nullptr) {
+  if (a.as_list() != nullptr && b.as_list() != nullptr && a.as_sequence()->kind == b.as_sequence()->kind) {
     List out = *a.as_list();
     out.insert(out.end(), b.as_list()->begin(), b.as_list()->end());
-    return out;
+    return Sequence{.kind = a.as_sequence()->kind, .items = std::move(out)};
   }
   if (!a.is_number() || !b.is_number()) refuse_operands("+", a, b);
   if (a.as_float() != nullptr || b.as_float() != nullptr) return a.number() + b.number();
@@ -60,42 +79,59 @@ Value repeated(const Value& what, std::int64_t times) {
     else
       list.insert(list.end(), what.as_list()->begin(), what.as_list()->end());
   }
-  return what.as_string() != nullptr ? Value(text) : Value(list);
+  if (what.as_string() != nullptr) return what.is_safe_text() ? Value::safe_text(text) : Value(text);
+  return Sequence{.kind = what.as_sequence()->kind, .items = std::move(list)};
 }
 
 Value multiplied(const Value& a, const Value& b) {
   const auto repeats = [](const Value& v) { return v.as_string() != nullptr || v.as_list() != nullptr; };
-  if (repeats(a) && b.as_int() != nullptr) return repeated(a, *b.as_int());
-  if (repeats(b) && a.as_int() != nullptr) return repeated(b, *a.as_int());
+  const auto counts = [](const Value& v) { return v.as_int() != nullptr || v.as_bool() != nullptr; };
+  if (repeats(a) && counts(b)) return repeated(a, b.whole());
+  if (repeats(b) && counts(a)) return repeated(b, a.whole());
   if (!a.is_number() || !b.is_number()) refuse_operands("*", a, b);
   if (a.as_float() != nullptr || b.as_float() != nullptr) return a.number() * b.number();
   return product_of(a.whole(), b.whole());
 }
 
 // Python rounds quotients down, and a remainder has the divisor's sign.
-Value floored(Operator op, const Value& a, const Value& b) {
-  const bool modulo = op == Operator::modulo;
-  if (a.as_float() != nullptr || b.as_float() != nullptr) {
-    const double quotient = std::floor(a.number() / b.number());
-    return modulo ? a.number() - quotient * b.number() : quotient;
-  }
-  const std::int64_t x = a.whole(), y = b.whole();
-  if (y == -1) return modulo ? std::int64_t{0} : difference_of(0, x);
-  std::int64_t quotient = x / y;
-  if (x % y != 0 && (x < 0) != (y < 0)) --quotient;
-  return modulo ? x - quotient * y : quotient;
+Value floored(bool modulo, double a, double b) {
+  double rest = std::fmod(a, b);
+  if (rest == 0)
+    rest = std::copysign(0.0, b);
+  else if ((b < 0) != (rest < 0))
+    rest += b;
+  if (modulo) return rest;
+  const double exact = (a - rest) / b, quotient = std::floor(exact);
+  return exact - quotient > 0.5 ? quotient + 1 : quotient == 0 ? std::copysign(0.0, a / b) : quotient;
+}
+Value floored(bool modulo, std::int64_t a, std::int64_t b) {
+  if (b == -1) return modulo ? std::int64_t{0} : difference_of(0, a);
+  std::int64_t quotient = a / b;
+  if (a % b != 0 && (a < 0) != (b < 0)) --quotient;
+  return modulo ? a - quotient * b : quotient;
 }
 
 Value raised(const Value& a, const Value& b) {
-  const double power = std::pow(a.number(), b.number());
-  const bool whole = a.as_float() == nullptr && b.as_float() == nullptr && b.number() >= 0 && std::abs(power) < 9e15;
-  return whole ? Value(static_cast<std::int64_t>(power)) : Value(power);
+  if (!a.is_number() || !b.is_number()) refuse_operands("**", a, b);
+  if (a.number() == 0 && b.number() < 0) throw TemplateError("a division by zero");
+  if (a.as_float() != nullptr || b.as_float() != nullptr || b.whole() < 0) {
+    if (a.number() < 0 && b.number() != std::floor(b.number())) throw TemplateError("'**': the result is complex");
+    return std::pow(a.number(), b.number());
+  }
+  std::int64_t out = 1, factor = a.whole();
+  for (std::int64_t left = b.whole(); left > 0; left /= 2) {
+    if (left % 2 != 0) out = product_of(out, factor);
+    if (left > 1) factor = product_of(factor, factor);
+  }
+  return out;
 }
 
 }  // namespace
 
 Value calculate(Operator op, const Value& a, const Value& b) {
   if (op == Operator::concatenate) return a.text() + b.text();
+  if (op == Operator::modulo && a.as_string() != nullptr)
+    throw TemplateError("the operator '%' of a text is not supported");
   a.required();
   b.required();
   switch (op) {
@@ -111,7 +147,9 @@ Value calculate(Operator op, const Value& a, const Value& b) {
   }
   if (b.number() == 0) throw TemplateError("a division by zero");
   if (op == Operator::divide) return a.number() / b.number();
-  return floored(op, a, b);
+  const bool modulo = op == Operator::modulo;
+  if (a.as_float() != nullptr || b.as_float() != nullptr) return floored(modulo, a.number(), b.number());
+  return floored(modulo, a.whole(), b.whole());
 }
 
 bool compare(Comparison comparison, const Value& a, const Value& b) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,6 +20,8 @@ struct Scope {
   Scope* parent = nullptr;
   std::string* out = nullptr;
   std::vector<std::pair<std::string, Value>> names = {};
+  std::shared_ptr<const bool> life = {};  // of the scope, for the macros that are defined in it
+  /// Returns a variable or a function; undefined if there is none.
   [[nodiscard]] Value find(const std::string& name) const;
   void set(const std::string& name, Value value);
 };
@@ -36,6 +39,8 @@ struct MacroNode {
   std::string name;
   std::vector<Parameter> parameters;
   Statement body;
+  // Whether the body names what a call passes besides the parameters.
+  bool takes_caller = false, takes_more = false, takes_named = false;
 };
 
 /// Compiles a template. Throws InputError for a construct outside the subset, with its name and line.

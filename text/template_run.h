@@ -28,14 +28,22 @@ class Depth {
 struct CallArguments {
   std::vector<Expression> positional;
   std::vector<std::pair<std::string, Expression>> named;
+  Expression unpacked_list, unpacked_dict;  // *list and **dict; empty if none
   [[nodiscard]] Arguments compute(Scope& scope) const;
 };
 
-/// Returns what the macro prints.
-[[nodiscard]] Value call_macro(const MacroValue& macro, const Arguments& arguments);
+/// Calls a macro, function or method. Throws TemplateError for another value.
+[[nodiscard]] Value call(const Value& callee, Arguments arguments);
+/// Returns a macro that refers to the scope.
+[[nodiscard]] MacroValue macro_in(Scope& scope, const MacroNode& node);
+/// Returns what the filter makes of the value.
+[[nodiscard]] Value filtered(const NamedCallable& filter, const Value& value, const Arguments& arguments);
 
 /// Sets a variable, or several to the items of a value.
 void assign(Scope& scope, const std::vector<std::string>& targets, const Value& value);
+
+/// Returns what the statement prints in a scope of its own.
+[[nodiscard]] std::string printed(const Statement& body, Scope& scope);
 
 struct ForLoop {
   std::vector<std::string> targets;

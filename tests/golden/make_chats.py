@@ -2,16 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Renders conversations with the chat templates of tests/golden/chat, as transformers does.
 
-  pip install transformers jinja2
+  pip install "transformers>=5.24" jinja2
   python3 tests/golden/make_chats.py
 
 The templates are written here in the manner of the families that they are named after. Each expected.json has, for
-every template, the text of every conversation, or the message with which the template refuses it.
+every template, the text of every conversation, or the message with which the template refuses it, or that it fails.
 """
 import json
 import os
 
-from transformers.utils.chat_template_utils import render_jinja_template
+from jinja2 import TemplateError
+from transformers.utils.chat_template_utils import _normalize_chat_messages, render_jinja_template
 
 OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "chat")
 TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
@@ -295,6 +296,35 @@ TEMPLATES = {
 {{ "%s" }} {{ 'ÄÖ' | lower | trim }}{{ 5 if false }}
 {% generation %}done{% endgeneration %}
 """,
+    # Values that differ from what they look like: tuples, views, generators, methods and text that is safe.
+    "values": """
+{%- set users = messages | selectattr('role', 'eq', 'user') -%}
+{{ 'a generator is true' if messages | selectattr('role', 'eq', 'nobody') }} {{ users | list | length }} {{ users | list }}
+{{ (1,) }} {{ (1, 2) == [1, 2] }} {{ {'a': 1, 2: [none]}.items() }} {{ {'a': 1}.keys() }} {{ range(3) }} {{ {1: 'x'}[true] }}
+{{ "it's one" | title }} {{ "it's one".title() }} {{ 'stra\u00dfe' | upper }} {{ '\u039f\u0394\u039f\u03a3' | lower }} {{ ['\u00a0', 'a"b'] }}
+{{ messages[0].get is defined }} {{ {'items': 1}['items'] }} {{ {'a': 1}['values'] is callable }} {{ none | map('upper') | list }}
+{{ ('<' | safe) + '<' }} {{ ('<' | safe) ~ '<' }} {{ [('a' | safe)] }} {{ '{} {x}'.format(1, x=2) }} {{ 'a  b '.split(' ') }} {{ ' a b '.split(None, 1) }}
+{{ '3.7' | int }} {{ 2.675 | round(2) }} {{ 2.5 | round }} {{ 5 | round }} {{ 2 ** 60 }} {{ -7.5 // 2 }} {{ 7 % -3 }} {{ 'a' * true }} {{ 1e16 }} {{ 1 == 1.0 }}
+{{ ['b', 'A', 'a'] | sort }} {{ ['a', 'A'] | unique | list }} {{ ['b', 'A'] | min }} {{ {'b': 1, 'A': 2} | dictsort }} {{ 'abcb'.find('b', 2) }} {{ 'abc'.replace('', '-', 2) }}
+{{ "a\n\nb" | indent }} {{ strftime_now is defined }} {{ [1, 2] is sequence }} {{ messages | map(attribute='role') is sequence }} {{ 'Ab' is lower }}
+{% for m in messages %}{{ m.content is defined }} {{ m.reasoning_content | default('-') }} {{ m.thinking | default('-') }}{{ m.tool_calls is defined }};{% endfor %}
+""",
+    # Blocks with a body, and what they do with the variables in it.
+    "blocks": """
+{%- macro around(text, more=2) %}[{{ text }}{{ more }}{{ caller('x') if caller }}{{ varargs }}{{ kwargs }}]{% endmacro -%}
+{{ around(1) }} {{ around(1, 2, 3, k=4) }} {{ around(*[1, 2], **{'z': 5}) }}
+{% call(p) around('t') %}inner {{ p }}{% set outer = 1 %}{% endcall %} {{ outer is defined }}
+{% filter upper | trim %}  shout {{ messages[0].role }} {% endfilter %}
+{% with a = 1, b = 2 %}{{ a + b }}{% set c = 3 %}{% endwith %} {{ c is defined }}
+{% set text | trim | length %}  abc {% endset %}{{ text }}
+{% for x in [] %}{% else %}{% set none_left = 1 %}{{ loop is defined }}{% endfor %}{{ none_left is defined }}
+{% generation %}{% set inside = 1 %}{{ inside }}{% endgeneration %}{{ inside is defined }}
+{% set ns = namespace(f=around) %}{{ ns.f('called', more='') }} {{ [around][0]('item') }}
+{% raw %}
+ kept {{ x }}
+{% endraw +%}
+ {%- for a in 'xy' %}{{ loop.cycle('odd', 'even') }}{{ loop.depth }}{% endfor %}
+""",
 }
 
 S, U, A = ({"role": r} for r in ("system", "user", "assistant"))
@@ -312,17 +342,24 @@ CONVERSATIONS = [
     {"messages": [{**U, "content": "Weather?"}, {**A, "content": "", "tool_calls": [{"type": "function", "function": {
         "name": "weather", "arguments": {"city": "Bonn", "days": 2, "scale": 1.5, "exact": True}}}]},
                   {"role": "tool", "content": "{\"temp\": 3}"}, {"role": "tool", "content": "windy"}], "opens_answer": True},
+    {"messages": [{**U, "content": "Sum?"}, {**A, "content": None, "tool_calls": None, "reasoning": "one and one"},
+                  {"role": "tool", "content": "2"}, {**A, "content": "Two.", "thinking": "so", "reasoning_content": None}],
+     "opens_answer": False},
+    {"messages": [{**U, "content": [{"type": "text", "text": "a part"}]}], "opens_answer": True},
     {"messages": [{**U, "content": "Think not."}], "opens_answer": True, "variables": {"enable_thinking": False}},
 ]
 
 
 def render(template, case):
     try:
-        rendered, _ = render_jinja_template([case["messages"]], chat_template=template, **TOKENS,
+        rendered, _ = render_jinja_template([_normalize_chat_messages(case["messages"])], chat_template=template, **TOKENS,
                                             add_generation_prompt=case["opens_answer"], **case.get("variables", {}))
         return {"text": rendered[0]}
-    except Exception as error:  # of the template
-        return {"problem": str(error)}
+    except TemplateError as error:
+        # What raise_exception() says is the user's text; the others are Python's.
+        return {"problem": str(error)} if type(error) is TemplateError else {"fails": True}
+    except TypeError:
+        return {"fails": True}
 
 
 def main():
