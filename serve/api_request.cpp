@@ -171,15 +171,27 @@ const std::string& text_of_part(const json& part, const std::string& place) {
 struct Message {
   std::string role;
   std::vector<std::string> texts;
+  const json* reasoning = nullptr;  // of an earlier answer; null if none
+  bool has_content = false;
+  /// Returns the message as chat templates get it: a content that is absent is no empty one.
+  [[nodiscard]] nlohmann::ordered_json plain() const {
+    nlohmann::ordered_json out = {{"role", role}};
+    if (has_content) out["content"] = fmt::format("{}", fmt::join(texts, "\n"));
+    if (reasoning != nullptr) out["reasoning_content"] = *reasoning;
+    return out;
+  }
 };
 
 Message read_message(const json& message, const std::string& place) {
   if (!message.is_object()) refuse(place, "found no object");
   const Fields fields(message, place);
-  Message out{.role = fields.text("role"), .texts = {}};
+  Message out{.role = fields.text("role"), .texts = {}, .reasoning = fields.find("reasoning_content")};
   if (out.role.empty()) refuse(fields.path("role"), "a message needs a role");
   if (fields.find("tool_calls") != nullptr) refuse(fields.path("tool_calls"), "tools are not served");
+  if (out.reasoning == nullptr) out.reasoning = fields.find("reasoning");
+  if (out.reasoning != nullptr && !out.reasoning->is_string()) refuse(fields.path("reasoning"), "expected a string");
   const json* const content = fields.find("content");
+  out.has_content = content != nullptr;
   if (content == nullptr) {
     if (out.role != "assistant") refuse(fields.path("content"), "it is missing");
   } else if (content->is_string()) {
@@ -201,7 +213,7 @@ void add_messages(const Fields& fields, const PromptRules& rules, PromptTokens& 
   for (std::size_t i = 0; i < messages->size(); ++i) {
     const Message message = read_message((*messages)[i], fmt::format("messages[{}]", i));
     if (rules.vocabulary != nullptr) {
-      chat.push_back({{"role", message.role}, {"content", fmt::format("{}", fmt::join(message.texts, "\n"))}});
+      chat.push_back(message.plain());
       continue;
     }
     // A role counts as tokens with their own hash, so that prompts that differ in it share no blocks from there on.

@@ -46,7 +46,7 @@ Vocabulary::Chat Vocabulary::chat(const nlohmann::ordered_json& messages, bool o
     for (const auto& message : messages) {
       const std::string role = message["role"].get<std::string>();
       for (int i = 0; i < 4; ++i) encode(role.substr(0, 1), false, out.tokens);
-      encode(message["content"].get_ref<const std::string&>(), false, out.tokens);
+      encode(message.value("content", ""), false, out.tokens);
     }
     return out;
   }

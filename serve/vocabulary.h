@@ -43,8 +43,9 @@ class Vocabulary {
     std::vector<std::int32_t> tokens;
     std::string problem;
   };
-  /// `messages` is a list of objects with `role` and a string `content`; `variables` are further ones of the template.
-  /// With `opens_answer`, the beginning of an answer follows. Throws as encode() does.
+  /// `messages` is a list of objects with `role` and perhaps `content` and `reasoning_content`, all strings;
+  /// `variables` are further ones of the template. With `opens_answer`, the beginning of an answer follows. Throws as
+  /// encode() does.
   [[nodiscard]] Chat chat(const nlohmann::ordered_json& messages, bool opens_answer,
                           const nlohmann::ordered_json& variables) const;
 

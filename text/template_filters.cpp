@@ -121,7 +121,8 @@ Value indent_filter(const Value& self, const Arguments& arguments) {
       width.as_string() != nullptr
           ? *width.as_string()
           : std::string(static_cast<std::size_t>(std::clamp<std::int64_t>(width.whole(), 0, kWidest)), ' ');
-  if (width.as_string() == nullptr && width.whole() > kWidest) throw TemplateError("indent: more than 1000 is not supported");
+  if (width.as_string() == nullptr && width.whole() > kWidest)
+    throw TemplateError("indent: more than 1000 is not supported");
   const bool first = arguments.get(1, "first", false).truth(), blank = arguments.get(2, "blank", false).truth();
   const std::string text = text_of(self.required()) + "\n";
   std::string out;
@@ -164,9 +165,8 @@ Value sort_key(const Value& value, bool exact) {
 }
 
 List sorted(std::vector<std::pair<Value, Value>> keyed, bool reversed) {
-  std::ranges::stable_sort(keyed, [&](const auto& a, const auto& b) {
-    return reversed ? less(b.first, a.first) : less(a.first, b.first);
-  });
+  std::ranges::stable_sort(
+      keyed, [&](const auto& a, const auto& b) { return reversed ? less(b.first, a.first) : less(a.first, b.first); });
   List out;
   for (auto& [key, value] : keyed) out.push_back(std::move(value));
   return out;

@@ -15,15 +15,9 @@ namespace {
 constexpr char32_t kSigma = U'\u03A3', kFinalSigma = U'\u03C2', kDottedI = U'\u0130';
 
 utf8proc_category_t category(char32_t c) { return utf8proc_category(static_cast<utf8proc_int32_t>(c)); }
-char32_t single_lower(char32_t c) {
-  return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
-}
-char32_t single_upper(char32_t c) {
-  return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c)));
-}
-char32_t single_title(char32_t c) {
-  return static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c)));
-}
+char32_t single_lower(char32_t c) { return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))); }
+char32_t single_upper(char32_t c) { return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c))); }
+char32_t single_title(char32_t c) { return static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c))); }
 
 bool is_lower(char32_t c) { return category(c) == UTF8PROC_CATEGORY_LL; }
 bool is_upper(char32_t c) { return category(c) == UTF8PROC_CATEGORY_LU; }
@@ -47,8 +41,8 @@ bool is_case_ignorable(char32_t c) {
 std::size_t expanded(char32_t c, std::array<utf8proc_int32_t, 8>& out) {
   if (is_upper(c)) return 1;
   int last = 0;
-  const utf8proc_ssize_t size = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), out.data(), out.size(),
-                                                        UTF8PROC_CASEFOLD, &last);
+  const utf8proc_ssize_t size =
+      utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), out.data(), out.size(), UTF8PROC_CASEFOLD, &last);
   return size > 0 ? std::min(static_cast<std::size_t>(size), out.size()) : 1;
 }
 
@@ -107,9 +101,7 @@ bool is_printable(char32_t c) {
   }
 }
 
-bool is_alphabetic(char32_t c) {
-  return category(c) >= UTF8PROC_CATEGORY_LU && category(c) <= UTF8PROC_CATEGORY_LO;
-}
+bool is_alphabetic(char32_t c) { return category(c) >= UTF8PROC_CATEGORY_LU && category(c) <= UTF8PROC_CATEGORY_LO; }
 bool is_decimal(char32_t c) { return category(c) == UTF8PROC_CATEGORY_ND; }
 bool is_digit_sign(char32_t c) {
   return is_decimal(c) || c == 0xB2 || c == 0xB3 || c == 0xB9 || c == 0x2070 || (c >= 0x2074 && c <= 0x2079) ||

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts as Python's `str` sees them: Unicode's white space, letter cases, lines and repr(). All take valid UTF-8. Private
-// to the template's files.
+// Texts as Python's `str` sees them: Unicode's white space, letter cases, lines and repr(). All take valid UTF-8.
+// Private to the template's files.
 #pragma once
 
 #include <cstdint>

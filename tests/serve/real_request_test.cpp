@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "serve/api_request.h"
@@ -94,6 +96,28 @@ TEST_F(RealRequest, FiltersAreRefusedWhereTheModelCannotObeyThem) {
 }
 
 // A text has the same ids in every position; other texts have other ids.
+// The template prints what it gets of each message. A content that is null or absent is not an empty text.
+TEST(RealChat, AnEarlierAnswerKeepsItsReasoning) {
+  const std::string folder = ::testing::TempDir() + "real_chat";
+  std::filesystem::create_directories(folder);
+  std::filesystem::copy_file(std::string(PLIMSOLL_SOURCE_DIR) + "/tests/golden/tokenizers/gpt2.json",
+                             folder + "/tokenizer.json", std::filesystem::copy_options::overwrite_existing);
+  std::ofstream(folder + "/chat_template.jinja")
+      << "{% for m in messages %}{{ m.role }}:{{ m.content | default('none') }}:{{ m.reasoning_content }};{% endfor %}";
+  const Vocabulary vocabulary(text::read_model_text(folder), 1 << 20);
+  const json chat = {{"messages",
+                      {{{"role", "user"}, {"content", "hi"}},
+                       {{"role", "assistant"}, {"content", nullptr}, {"reasoning", "because"}},
+                       {{"role", "assistant"},
+                        {"content", {{{"type", "text"}, {"text", "a"}}, {{"type", "text"}, {"text", "b"}}}},
+                        {"reasoning_content", "why"}}}}};
+  std::vector<std::int32_t> expected;
+  vocabulary.encode("user:hi:;assistant:none:because;assistant:a\nb:why;", false, expected);
+  const auto request = read_request(Api::chat, chat.dump(), {.vocabulary = &vocabulary, .filters = true});
+  EXPECT_EQ(std::get<ApiRequest>(request).tokens->prompt, expected);
+  std::filesystem::remove_all(folder);
+}
+
 TEST_F(RealRequest, ASyntheticVocabularyReadsText) {
   std::vector<std::int32_t> ids, again, other;
   vocabulary_.encode("the quick brown fox jumps", true, ids);
