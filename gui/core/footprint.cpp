@@ -4,6 +4,7 @@
 #include <QRegularExpression>
 #include <QStringList>
 #include <algorithm>
+#include <optional>
 
 #include "gui/core/text.h"
 
@@ -113,15 +114,32 @@ QString footprint_range(const std::vector<Footprint>& footprints) {
   return words.join(QStringLiteral(", "));
 }
 
-QString accelerator_words(const std::string& id) {
+namespace {
+
+// Returns a part of a catalogue id as makers write it; nothing for a word that is no product's name.
+std::optional<QString> maker_word(const QString& part) {
   static const QRegularExpression memory(QStringLiteral("^(\\d+)gb$"));
+  static const QRegularExpression model(QStringLiteral("^[a-z]{1,3}\\d+[a-z]*$"));  // h100, mi300x, sxm2
+  static const QRegularExpression version(QStringLiteral("^(v\\d[a-z]?|\\d+)$"));   // v5e, 4090
+  static const QRegularExpression name(QStringLiteral("^[a-z]{4,}\\d+$"));          // gaudi2
+  static const QStringList families{QStringLiteral("sxm"), QStringLiteral("nvl"), QStringLiteral("rtx"),
+                                    QStringLiteral("tpu")};
+  if (const auto size = memory.match(part); size.hasMatch()) return tr("%1 GB").arg(size.captured(1));
+  if (part == QStringLiteral("pcie")) return QStringLiteral("PCIe");
+  if (version.match(part).hasMatch()) return part;
+  if (families.contains(part) || model.match(part).hasMatch()) return part.toUpper();
+  if (name.match(part).hasMatch()) return part.left(1).toUpper() + part.mid(1);
+  return {};
+}
+
+}  // namespace
+
+QString accelerator_words(const std::string& id) {
   QStringList words;
   for (const QString& part : qs(id).split(QChar(u'-'))) {
-    const auto size = memory.match(part);
-    words << (size.hasMatch()                  ? tr("%1 GB").arg(size.captured(1))
-              : part == QStringLiteral("pcie") ? QStringLiteral("PCIe")
-              : part.size() > 6                ? part  // a word, not an abbreviation
-                                               : part.toUpper());
+    const std::optional<QString> word = maker_word(part);
+    if (!word) return qs(id);  // the user's own accelerator has the name that the user gave it
+    words << *word;
   }
   return words.join(QChar(u' '));
 }

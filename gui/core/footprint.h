@@ -43,7 +43,7 @@ struct Setup {
   QString engine;    // "vllm-0.12"
 };
 [[nodiscard]] Setup setup_of(const study::PointSpec& spec);
-/// Returns a catalogue id as readers know the product: "a100-sxm-40gb" as "A100 SXM 40 GB".
+/// Returns a catalogue id as readers know the product: "a100-sxm-40gb" as "A100 SXM 40 GB". Leaves other names alone.
 [[nodiscard]] QString accelerator_words(const std::string& id);
 
 }  // namespace plimsoll::gui

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "configs/quantity.h"
+#include "gui/core/footprint.h"
 #include "gui/core/text.h"
 #include "model/error.h"
 #include "study/file/cell.h"
@@ -48,17 +49,10 @@ double usd_of(const configs::Node& node) {
 }  // namespace
 
 QString gpu_name(const std::string& accelerator) {
-  constexpr qsizetype kAcronym = 5;  // longer words are names: "gaudi2"
-  QStringList words;
-  for (const QString& word : qs(accelerator).split(QChar(u'-'), Qt::SkipEmptyParts)) {
-    if (word.endsWith(QStringLiteral("gb"))) continue;  // its memory, which rows show in a column of its own
-    const bool name = word.size() > kAcronym || word.startsWith(QStringLiteral("pcie"));
-    if (word == QStringLiteral("pcie"))
-      words << QStringLiteral("PCIe");
-    else
-      words << (name ? word.left(1).toUpper() + word.mid(1) : word.toUpper());
-  }
-  return words.join(QChar(u' '));
+  QStringList parts = qs(accelerator).split(QChar(u'-'));
+  // Rows show the memory in a column of its own.
+  if (parts.size() > 1 && parts.back().endsWith(QStringLiteral("gb"))) parts.removeLast();
+  return accelerator_words(utf8(parts.join(QChar(u'-'))));
 }
 
 std::vector<HardwareRow> hardware_rows(const configs::Catalogue& catalogue) {

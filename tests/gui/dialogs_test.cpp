@@ -33,6 +33,9 @@ TEST(HardwareListTest, NamesGpusAsTheirMakersDo) {
   EXPECT_EQ(utf8(gpu_name("a100-pcie-80gb")), "A100 PCIe");
   EXPECT_EQ(utf8(gpu_name("gaudi2")), "Gaudi2");
   EXPECT_EQ(utf8(gpu_name("l40s")), "L40S");
+  EXPECT_EQ(utf8(gpu_name("mi300x")), "MI300X");
+  EXPECT_EQ(utf8(gpu_name("tpu-v5e")), "TPU v5e");
+  EXPECT_EQ(utf8(gpu_name("my-vllm")), "my-vllm") << "a user's own name is not an abbreviation";
 }
 
 // Every row can be chosen: a study with the row's name is valid, and has the row's count and price.
