@@ -49,7 +49,7 @@ void compare_model(const PointSpec& spec, const model::CalibratedRange& range, D
   const model::Interval wide{range.parameters.low * (1 - kRounding), range.parameters.high * (1 + kRounding)};
   if (!wide.holds(parameters))
     out.add(Beyond::model,
-            fmt::format("{:.3g} G parameters (fitted: {} G)", 1e-9 * parameters, text_of(range.parameters, 1e-9)));
+            fmt::format("{:.3g} B parameters (fitted: {} B)", 1e-9 * parameters, text_of(range.parameters, 1e-9)));
   if (!is_same(spec.weight_dtype, range.weights))
     out.add(Beyond::type,
             fmt::format("{} weights (fitted: {})", model::name(spec.weight_dtype), model::name(range.weights)));

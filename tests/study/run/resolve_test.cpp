@@ -120,7 +120,7 @@ TEST_F(ResolveTest, WhatWasFittedIsCalibratedAndAllElseSaysWhyNot) {
   EXPECT_EQ(reason({{"dtype", "fp16"}}), "");  // it has the same bytes and rates
   EXPECT_EQ(reason({{"engine", "vllm"}}), "");
   const std::vector<std::pair<Overrides, std::string>> cases = {
-      {{{"model", "llama-3.1-8b"}}, "8.03 G parameters (fitted: 32.76 G)"},
+      {{{"model", "llama-3.1-8b"}}, "8.03 B parameters (fitted: 32.76 B)"},
       {{{"model", "qwen3-30b-a3b"}}, "a mixture of experts"},
       {{{"dtype", "fp8"}}, "fp8 weights (fitted: bf16)"},
       {{{"dtype", "int4"}}, "int4 weights (fitted: bf16)"},
