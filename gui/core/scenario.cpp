@@ -151,15 +151,17 @@ Scenario open_scenario(const std::string& file) {
 
 Scenario default_scenario() {
   Scenario scenario;
-  scenario.document = Document::from_text(kDefaultStudy, "untitled");
-  scenario.file = "untitled.yaml";
-  scenario.name = QStringLiteral("untitled");
+  scenario.document = Document::from_text(kDefaultStudy, "example");
+  scenario.file = "example.yaml";
+  scenario.name = tr("example");
   return scenario;
 }
 
 Scenario new_scenario() {
-  Scenario scenario = default_scenario();
+  Scenario scenario;
   scenario.document = Document::from_text(kNewStudy, "untitled");
+  scenario.file = "untitled.yaml";
+  scenario.name = tr("untitled");
   return scenario;
 }
 

@@ -138,7 +138,7 @@ TEST(ScenarioTest, TheCommandLineSurvivesAShell) {
   Scenario scenario = default_scenario();
   set_edit(scenario, "study", "it's {a}");
   EXPECT_EQ(command_line(scenario, QStringLiteral("simulate")),
-            QStringLiteral("plimsoll simulate untitled.yaml --set 'study=it'\\''s {a}'"));
+            QStringLiteral("plimsoll simulate example.yaml --set 'study=it'\\''s {a}'"));
 }
 
 }  // namespace
