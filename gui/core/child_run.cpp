@@ -5,9 +5,15 @@
 #include <QJsonArray>
 #include <QJsonDocument>
 #include <algorithm>
+#include <csignal>
 
 #include "gui/core/overlay.h"
 #include "gui/core/text.h"
+
+#ifdef __linux__
+#include <sys/prctl.h>
+#include <unistd.h>
+#endif
 
 namespace plimsoll::gui {
 namespace {
@@ -30,11 +36,22 @@ PointRow row_of(const QJsonObject& line) {
   return row;
 }
 
+// A window that crashes or is killed cannot cancel its children. They would keep the machine busy for nobody.
+void end_with_window([[maybe_unused]] QProcess& process) {
+#ifdef __linux__
+  process.setChildProcessModifier([window = ::getpid()] {
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (::getppid() != window) ::_exit(1);  // it ended before the call above
+  });
+#endif
+}
+
 }  // namespace
 
 // cancel() sends a line on standard input. If the process is still running after `patience.cancel`, it gets SIGTERM,
 // and SIGKILL after the same time again.
 ChildRun::ChildRun(Patience patience, QObject* parent) : QObject(parent), patience_(patience) {
+  end_with_window(process_);
   insist_.setSingleShot(true);
   watch_.setInterval(std::max(50, patience_.silence / 3));
   connect(&watch_, &QTimer::timeout, this, &ChildRun::check_silence);

@@ -2,6 +2,12 @@
 // Child processes that succeed, crash, hang or print garbage; each is a shell script.
 #include "gui/core/child_run.h"
 
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
 #include "tests/gui/bench_fixture.h"
 
 namespace plimsoll::gui {
@@ -111,6 +117,32 @@ TEST_F(ChildRunTest, AProgramThatIsNotThereSaysSo) {
   child_.start(QStringLiteral("/nowhere/plimsoll"), {});
   ASSERT_TRUE(QTest::qWaitFor([&] { return !text.isEmpty(); }, kPatienceMs));
   EXPECT_TRUE(text.contains(QStringLiteral("cannot be started")));
+}
+
+// A killed window cannot cancel anything, so the system tells the child.
+TEST_F(ChildRunTest, AChildEndsWithAWindowThatIsKilled) {
+  // The child's next parent is this process, which can therefore see how it ends.
+  ASSERT_EQ(::prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+  const QString file = folder_.filePath(QStringLiteral("pid"));
+  const pid_t window = ::fork();
+  if (window == 0) {
+    ChildRun child;
+    child.start(QStringLiteral("/bin/sh"),
+                {QStringLiteral("-c"), QStringLiteral("echo $$ > %1.new; mv %1.new %1; exec sleep 600").arg(file)});
+    for (;;) ::pause();
+  }
+  const auto wait_for = [](const auto& condition) { return QTest::qWaitFor(condition, kPatienceMs); };
+  EXPECT_TRUE(wait_for([&] { return QFile::exists(file); }));
+  ::kill(window, SIGKILL);
+  EXPECT_EQ(::waitpid(window, nullptr, 0), window);
+  QFile in(file);
+  ASSERT_TRUE(in.open(QIODevice::ReadOnly));
+  const pid_t child = in.readAll().trimmed().toInt();
+  int status = 0;
+  const bool ended = wait_for([&] { return ::waitpid(child, &status, WNOHANG) == child; });
+  EXPECT_TRUE(ended && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+  if (!ended) ::kill(child, SIGKILL);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
 }  // namespace
