@@ -76,14 +76,14 @@ Footprint footprint_of(const study::PointResult& point) {
 
 QString footprint_text(const Footprint& footprint) { return footprint_range({footprint}); }
 
-QString footprint_range(const std::vector<Footprint>& footprints) {
+QString footprint_range(const std::vector<Footprint>& footprints, bool machines) {
   // A deployment that its instance cannot hold occupies nothing, and its price would be that of nothing.
   if (std::any_of(footprints.begin(), footprints.end(), [](const Footprint& f) { return f.impossible; })) {
     std::vector<Footprint> possible;
     for (const Footprint& f : footprints) {
       if (!f.impossible) possible.push_back(f);
     }
-    return footprint_range(possible);
+    return footprint_range(possible, machines);
   }
   if (footprints.empty()) return {};
   const auto range = [&](const auto& value) {
@@ -99,9 +99,9 @@ QString footprint_range(const std::vector<Footprint>& footprints) {
   if (!pools.isEmpty()) words << (pools.size() > 2 ? tr("%1 splits").arg(pools.size()) : pools.join(tr(" or ")));
   const auto gpus = range([](const Footprint& f) { return f.gpus; });
   if (gpus.second > 0) words << gpus_text(gpus.first, gpus.second);
-  const QString machines = machines_text(footprints);
-  if (machines.isEmpty()) return words.join(QStringLiteral(", "));
-  words << machines;
+  const QString names = machines_text(footprints);
+  if (names.isEmpty()) return words.join(QStringLiteral(", "));
+  if (machines) words << names;
   const bool priced =
       std::all_of(footprints.begin(), footprints.end(), [](const Footprint& f) { return f.usd_per_hour.has_value(); });
   const auto price = range([](const Footprint& f) { return f.usd_per_hour.value_or(0); });

@@ -33,8 +33,8 @@ struct Footprint {
 /// Returns "24 GPUs, 3 × p4d.24xlarge, 113 USD/h, 0 idle".
 [[nodiscard]] QString footprint_text(const Footprint& footprint);
 /// Returns the footprints of several curves as one text: equal ones as such, others as their range. Impossible ones are
-/// left out.
-[[nodiscard]] QString footprint_range(const std::vector<Footprint>& footprints);
+/// left out. `machines` says whether to name the instances.
+[[nodiscard]] QString footprint_range(const std::vector<Footprint>& footprints, bool machines = true);
 
 /// The parts of a study that identify what is simulated.
 struct Setup {

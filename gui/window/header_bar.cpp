@@ -2,6 +2,7 @@
 #include "gui/window/header_bar.h"
 
 #include <QLabel>
+#include <QRegularExpression>
 #include <QToolButton>
 
 #include "gui/core/footprint.h"
@@ -18,7 +19,6 @@ HeaderBar::HeaderBar(Workbench& bench, QWidget* parent) : QWidget(parent), bench
   engine_ = make_button(QStringLiteral("engine"), tr("Engine"));
   footprint_ = new QLabel(this);
   footprint_->setAccessibleName(tr("Footprint"));
-  footprint_->setTextFormat(Qt::RichText);
   footprint_->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
   row->addWidget(footprint_);
   connect(footprint_, &QLabel::linkActivated, this, [this] { bench_.fill_instances(); });
@@ -52,15 +52,40 @@ void HeaderBar::refresh() {
   show(model_, outline.setup.model, "model");
   show(hardware_, outline.setup.hardware, "hardware");
   show(engine_, outline.setup.engine, "engine");
-  QString text = bench_.failure() ? QString() : footprint_range(outline.footprints).toHtmlEscaped();
-  if (const auto replicas = bench_.filling_replicas())
-    text += QStringLiteral(" · <a href=\"fill\">%1</a>").arg(tr("fill with %1 replicas").arg(*replicas));
-  if (footprint_->text() != text) footprint_->setText(text);
+  const auto footprint = [&](bool machines) {
+    const QString text = bench_.failure() ? QString() : footprint_range(outline.footprints, machines);
+    const auto replicas = bench_.filling_replicas();
+    // Plain text, where there is no link: rich text is laid out again and again during a drag.
+    return replicas ? QStringLiteral("%1 · <a href=\"fill\">%2</a>")
+                          .arg(text.toHtmlEscaped(), tr("fill with %1 replicas").arg(*replicas))
+                    : text;
+  };
+  full_ = footprint(true);
+  brief_ = footprint(false);
+  fit();
+}
+
+// A second row would take height from the plot. The hardware's name is in the row already, so it may be left out.
+void HeaderBar::fit() {
+  const auto show = [this](const QString& text) {
+    if (footprint_->text() != text) footprint_->setText(text);
+  };
+  int buttons = layout()->contentsMargins().left() + layout()->contentsMargins().right();
+  for (const QToolButton* button : {model_, hardware_, engine_})
+    buttons += button->sizeHint().width() + FlowLayout::kAcross;
+  const int room = width() - buttons;
+  QString plain = full_;
+  static const QRegularExpression tag(QStringLiteral("<[^>]*>"));
+  show(footprint_->fontMetrics().horizontalAdvance(plain.remove(tag)) <= room ? full_ : brief_);
+}
+
+void HeaderBar::resizeEvent(QResizeEvent* event) {
+  QWidget::resizeEvent(event);
+  fit();
 }
 
 QString HeaderBar::text() const {
-  return QStringList{model_->text(), hardware_->text(), engine_->text(), footprint_->text()}.join(
-      QStringLiteral(" · "));
+  return QStringList{model_->text(), hardware_->text(), engine_->text(), full_}.join(QStringLiteral(" · "));
 }
 
 }  // namespace plimsoll::gui

@@ -20,15 +20,20 @@ class HeaderBar final : public QWidget {
   /// Returns all that it shows in one line.
   [[nodiscard]] QString text() const;
 
+ protected:
+  void resizeEvent(QResizeEvent* event) override;
+
  Q_SIGNALS:
   /// The user wants to change this field of the study: "model", "hardware", "engine".
   void edit_wanted(const QString& path);
 
  private:
   QToolButton* make_button(const QString& path, const QString& name);
+  void fit();
   Workbench& bench_;
   QToolButton *model_ = nullptr, *hardware_ = nullptr, *engine_ = nullptr;
   QLabel* footprint_ = nullptr;
+  QString full_, brief_;  // the footprint, and what replaces it where it would need a second row
 };
 
 }  // namespace plimsoll::gui
