@@ -524,13 +524,23 @@ std::shared_ptr<const Engine> Catalogue::engine(const std::string& name, const W
   });
 }
 
-std::vector<Listing> Catalogue::list(std::string_view kind) const {
-  std::vector<Listing> listings;
+std::vector<Catalogue::File> Catalogue::all_files(std::string_view kind) const {
   std::vector<File> all = files(kind);
   for (File& file : user_files(kind))
     if (std::none_of(all.begin(), all.end(), [&](const File& known) { return known.id == file.id; }))
       all.push_back(std::move(file));
-  for (const File& file : all) {
+  return all;
+}
+
+std::vector<std::string> Catalogue::names(std::string_view kind) const {
+  std::vector<std::string> names;
+  for (const File& file : all_files(kind)) names.push_back(file.id);
+  return names;
+}
+
+std::vector<Listing> Catalogue::list(std::string_view kind) const {
+  std::vector<Listing> listings;
+  for (const File& file : all_files(kind)) {
     const std::string& name = file.id;
     Listing listing{name, {}};
     if (kind == "models") {

@@ -128,8 +128,10 @@ class Catalogue {
   /// writes those files needs this. Call before threads share the catalogue.
   void leave_kernels_out() { kernels_ = false; }
 
-  /// Lists the entries of a kind: models, accelerators, interconnects, instances, engines. Entries from overlays are
-  /// marked.
+  /// Returns the names of the entries of a kind: models, accelerators, interconnects, instances, engines. Reads no
+  /// entry, so those that cannot be read are included.
+  [[nodiscard]] std::vector<std::string> names(std::string_view kind) const;
+  /// Describes the entries of a kind. Entries from overlays are marked.
   [[nodiscard]] std::vector<Listing> list(std::string_view kind) const;
   /// The catalogue that ships with the program; overlays come before it.
   [[nodiscard]] const std::string& root() const { return folders_.back(); }
@@ -154,6 +156,7 @@ class Catalogue {
   [[noreturn]] void fail_unknown(std::string_view kind, const std::string& name, const Where& where) const;
   [[nodiscard]] Document with_neighbour(const Node& root, const std::string& id) const;
   [[nodiscard]] std::string model_hint(const std::string& name) const;
+  [[nodiscard]] std::vector<File> all_files(std::string_view kind) const;
   [[nodiscard]] std::string overlay_text(std::string_view kind, const File& file) const;
   void estimate(model::Accelerator& accelerator) const;
   [[nodiscard]] std::shared_ptr<const model::LlmShape> model_file(const std::string& path) const;

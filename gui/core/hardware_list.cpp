@@ -57,11 +57,11 @@ QString gpu_name(const std::string& accelerator) {
 
 std::vector<HardwareRow> hardware_rows(const configs::Catalogue& catalogue) {
   std::vector<HardwareRow> rows;
-  for (const configs::Listing& listing : catalogue.list("instances")) {
+  for (const std::string& name : catalogue.names("instances")) {
     try {
-      const auto instance = catalogue.instance(listing.name);
+      const auto instance = catalogue.instance(name);
       const auto accelerator = catalogue.accelerator(instance->accelerator);
-      HardwareRow row{listing.name,
+      HardwareRow row{name,
                       gpu_name(accelerator->id),
                       instance->count,
                       maker_gb(accelerator->memory.value),

@@ -178,8 +178,8 @@ QWidget* FitDialog::make_engine() {
   like_ = new QComboBox(page);
   like_->setAccessibleName(tr("Engine that yours resembles"));
   like_->addItem(tr("as the runs or the server state"), QString());
-  for (const configs::Listing& listing : bench_.catalogue()->list("engines")) {
-    if (bench_.catalogue()->ships("engines", listing.name)) like_->addItem(qs(listing.name), qs(listing.name));
+  for (const std::string& name : bench_.catalogue()->names("engines")) {
+    if (bench_.catalogue()->ships("engines", name)) like_->addItem(qs(name), qs(name));
   }
   form->addRow(tr("It resembles"), like_);
   model_ = line(tr("Model"), tr("as the runs or the server state; or a config.json"));
@@ -201,7 +201,7 @@ QWidget* FitDialog::make_engine() {
 // Completes the names of the catalogue; a model that it lacks is described by its config.json.
 void FitDialog::offer_models() {
   QStringList names;
-  for (const configs::Listing& listing : bench_.catalogue()->list("models")) names << qs(listing.name);
+  for (const std::string& name : bench_.catalogue()->names("models")) names << qs(name);
   auto* completer = new QCompleter(names, this);
   completer->setFilterMode(Qt::MatchContains);
   completer->setCaseSensitivity(Qt::CaseInsensitive);

@@ -11,7 +11,7 @@ namespace {
 
 QStringList names(const configs::Catalogue& catalogue, std::string_view kind) {
   QStringList out;
-  for (const configs::Listing& listing : catalogue.list(kind)) out << qs(listing.name);
+  for (const std::string& name : catalogue.names(kind)) out << qs(name);
   return out;
 }
 
@@ -27,13 +27,13 @@ QStringList words(const char* text) { return QString::fromLatin1(text).split(QCh
 // p4d.24xlarge is also listed as ml.p4d.24xlarge, at SageMaker's price.
 QStringList hardware(const configs::Catalogue& catalogue) {
   QStringList out{QStringLiteral("this-machine")};
-  for (const configs::Listing& listing : catalogue.list("instances")) {
+  for (const std::string& name : catalogue.names("instances")) {
     try {
-      if (catalogue.instance(listing.name)->sagemaker) out << QStringLiteral("ml.") + qs(listing.name);
+      if (catalogue.instance(name)->sagemaker) out << QStringLiteral("ml.") + qs(name);
     } catch (const std::exception&) {
       continue;  // an invalid catalogue file is reported when it is chosen
     }
-    out << qs(listing.name);
+    out << qs(name);
   }
   return out;
 }

@@ -58,6 +58,13 @@ TEST_F(OwnCatalogue, ReadsWhatItHolds) {
   EXPECT_EQ(catalogue.list("models").size(), 1U);
 }
 
+TEST_F(OwnCatalogue, NamesEntriesThatCannotBeRead) {
+  scratch_.write("models/broken.yaml", "layers: [");
+  const Catalogue catalogue(scratch_.path());
+  EXPECT_EQ(catalogue.names("models"), (std::vector<std::string>{"broken", "my-model"}));
+  EXPECT_THROW(static_cast<void>(catalogue.list("models")), InputError) << "it reads them all";
+}
+
 TEST_F(OwnCatalogue, ReadsWhatCalibrationLeftBesideTheRoofline) {
   std::string text = kAccelerator;
   const std::string plain = "  gemm: {compute: 0.8, memory: 0.8, p: 2, t0: 5 us";
