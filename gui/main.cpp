@@ -73,16 +73,18 @@ int list_views(MainWindow& window) {
 
 // Checks all options before a window is shown, so that a mistake ends the program with a message.
 int run(const QCommandLineParser& parser) {
+  const bool headless = parser.isSet(QStringLiteral("screenshot")) || parser.isSet(QStringLiteral("list-views"));
+  const bool dark = headless || parser.isSet(QStringLiteral("theme"))
+                        ? read_theme(parser.value(QStringLiteral("theme"))) == QStringLiteral("dark")
+                        : QSettings().value(QStringLiteral("dark")).toBool();
   Workbench bench;
-  MainWindow window(bench);
+  MainWindow window(bench, dark);
   if (parser.isSet(QStringLiteral("list-views"))) return list_views(window);
-  const QString theme = read_theme(parser.value(QStringLiteral("theme")));
   const QString view =
       parser.isSet(QStringLiteral("view")) ? parser.value(QStringLiteral("view")) : QStringLiteral("curves");
   if (window.view(view) == nullptr && view != QLatin1String(kDecisionView))
     throw InputError("--view: found '" + utf8(view) + "'; --list-views names them");
   const QSize size = read_size(parser.value(QStringLiteral("size")));
-  window.set_dark(theme == QStringLiteral("dark"));
   const QStringList files = parser.positionalArguments();
   if (parser.isSet(QStringLiteral("screenshot"))) {
     // Headless: an error ends the program. Studies after the first are added to it.
@@ -93,14 +95,14 @@ int run(const QCommandLineParser& parser) {
   }
   window.restore_layout();
   if (parser.isSet(QStringLiteral("size"))) window.resize(size);
-  if (!parser.isSet(QStringLiteral("theme"))) window.set_dark(QSettings().value(QStringLiteral("dark")).toBool());
   window.show_view(view);
+  // Before the first paint, because the strip moves everything below it.
+  if (files.isEmpty()) window.welcome();
   window.show();
   // Open files after the first paint, so that the window appears immediately.
   QTimer::singleShot(0, &window, [&] {
     if (files.isEmpty()) {
       bench.begin(default_session());
-      window.welcome();
     } else {
       window.open_files(files);
     }

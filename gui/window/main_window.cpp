@@ -52,7 +52,9 @@ constexpr int kDockWidth = 360;  // wide enough for a ranking's first columns an
 
 }  // namespace
 
-MainWindow::MainWindow(Workbench& bench, QWidget* parent) : QMainWindow(parent), bench_(bench) {
+MainWindow::MainWindow(Workbench& bench, bool dark) : bench_(bench), dark_(dark) {
+  // Before there are children: each one that exists would have to be styled again.
+  style();
   setObjectName(QStringLiteral("main"));
   setAcceptDrops(true);
   setDockNestingEnabled(true);
@@ -86,7 +88,7 @@ MainWindow::MainWindow(Workbench& bench, QWidget* parent) : QMainWindow(parent),
   });
   watch_children();
   resize(1320, 860);
-  set_dark(false);
+  pass_theme_on();
   scenario_->refresh();
   refresh_title();
 }
@@ -229,12 +231,21 @@ bool MainWindow::show_view(const QString& id) {
   return true;
 }
 
-void MainWindow::set_dark(bool dark) {
-  dark_ = dark;
-  dark_action_->setChecked(dark);
+void MainWindow::style() {
   QApplication::setPalette(theme().palette());
   setStyleSheet(style_sheet(theme()));
   scenario_->set_theme(theme());
+}
+
+void MainWindow::set_dark(bool dark) {
+  if (dark == dark_) return;
+  dark_ = dark;
+  style();
+  pass_theme_on();
+}
+
+void MainWindow::pass_theme_on() {
+  dark_action_->setChecked(dark_);
   yaml_->set_theme(theme());
   for (View* view : views_) view->set_theme(theme());
   refresh_status();

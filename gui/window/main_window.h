@@ -34,7 +34,7 @@ inline constexpr const char* kDecisionView = "decision";
 class MainWindow final : public QMainWindow {
   Q_OBJECT
  public:
-  explicit MainWindow(Workbench& bench, QWidget* parent = nullptr);
+  explicit MainWindow(Workbench& bench, bool dark = false);
   ~MainWindow() override;
 
   [[nodiscard]] const std::vector<View*>& views() const { return views_; }
@@ -94,6 +94,9 @@ class MainWindow final : public QMainWindow {
 
  private:
   void watch_children();
+  [[nodiscard]] bool is_menu_key(const QKeyEvent& key) const;
+  void style();
+  void pass_theme_on();
   void make_views();
   void make_docks();
   void make_menus();
@@ -121,6 +124,8 @@ class MainWindow final : public QMainWindow {
   void fill_twin();
   [[nodiscard]] bool may_discard();
   void refresh_in_time();
+  /// Returns whether some points of the present question have arrived.
+  [[nodiscard]] bool has_points() const;
   void refresh();
   void refresh_status();
   void refresh_title();
@@ -147,7 +152,7 @@ class MainWindow final : public QMainWindow {
   WelcomeStrip* welcome_ = nullptr;
   QTimer refresh_soon_;
   QElapsedTimer refreshed_;
-  bool dark_ = false;
+  bool dark_, drawn_points_ = false;
 };
 
 }  // namespace plimsoll::gui

@@ -121,7 +121,6 @@ void PlanPanel::make_instances() {
   filter_ = new QLineEdit(this);
   filter_->setPlaceholderText(tr("filter: h100, 8 ×, azure"));
   filter_->setAccessibleName(tr("Filter of the instances"));
-  filter_->setClearButtonEnabled(true);
   head->addWidget(label);
   head->addWidget(filter_, 1);
   instances_ = new QListWidget(this);
@@ -178,6 +177,7 @@ void PlanPanel::fill_instances(const std::vector<std::string>& chosen) {
   };
   if (!filled_) {
     filled_ = true;
+    filter_->setClearButtonEnabled(true);  // not at the start of the program: its picture takes milliseconds to load
     for (const HardwareRow& row : hardware_rows(*bench_.catalogue())) {
       const QString price = row.usd_per_hour ? tr(", %1 USD/h").arg(reader_text(*row.usd_per_hour, 4)) : QString();
       add(row.name, QStringLiteral("%1: %2%3, %4").arg(qs(row.name), hardware_words(row), price, row.cloud));
