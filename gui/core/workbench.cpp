@@ -81,6 +81,7 @@ Workbench::Workbench(int threads, QObject* parent)
   connect(&session_, &Session::changed, this, &Workbench::session_changed);
   connect(&lane_, &CurveLane::outlined, this, [this](quint64 generation, const CurveOutline& outline) {
     failure_.reset();
+    awaits_ = awaits_ && generation != generation_;
     curves_.begin(generation, outline);
     Q_EMIT curves_changed();
   });
@@ -102,6 +103,7 @@ Workbench::Workbench(int threads, QObject* parent)
   });
   connect(&lane_, &CurveLane::failed, this, [this](quint64 /*generation*/, const LaneFailure& failure) {
     failure_ = failure;
+    awaits_ = false;
     Q_EMIT curves_changed();
     finish();
   });
@@ -154,6 +156,7 @@ void Workbench::submit() {
     submitted_ = std::move(question);
     finished_ = sides_.take(*submitted_, curves_);
     if (finished_ || other) failure_.reset();
+    awaits_ = !finished_;
     if (finished_) {
       lane_.cancel();
     } else {

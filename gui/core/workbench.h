@@ -67,6 +67,8 @@ class Workbench final : public QObject {
   [[nodiscard]] TaskLane& tasks() { return tasks_; }
   /// Returns true while the curves are not final.
   [[nodiscard]] bool is_busy() const { return dirty_ || lane_.busy() || sides_.busy(); }
+  /// Returns true from a change until the first result of it: curves() are still those of the former question.
+  [[nodiscard]] bool awaits_curves() const { return awaits_; }
   /// Returns the time that the study's points of the last complete curves took, in seconds.
   [[nodiscard]] double last_seconds() const { return last_seconds_; }
   /// Returns why the current scenario has no curves; empty if it has.
@@ -207,7 +209,8 @@ class Workbench final : public QObject {
   std::optional<LoadQuestion> asked_load_;
   ViewState seen_view_;     // that curves_changed() has reported
   quint64 generation_ = 0;  // of the lane
-  bool finished_ = false;   // curves_ has its refined points and bands too
+  bool awaits_ = false;
+  bool finished_ = false;  // curves_ has its refined points and bands too
   double last_seconds_ = 0;
   QTimer coalesce_;
   bool dirty_ = false, published_read_ = false;

@@ -258,21 +258,31 @@ void MainWindow::report(const QString& text) {
 QString MainWindow::problem() const { return banner_->isHidden() ? QString() : banner_->text(); }
 
 // Draws the window at most once per frame, however many changes arrive. Draws immediately if the last drawing was more
-// than a frame ago.
+// than a frame ago, and for the first points after a change.
 void MainWindow::refresh_in_time() {
   const qint64 passed = refreshed_.isValid() ? refreshed_.elapsed() : kFrameMs;
   auto wait = static_cast<int>(std::clamp<qint64>(kFrameMs - passed, 0, kFrameMs));
-  // The first points follow an outline within milliseconds. Drawing without them would delay them.
-  const auto& curves = bench_.curves().curves();
-  const bool points = std::any_of(curves.begin(), curves.end(), [](const Curve& c) { return !c.points.empty(); });
+  // The first points follow a change within milliseconds. Drawing without them would delay them.
+  const bool points = has_points();
   if (!points && !bench_.failure()) wait = kFrameMs;
   if (!bench_.is_busy()) wait = 0;  // no more results will follow
-  if (!refresh_soon_.isActive() || refresh_soon_.remainingTime() > wait) refresh_soon_.start(wait);
+  if (points && !drawn_points_) wait = 0;
+  if (!points) drawn_points_ = false;
+  // During a drag, the first points of this move replace the last drawing of the previous one.
+  const bool later = bench_.awaits_curves() && passed < 2 * kFrameMs;
+  if (!refresh_soon_.isActive() || refresh_soon_.remainingTime() > wait || later) refresh_soon_.start(wait);
+}
+
+bool MainWindow::has_points() const {
+  const auto& curves = bench_.curves().curves();
+  return !bench_.awaits_curves() &&
+         std::any_of(curves.begin(), curves.end(), [](const Curve& curve) { return !curve.points.empty(); });
 }
 
 void MainWindow::refresh() {
   refreshed_.start();
   scenario_->refresh_findings();
+  drawn_points_ = has_points();
   header_->refresh();
   if (View* view = current_view()) view->refresh();
   fill_twin();
