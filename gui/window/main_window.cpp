@@ -12,6 +12,7 @@
 #include <QLabel>
 #include <QLineEdit>
 #include <QMimeData>
+#include <QPlainTextEdit>
 #include <QStatusBar>
 #include <QTabWidget>
 #include <QTableWidget>
@@ -234,7 +235,6 @@ bool MainWindow::show_view(const QString& id) {
 void MainWindow::style() {
   QApplication::setPalette(theme().palette());
   setStyleSheet(style_sheet(theme()));
-  scenario_->set_theme(theme());
 }
 
 void MainWindow::set_dark(bool dark) {
@@ -246,6 +246,7 @@ void MainWindow::set_dark(bool dark) {
 
 void MainWindow::pass_theme_on() {
   dark_action_->setChecked(dark_);
+  scenario_->set_theme(theme());
   yaml_->set_theme(theme());
   for (View* view : views_) view->set_theme(theme());
   refresh_status();
@@ -265,8 +266,8 @@ void MainWindow::refresh_in_time() {
   // The first points follow a change within milliseconds. Drawing without them would delay them.
   const bool points = has_points();
   if (!points && !bench_.failure()) wait = kFrameMs;
-  if (!bench_.is_busy()) wait = 0;  // no more results will follow
   if (points && !drawn_points_) wait = 0;
+  if (!bench_.is_busy()) wait = 0;  // no more results will follow
   if (!points) drawn_points_ = false;
   // During a drag, the first points of this move replace the last drawing of the previous one.
   const bool later = bench_.awaits_curves() && passed < 2 * kFrameMs;
@@ -281,8 +282,8 @@ bool MainWindow::has_points() const {
 
 void MainWindow::refresh() {
   refreshed_.start();
-  scenario_->refresh_findings();
   drawn_points_ = has_points();
+  scenario_->refresh_findings();
   header_->refresh();
   if (View* view = current_view()) view->refresh();
   fill_twin();
@@ -327,8 +328,19 @@ void MainWindow::watch_children() {
   // A floating dock is a window of its own, which gets the drops over it.
   for (QDockWidget* dock : docks_) dock->setAcceptDrops(true);
   for (QWidget* child : findChildren<QWidget*>()) {
-    if (child->acceptDrops() || line_of(child) != nullptr) child->installEventFilter(this);
+    const bool text = line_of(child) != nullptr || qobject_cast<QPlainTextEdit*>(child) != nullptr;
+    if (child->acceptDrops() || text) child->installEventFilter(this);
   }
+}
+
+// On X11 a text field would take Ctrl+E and Ctrl+K, which mean "to the end of the line" and "delete to there" in it.
+// The menus show these keys, so they always mean the command.
+bool MainWindow::is_menu_key(const QKeyEvent& key) const {
+  if ((key.modifiers() & Qt::ControlModifier) == 0) return false;
+  const std::vector<QAction*> actions = actions_of_menus();
+  return std::any_of(actions.begin(), actions.end(), [&](const QAction* action) {
+    return action->isEnabled() && action->shortcut() == QKeySequence(key.keyCombination());
+  });
 }
 
 bool MainWindow::eventFilter(QObject* watched, QEvent* event) {
@@ -342,11 +354,12 @@ bool MainWindow::eventFilter(QObject* watched, QEvent* event) {
       return true;
     }
   }
-  const QLineEdit* line = line_of(watched);
-  if (event->type() == QEvent::ShortcutOverride && line != nullptr) {
+  if (event->type() == QEvent::ShortcutOverride) {
     auto* key = static_cast<QKeyEvent*>(event);
-    if ((key->matches(QKeySequence::Undo) && !line->isUndoAvailable()) ||
-        (key->matches(QKeySequence::Redo) && !line->isRedoAvailable())) {
+    const QLineEdit* line = line_of(watched);
+    const bool undo = key->matches(QKeySequence::Undo), redo = key->matches(QKeySequence::Redo);
+    const bool left = line != nullptr && ((undo && !line->isUndoAvailable()) || (redo && !line->isRedoAvailable()));
+    if (left || (!undo && !redo && is_menu_key(*key))) {
       key->ignore();
       return true;
     }

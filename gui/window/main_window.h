@@ -88,8 +88,8 @@ class MainWindow final : public QMainWindow {
   void keyPressEvent(QKeyEvent* event) override;
   void dragEnterEvent(QDragEnterEvent* event) override;
   void dropEvent(QDropEvent* event) override;
-  /// Takes dropped files from children that accept drops themselves, such as charts and text fields, and leaves undo
-  /// and redo to the scenario where a text field has nothing to undo.
+  /// Takes dropped files from children that accept drops themselves, such as charts and text fields. Takes the keys of
+  /// the menus from text fields, and undo and redo where a field has nothing to undo.
   bool eventFilter(QObject* watched, QEvent* event) override;
 
  private:

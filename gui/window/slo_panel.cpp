@@ -112,6 +112,7 @@ void SloPanel::make_row() {
   row.limit->setMinimumWidth(fontMetrics().averageCharWidth() * 8);
   row.limit->setAccessibleName(tr("Value of limit %1").arg(number));
   row.limit->setToolTip(tr("The limit, such as 50 ms or 2 s"));
+  row.limit->installEventFilter(window());  // which leaves the keys of the menus to them
   row.standing = new QLabel(this);
   row.standing->setObjectName(QStringLiteral("soft"));
   row.standing->setWordWrap(true);

@@ -5,6 +5,7 @@
 #include <QAbstractButton>
 #include <QAbstractSlider>
 #include <QAbstractSpinBox>
+#include <QAction>
 #include <QApplication>
 #include <QComboBox>
 #include <QDockWidget>
@@ -179,6 +180,21 @@ TEST_F(WindowTest, ATypedNumberIsNotCompletedToALongerChoice) {
   QTest::keyClicks(line, QStringLiteral("3"));
   QTest::keyClick(line, Qt::Key_Return);
   EXPECT_EQ(utf8(field_value(bench_.session().scenario(), "scheduler.max_running").text), "3");
+}
+
+// Which keys a text field takes depends on the desktop: on X11 also Ctrl+E and Ctrl+K, "to the end of the line". Here
+// a command gets a key that every desktop's fields take.
+TEST_F(WindowTest, AKeyOfTheMenusIsACommandInATextFieldToo) {
+  QLineEdit* field = window_.scenario().field(QStringLiteral("engine"))->box()->lineEdit();
+  const auto takes = [&] {
+    QKeyEvent key(QEvent::ShortcutOverride, Qt::Key_Right, Qt::ControlModifier);
+    key.ignore();
+    QCoreApplication::sendEvent(field, &key);
+    return key.isAccepted();
+  };
+  EXPECT_TRUE(takes()) << "one word to the right";
+  window_.actions_of_menus().front()->setShortcut(QKeySequence(QStringLiteral("Ctrl+Right")));
+  EXPECT_FALSE(takes());
 }
 
 TEST_F(WindowTest, UndoInAFieldUndoesTheScenario) {
