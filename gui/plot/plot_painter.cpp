@@ -96,10 +96,14 @@ void paint_titles(QPainter& painter, const PlotFrame& f) {
   const QString x = metrics.elidedText(f.content->x.title, Qt::ElideRight, f.area.width());
   painter.drawText(
       QPointF(f.area.center().x() - metrics.horizontalAdvance(x) / 2, f.whole.bottom() - metrics.descent() - 2), x);
-  // The unit at the end of a title tells more than its middle.
-  const QString y = metrics.elidedText(f.content->y.title, Qt::ElideMiddle, f.area.height());
+  // The unit at the end of a title tells more than its middle. A title may be longer than a low plot is high: beside
+  // the labels of the other axis is room.
+  const QString y = metrics.elidedText(f.content->y.title, Qt::ElideMiddle, f.whole.height());
+  const double half = metrics.horizontalAdvance(y) / 2;
+  const double middle =
+      std::clamp(f.area.center().y(), f.whole.top() + half, std::max(f.whole.top() + half, f.whole.bottom() - half));
   painter.save();
-  painter.translate(f.whole.left() + metrics.ascent() + 2, f.area.center().y() + metrics.horizontalAdvance(y) / 2);
+  painter.translate(f.whole.left() + metrics.ascent() + 2, middle + half);
   painter.rotate(-90);
   painter.drawText(QPointF(0, 0), y);
   painter.restore();
@@ -367,8 +371,10 @@ bool has_scale(const PlotContent& content) {
 }
 
 void paint_axes(QPainter& painter, const PlotFrame& f) {
-  painter.setRenderHint(QPainter::Antialiasing);
+  // Antialiased, a grid line takes ten times as long and blurs over two pixels.
+  painter.setRenderHint(QPainter::Antialiasing, false);
   paint_grid(painter, f);
+  painter.setRenderHint(QPainter::Antialiasing);
   paint_labels(painter, f);
   paint_titles(painter, f);
 }

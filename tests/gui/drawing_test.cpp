@@ -73,6 +73,22 @@ TEST_F(LayerCacheTest, WhateverShowsMakesItAnew) {
   expect_anew("scale");
 }
 
+// A strip of the timeline is lower than its title is long. With the margin for the other axis, the title fits.
+TEST_F(LayerCacheTest, ATitleMayBeLongerThanItsAxis) {
+  content_.y.title = QStringLiteral("KV blocks");
+  const double length = QFontMetricsF(QFont()).horizontalAdvance(content_.y.title);
+  PlotFrame strip = frame();
+  strip.area = QRectF(60, 5, 320, length - 5);
+  strip.whole = QRectF(0, 0, 400, length + 5);
+  QBuffer out;
+  QSvgGenerator svg;
+  svg.setOutputDevice(&out);
+  QPainter painter(&svg);
+  paint_axes(painter, strip);
+  painter.end();
+  EXPECT_TRUE(out.data().contains("KV blocks")) << out.data().toStdString();
+}
+
 TEST_F(LayerCacheTest, AnSvgKeepsItsText) {
   QBuffer out;
   QSvgGenerator svg;
