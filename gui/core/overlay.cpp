@@ -309,6 +309,22 @@ std::vector<QString> overlay_notes(const std::vector<const CurveModel*>& models,
   return out;
 }
 
+namespace {
+
+// `value` is in the metric's displayed unit.
+std::optional<bool> in_band(const PointRow& row, const Metric& metric, double value) {
+  const auto edge = [&](const char* which) -> std::optional<double> {
+    const auto column = column_index(metric.id + std::string(which));
+    const auto* cell = column ? std::get_if<double>(&row.cells[*column]) : nullptr;
+    return cell != nullptr ? std::optional(*cell * metric.scale) : std::nullopt;
+  };
+  const auto low = edge("_lo"), high = edge("_hi");
+  if (!low || !high) return {};
+  return *low <= value && value <= *high;
+}
+
+}  // namespace
+
 std::vector<Residual> residuals(const CurveModel& model, const std::vector<OverlayPoint>& points, const Metric& x,
                                 const Metric& y) {
   std::vector<Residual> out;
@@ -318,7 +334,8 @@ std::vector<Residual> residuals(const CurveModel& model, const std::vector<Overl
     // Compare only at equal loads: an interpolated value is not a prediction of this run.
     if (simulated == nullptr || !measured_x || !measured_y || *measured_y == 0) continue;
     const auto predicted = value_of(simulated->row, y);
-    if (predicted) out.push_back({point, *measured_x, *measured_y, *predicted});
+    if (predicted)
+      out.push_back({point, *measured_x, *measured_y, *predicted, in_band(simulated->row, y, *measured_y)});
   }
   return out;
 }

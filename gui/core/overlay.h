@@ -53,6 +53,7 @@ struct Residual {
   OverlayPoint point;
   double x = 0;                        // measured value of the x metric
   double measured = 0, predicted = 0;  // of the y metric, in its displayed unit
+  std::optional<bool> in_band = {};    // whether the prediction's 90 % band holds the measured value, if there is one
   [[nodiscard]] double relative() const { return predicted / measured - 1; }
 };
 /// Returns the residuals of every measured point whose load has been simulated.

@@ -384,13 +384,21 @@ PlotContent residual_content(const Workbench& bench, const ContentChoice& choice
 
 QString residual_summary(const Workbench& bench, const ContentChoice& choice) {
   const std::vector<DrawnCurve> drawn = bench.drawn();
-  const validation::ErrorSummary summary = summary_of(residuals_of(bench, drawn, *choice.x, *choice.y));
+  const std::vector<CurveResidual> all = residuals_of(bench, drawn, *choice.x, *choice.y);
+  const validation::ErrorSummary summary = summary_of(all);
   if (summary.count == 0) return {};
-  return tr("Error of %1: MAPE %2 %, bias %3 %, n = %4")
-      .arg(in_sentence(*choice.y))
-      .arg(100 * summary.mean, 0, 'f', 1)
-      .arg(100 * summary.bias, 0, 'f', 1)
-      .arg(summary.count);
+  const QString text = tr("Error of %1: MAPE %2 %, bias %3 %, n = %4")
+                           .arg(in_sentence(*choice.y))
+                           .arg(100 * summary.mean, 0, 'f', 1)
+                           .arg(100 * summary.bias, 0, 'f', 1)
+                           .arg(summary.count);
+  const auto count = [&](bool inside) {
+    return std::count_if(all.begin(), all.end(),
+                         [&](const CurveResidual& one) { return one.residual.in_band == inside; });
+  };
+  const auto inside = count(true), banded = inside + count(false);
+  // Bands arrive after the curve, and not every metric has one.
+  return banded == 0 ? text : tr("%1, %2 of %3 in the 90 % band").arg(text).arg(inside).arg(banded);
 }
 
 }  // namespace plimsoll::gui

@@ -29,6 +29,7 @@ CurvesView::CurvesView(Workbench& bench, QWidget* parent) : View(bench, parent) 
   card_ = new AnswerCard(this);
   summary_ = new QLabel(this);
   summary_->setWordWrap(true);
+  summary_->setToolTip(tr("A negative bias: on average, the prediction is lower than the measurement"));
   notes_ = new QLabel(this);
   notes_->setWordWrap(true);
   notes_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);

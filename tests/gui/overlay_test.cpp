@@ -2,6 +2,8 @@
 // Results of other tools and runs, shown together with the curves.
 #include "gui/core/overlay.h"
 
+#include <cmath>
+
 #include <QDropEvent>
 #include <QLabel>
 #include <QMimeData>
@@ -62,6 +64,22 @@ TEST_F(OverlayTest, AnotherToolsResultFindsItsCurve) {
                              *find_metric("output_tokens_per_s"), *find_metric("tpot_mean_s"));
   ASSERT_EQ(all.size(), 1U);
   EXPECT_DOUBLE_EQ(all[0].measured, 13);
+}
+
+// The band at 8 clients is about 15 to 22 ms.
+TEST_F(OverlayTest, TheBandSaysWhetherAMeasurementAgrees) {
+  const QString other = folder_.filePath(QStringLiteral("other.json"));
+  ASSERT_TRUE(QFile::rename(qs(vllm("Llama-2-7b", 256, R"(, "mean_tpot_ms": 19)")), other));
+  window_.open_files({other, qs(vllm("Llama-2-7b", 256))});
+  bench_.set_view({}, {}, [](ViewState& v) { v.y = "tpot_mean_s"; });
+  settle(bench_);
+  std::vector<std::pair<long, bool>> found;  // measured milliseconds
+  for (const Residual& one : residuals(bench_.curves(), overlay_points(bench_.curves(), bench_.tables()),
+                                       *find_metric("output_tokens_per_s"), *find_metric("tpot_mean_s")))
+    found.emplace_back(std::lround(one.measured), one.in_band.value());
+  EXPECT_THAT(found, ::testing::UnorderedElementsAre(std::pair(13L, false), std::pair(19L, true)));
+  EXPECT_THAT(utf8(window_.curves().picture().text.join(QChar(u'\n'))),
+              ::testing::HasSubstr("n = 2, 1 of 2 in the 90 % band"));
 }
 
 TEST_F(OverlayTest, WhatFitsNoCurveSaysWhy) {
