@@ -130,10 +130,10 @@ void PlanPanel::make_instances() {
   instances_->setUniformItemSizes(true);
   instances_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   constexpr int kLines = 5;
-  instances_->setFixedHeight(kLines * (fontMetrics().height() + 5));
+  instances_->setMinimumHeight(kLines * (fontMetrics().height() + 5));
   label->setBuddy(filter_);
   static_cast<QVBoxLayout*>(layout())->addLayout(head);
-  layout()->addWidget(instances_);
+  static_cast<QVBoxLayout*>(layout())->addWidget(instances_, 1);  // takes the height that the form leaves
   connect(filter_, &QLineEdit::textChanged, this, &PlanPanel::filter_instances);
   connect(instances_, &QListWidget::itemChanged, this, &PlanPanel::enter);
 }
