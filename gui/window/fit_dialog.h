@@ -38,6 +38,9 @@ struct FitQuestion {
   int seconds = 0, users = 0;
 };
 
+/// Returns a message of `calibrate` with the labels of the wizard's fields in place of the options.
+[[nodiscard]] QString in_words_of_the_form(QString message);
+
 /// Runs the fit and shows its result.
 class FitRun final : public RunDock {
   Q_OBJECT

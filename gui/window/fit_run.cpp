@@ -8,6 +8,7 @@
 #include <QJsonArray>
 #include <QLabel>
 #include <QPushButton>
+#include <QRegularExpression>
 #include <QTableWidget>
 #include <QVBoxLayout>
 #include <algorithm>
@@ -191,8 +192,25 @@ void FitRun::show_metric() {
   parity_->set_content(std::move(content));
 }
 
+QString in_words_of_the_form(QString message) {
+  static const QRegularExpression list(QStringLiteral(" \\(plimsoll list \\w+\\)"));
+  const std::pair<const char*, QString> fields[] = {{"--engine", FitDialog::tr("Name of your engine")},
+                                                    {"--like", FitDialog::tr("It resembles")},
+                                                    {"--model", FitDialog::tr("Model")},
+                                                    {"--hardware", FitDialog::tr("Hardware")},
+                                                    {"--tp", FitDialog::tr("TP degree")},
+                                                    {"--dtype", FitDialog::tr("Weights")},
+                                                    {"--memory", FitDialog::tr("Memory of fitted hardware")},
+                                                    {"--seconds", FitDialog::tr("Begin no run after")}};
+  for (const auto& [option, label] : fields) {
+    const QRegularExpression whole(qs(option) + QStringLiteral("(?![\\w-])"));
+    message.replace(whole, QStringLiteral("“%1”").arg(label));
+  }
+  return message.remove(list);
+}
+
 void FitRun::finished(const QString& verb, int exit_code, const QString& text) {
-  RunDock::finished(verb, exit_code, text);
+  RunDock::finished(verb, exit_code, in_words_of_the_form(text));
   if (exit_code != 0 || !text.isEmpty() || fit_.isEmpty()) return;
   use_->setEnabled(true);
   bench_.reload_catalogue();  // it has the new profile

@@ -45,8 +45,11 @@ RunDock::RunDock(Workbench& bench, QWidget* parent) : QWidget(parent), bench_(be
           [this] { run_.state() == ChildRun::State::paused ? run_.resume() : run_.pause(); });
   connect(cancel_, &QPushButton::clicked, this, &RunDock::cancel);
   connect(&run_, &ChildRun::state_changed, this, &RunDock::refresh_buttons);
-  connect(&run_, &ChildRun::logged, this,
-          [this](const QString& level, const QString& text) { say(level + QStringLiteral(": ") + text); });
+  connect(&run_, &ChildRun::logged, this, [this](const QString& level, const QString& text) {
+    say(level + QStringLiteral(": ") + text);
+    // Until the process says how far it is, its last message tells most.
+    if (progress_->maximum() == 0 && run_.state() == ChildRun::State::running) state_->setText(text);
+  });
   connect(&run_, &ChildRun::ended, this, &RunDock::end);
   connect(&run_, &ChildRun::progressed, this, [this](double done, double total, double eta) {
     progress_->setRange(0, 1000);

@@ -260,6 +260,13 @@ TEST_F(FitTest, ReturnDoesNotCloseTheWizard) {
   }
 }
 
+TEST(FitWordsTest, AMessageNamesTheFieldsOfTheWizard) {
+  EXPECT_EQ(utf8(in_words_of_the_form(QStringLiteral(
+                "--like: the runs name no engine; state which one yours resembles (plimsoll list engines)"))),
+            "“It resembles”: the runs name no engine; state which one yours resembles");
+  EXPECT_EQ(utf8(in_words_of_the_form(QStringLiteral("state --tp or --tp-max"))), "state “TP degree” or --tp-max");
+}
+
 TEST_F(FitTest, AServerNeedsNoColumns) {
   window_.live().endpoint().setText(QStringLiteral("http://127.0.0.1:8000"));
   window_.live().calibrate();
