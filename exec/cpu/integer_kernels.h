@@ -60,7 +60,6 @@ struct IntegerKernels {
   int rows = 0;   // most rows in a tile
   void (*pack_rows)(const IntegerRowsTask& task) = nullptr;
   void (*gemm)(const IntegerTask& task) = nullptr;
-  std::int64_t (*panels_at_once)(std::int64_t rows) = nullptr;
 
   [[nodiscard]] std::int64_t tile_count(std::int64_t m) const { return (m + rows - 1) / rows; }
 };

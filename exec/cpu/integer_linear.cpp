@@ -204,11 +204,9 @@ void IntegerMultiplier::pack(const IntegerLinear& weights, std::span<const Produ
 void IntegerMultiplier::run(const IntegerLinear& weights, std::span<const ProductRows> products, const float* bias,
                             bool accumulate) {
   pack(weights, products);
-  std::int64_t grain = 1;  // panels that are read in parallel stay together
-  for (const ProductRows& product : products) grain = std::max(grain, kernels_.panels_at_once(product.rows));
   const std::int64_t panels = (weights.n() + kernels_.panel - 1) / kernels_.panel;
   // Each thread computes its panels of all products, so the threads synchronise once.
-  pool_.parallel_for(panels, grain, [&](int, std::int64_t begin, std::int64_t end) {
+  pool_.parallel_for(panels, [&](int, std::int64_t begin, std::int64_t end) {
     IntegerTask task{.layout = weights.layout(), .n = weights.n(), .bias = bias, .accumulate = accumulate};
     task.panel_begin = begin;
     task.panel_end = end;

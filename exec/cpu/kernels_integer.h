@@ -164,14 +164,12 @@ struct IntegerOutput {
   bool add;
 };
 
-// Where a tile's weights begin. A tile processes Vecs vectors of columns: those of whole panels, or one half of a
-// panel.
-struct IntegerPanels {
-  const std::byte* at;       // first block
-  std::int64_t panel_bytes;  // from one panel to the next
-  int half;                  // of a tile of one vector
-  // What to prefetch: `ahead` bytes later in these panels, or, if that is 0, what the next panel needs: `fetch_step`
-  // bytes from `fetch` on in each step.
+// Where a tile's weights begin. A tile processes Vecs vectors of columns: those of a panel, or one half of it.
+struct IntegerPanel {
+  const std::byte* at;  // first block
+  int half;             // of a tile of one vector
+  // What to prefetch: `ahead` bytes later, or, if that is 0, what the next panel needs: `fetch_step` bytes from `fetch`
+  // on in each step.
   std::int64_t ahead = 0;
   const std::byte* fetch = nullptr;
   std::int64_t fetch_step = 0;
@@ -237,19 +235,19 @@ template <class V, int Rows, int Vecs>
 
 // Prefetches for one step of a tile. Always inlined, as Panels::fetch().
 template <int Vecs>
-[[gnu::always_inline]] inline void fetch_step(IntegerPanels& panels, const std::byte* const (&w)[Vecs]) {
-  if (panels.ahead > 0) {
+[[gnu::always_inline]] inline void fetch_step(IntegerPanel& panel, const std::byte* const (&w)[Vecs]) {
+  if (panel.ahead > 0) {
 #pragma GCC unroll 8
-    for (int i = 0; i < Vecs; ++i) prefetch(w[i] + panels.ahead, panels.far);
-  } else if (panels.fetch_step > 0) {
-    prefetch(panels.fetch, panels.far);
-    prefetch(panels.fetch + 64, panels.far);
-    panels.fetch += panels.fetch_step;
+    for (int i = 0; i < Vecs; ++i) prefetch(w[i] + panel.ahead, panel.far);
+  } else if (panel.fetch_step > 0) {
+    prefetch(panel.fetch, panel.far);
+    prefetch(panel.fetch + 64, panel.far);
+    panel.fetch += panel.fetch_step;
   }
 }
 
 template <class V, class Bits, int Rows, int Vecs>
-void integer_tile(const IntegerLayout& layout, const std::int32_t* x, IntegerPanels panels, std::int64_t blocks,
+void integer_tile(const IntegerLayout& layout, const std::int32_t* x, IntegerPanel panel, std::int64_t blocks,
                   const IntegerOutput& out) {
   constexpr int kWidth = V::kWidth, kPanel = 2 * kWidth, kVector = 4 * kWidth;
   const std::int64_t header = (layout.zeros ? 4 : 2) * kPanel, half_bytes = kWidth * layout.block * layout.bits / 8;
@@ -265,26 +263,25 @@ void integer_tile(const IntegerLayout& layout, const std::int32_t* x, IntegerPan
       sums[row][i] = sum / V::load(out.factor + column);  // exact: a power of two
     }
   }
-  for (std::int64_t b = 0; b < blocks; ++b, panels.at += block_bytes, x += Rows * (2 + layout.block / 2)) {
+  for (std::int64_t b = 0; b < blocks; ++b, panel.at += block_bytes, x += Rows * (2 + layout.block / 2)) {
     typename V::I integers[Rows][Vecs];
     const std::byte *w[Vecs], *scales[Vecs], *zeros[Vecs];
 #pragma GCC unroll 8
     for (int i = 0; i < Vecs; ++i) {
-      const int half = Vecs == 1 ? panels.half : i % 2;
-      const std::byte* const block = panels.at + i / 2 * panels.panel_bytes;
-      scales[i] = block + half * 2 * kWidth;
-      zeros[i] = block + 2 * kPanel + half * kWidth;
-      w[i] = block + header + half * kVector;
+      const int half = Vecs == 1 ? panel.half : i;
+      scales[i] = panel.at + half * 2 * kWidth;
+      zeros[i] = panel.at + 2 * kPanel + half * kWidth;
+      w[i] = panel.at + header + half * kVector;
     }
     start_sums<V, Rows, Vecs>(integers, x + Rows, zeros, layout.zeros);
     const std::int32_t* pairs = x + 2 * Rows;
     typename V::I high[Rows][Vecs] = {};  // unused and removed where pairs are multiplied
-    if (panels.ahead > 0) {
+    if (panel.ahead > 0) {
 #pragma GCC unroll 8
-      for (int i = 0; i < Vecs; ++i) prefetch(scales[i] + panels.ahead, panels.far);
+      for (int i = 0; i < Vecs; ++i) prefetch(scales[i] + panel.ahead, panel.far);
     }
     for (std::int64_t step = 0; step < steps; ++step, pairs += Bits::kParts * Rows) {
-      fetch_step<Vecs>(panels, w);
+      fetch_step<Vecs>(panel, w);
       if constexpr (Rows <= V::kByteRows)
         add_bytes<V, Bits, Rows, Vecs, 0>(high, integers, pairs, w);
       else
@@ -317,31 +314,28 @@ void integer_tile(const IntegerLayout& layout, const std::int32_t* x, IntegerPan
 }
 
 // Returns how many vectors of columns a tile of this height processes: its sums, as many weights, and a few others
-// must fit into the registers. Beyond one panel, whole panels.
+// must fit into the registers. More than a panel would have room at batch 1, but panels one after another are one
+// stream of memory, which the hardware prefetches best.
 template <class V>
 constexpr int vectors_for(int rows) {
   const int sums = rows <= V::kByteRows ? 2 * rows : rows;  // of a vector
-  for (const int vectors : {8, 6, 4, 2})
-    if (sums * vectors + vectors + V::kSpareRegisters <= V::kRegisters) return vectors;
-  return 1;
+  return sums * 2 + 2 + V::kSpareRegisters <= V::kRegisters ? 2 : 1;
 }
 
-using IntegerTile = void (*)(const IntegerLayout&, const std::int32_t*, IntegerPanels, std::int64_t,
+using IntegerTile = void (*)(const IntegerLayout&, const std::int32_t*, IntegerPanel, std::int64_t,
                              const IntegerOutput&);
 
-// Tiles by height: `many` is as wide as fits, `one` processes a panel or, if the tile is too high, half of one.
+// Tiles by height. Each processes a panel or, if it is too high, half of one.
 template <class V, class Bits, int Rows>
 struct IntegerTiles {
-  static constexpr int kMany = vectors_for<V>(Rows), kOne = kMany < 2 ? 1 : 2;
+  static constexpr int kVectors = vectors_for<V>(Rows);
   using Lower = IntegerTiles<V, Bits, Rows - 1>;
-  static IntegerTile many(int rows) { return rows == Rows ? integer_tile<V, Bits, Rows, kMany> : Lower::many(rows); }
-  static IntegerTile one(int rows) { return rows == Rows ? integer_tile<V, Bits, Rows, kOne> : Lower::one(rows); }
-  static int vectors(int rows) { return rows == Rows ? kMany : Lower::vectors(rows); }
+  static IntegerTile tile(int rows) { return rows == Rows ? integer_tile<V, Bits, Rows, kVectors> : Lower::tile(rows); }
+  static int vectors(int rows) { return rows == Rows ? kVectors : Lower::vectors(rows); }
 };
 template <class V, class Bits>
 struct IntegerTiles<V, Bits, 0> {
-  static IntegerTile many(int) { return nullptr; }
-  static IntegerTile one(int) { return nullptr; }
+  static IntegerTile tile(int) { return nullptr; }
   static int vectors(int) { return 1; }
 };
 
@@ -358,10 +352,7 @@ class IntegerGemm {
 
   void run() const {
     const std::int64_t tiles = tile_count();
-    if (tiles == 1 && Tiles::vectors(static_cast<int>(t_.rows)) > 1) {
-      run_one_tile();
-      return;
-    }
+    if (tiles == 1 && Tiles::vectors(static_cast<int>(t_.rows)) > 1) return run_one_tile();
     // As in Gemm: packed rows stay in the second-level cache while all panels pass over them. A high tile passes over
     // each panel twice.
     const std::int64_t at_once = t_.blocking.tiles;
@@ -387,57 +378,47 @@ class IntegerGemm {
   void run_tiles(std::int64_t panel, std::int64_t first, std::int64_t last, Blocks blocks) const {
     if (blocks.count > t_.layout.blocks - blocks.first) blocks.count = t_.layout.blocks - blocks.first;
     const std::int64_t bytes = blocks.count * block_bytes_;
-    IntegerPanels panels = at(panel, blocks.first);
-    panels.fetch = panels.at + panel_bytes_;
+    IntegerPanel weights = at(panel, blocks.first);
+    weights.fetch = weights.at + panel_bytes_;
     for (std::int64_t tile = first; tile < last; ++tile) {
       const int height = static_cast<int>(first_row(tile + 1) - first_row(tile));
       const std::int64_t passes = Tiles::vectors(height) > 1 ? 1 : 2;
       const std::int64_t steps = blocks.count * (t_.layout.block * t_.layout.bits / 32);
-      panels.fetch_step = (bytes / (last - first) + passes * steps - 1) / (passes * steps);
-      run_panel(panels, panel, tile, blocks);
-      panels.fetch += bytes / (last - first);
+      weights.fetch_step = (bytes / (last - first) + passes * steps - 1) / (passes * steps);
+      run_panel(weights, panel, tile, blocks);
+      weights.fetch += bytes / (last - first);
     }
   }
 
-  // With a single tile every weight is used once, so several panels are read in parallel.
+  // With a single tile every weight is used once.
   void run_one_tile() const {
-    const int rows = static_cast<int>(t_.rows), panels = Tiles::vectors(rows) / 2;
-    std::int64_t panel = t_.panel_begin;
-    if (panels > 1) {
-      for (; panel + panels <= t_.panel_end; panel += panels)
-        Tiles::many(rows)(t_.layout, t_.x, ahead_of(panel), t_.layout.blocks, output(0, panel, true));
+    for (std::int64_t panel = t_.panel_begin; panel < t_.panel_end; ++panel) {
+      IntegerPanel weights = at(panel, 0);
+      weights.ahead = t_.blocking.ahead;
+      run_panel(weights, panel, 0, {0, t_.layout.blocks});
     }
-    for (; panel < t_.panel_end; ++panel) run_panel(ahead_of(panel), panel, 0, {0, t_.layout.blocks});
   }
 
-  void run_panel(IntegerPanels panels, std::int64_t panel, std::int64_t tile, Blocks blocks) const {
+  void run_panel(IntegerPanel weights, std::int64_t panel, std::int64_t tile, Blocks blocks) const {
     const std::int64_t row = first_row(tile);
     const int height = static_cast<int>(first_row(tile + 1) - row);
     const std::int32_t* x = t_.x + row * t_.layout.row_words() + blocks.first * height * (2 + t_.layout.block / 2);
-    const auto one = Tiles::one(height);
+    const IntegerTile process = Tiles::tile(height);
     IntegerOutput out = output(row, panel, blocks.first == 0);
-    one(t_.layout, x, panels, blocks.count, out);
+    process(t_.layout, x, weights, blocks.count, out);
     if (Tiles::vectors(height) > 1 || out.columns <= V::kWidth) return;
     // A high tile has processed only the first half of the columns, and fetched half of the next panel.
-    panels.half = 1;
-    panels.fetch += panels.fetch_step * (blocks.count * (t_.layout.block * t_.layout.bits / 32));
+    weights.half = 1;
+    weights.fetch += weights.fetch_step * (blocks.count * (t_.layout.block * t_.layout.bits / 32));
     out.y += V::kWidth;
     out.columns -= V::kWidth;
     out.factor += V::kWidth;
     if (out.bias != nullptr) out.bias += V::kWidth;
-    one(t_.layout, x, panels, blocks.count, out);
+    process(t_.layout, x, weights, blocks.count, out);
   }
 
-  [[nodiscard]] IntegerPanels at(std::int64_t panel, std::int64_t block) const {
-    return {.at = t_.weights + panel * panel_bytes_ + block * block_bytes_,
-            .panel_bytes = panel_bytes_,
-            .half = 0,
-            .far = t_.blocking.far};
-  }
-  [[nodiscard]] IntegerPanels ahead_of(std::int64_t panel) const {
-    IntegerPanels panels = at(panel, 0);
-    panels.ahead = t_.blocking.ahead;
-    return panels;
+  [[nodiscard]] IntegerPanel at(std::int64_t panel, std::int64_t block) const {
+    return {.at = t_.weights + panel * panel_bytes_ + block * block_bytes_, .half = 0, .far = t_.blocking.far};
   }
 
   [[nodiscard]] IntegerOutput output(std::int64_t row, std::int64_t panel, bool first) const {
@@ -463,14 +444,6 @@ void integer_gemm(const IntegerTask& task) {
     IntegerGemm<V, EightBits<V>>(task).run();
 }
 
-// Returns the number of panels that a product of this many rows reads in parallel.
-template <class V>
-std::int64_t integer_panels_at_once(std::int64_t rows) {
-  if (rows > V::kIntegerRows) return 1;
-  const int vectors = IntegerTiles<V, FourBits<V>, V::kIntegerRows>::vectors(static_cast<int>(rows));
-  return vectors < 2 ? 1 : vectors / 2;
-}
-
 template <class V>
 constexpr IntegerKernels integer_set(const char* name) {
   IntegerKernels set;
@@ -479,7 +452,6 @@ constexpr IntegerKernels integer_set(const char* name) {
   set.rows = V::kIntegerRows;
   set.pack_rows = pack_integer_rows<V, V::kIntegerRows>;
   set.gemm = integer_gemm<V>;
-  set.panels_at_once = integer_panels_at_once<V>;
   return set;
 }
 

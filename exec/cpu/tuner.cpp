@@ -43,7 +43,10 @@ std::vector<model::CpuBlocking> choices(const model::CpuBlocking& standard, std:
     model::CpuBlocking choice = standard;
     choice.far = far;
     if (batch == 0) {
-      for (choice.ahead = 1024; choice.ahead <= 16384; choice.ahead *= 2) all.push_back(choice);
+      for (const std::int64_t ahead : {0, 256, 1024, 2048, 4096, 8192, 16384}) {
+        choice.ahead = ahead;
+        all.push_back(choice);
+      }
       continue;
     }
     for (const std::int64_t tiles : {8, 16}) {
