@@ -11,9 +11,10 @@ namespace plimsoll::exec {
 
 KvCarrier::KvCarrier(const Rates& rates, StepExecutor& executor, std::size_t sources, std::size_t targets)
     : LiveTransport(rates), executor_(executor), targets_(targets) {
-  for (std::size_t i = 0; i < sources; ++i) shared_->lanes.push_back(std::make_unique<Lane>());
+  for (std::size_t i = 0; i < sources; ++i)
+    lanes_.push_back(std::make_unique<Lane>(executor_.builder(targets_ + i).device()));
   try {
-    for (std::size_t i = 0; i < sources; ++i) shared_->lanes[i]->thread = std::thread([this, i] { serve(i); });
+    for (std::size_t i = 0; i < sources; ++i) lanes_[i]->thread = std::thread([this, i] { serve(i); });
   } catch (...) {  // a thread could not be started: end those that run
     stop();
     throw;
@@ -24,18 +25,18 @@ KvCarrier::~KvCarrier() { stop(); }
 
 void KvCarrier::stop() {
   {
-    const std::lock_guard lock(shared_->mutex);
-    shared_->quit = true;
-    for (const auto& lane : shared_->lanes) lane->wake.notify_one();
+    const std::lock_guard lock(mutex_);
+    quit_ = true;
+    for (const auto& lane : lanes_) lane->wake.notify_one();
   }
-  for (const auto& lane : shared_->lanes)
+  for (const auto& lane : lanes_)
     if (lane->thread.joinable()) lane->thread.join();
 }
 
 // ---- the control thread's side ------------------------------------------------------------------------------
 
 load::KvTransport::Id KvCarrier::open(std::size_t source, std::size_t /*target*/) {
-  const std::lock_guard lock(shared_->mutex);
+  const std::lock_guard lock(mutex_);
   auto flow = std::make_shared<Flow>();
   flow->source = source;
   if (free_.empty()) {
@@ -48,32 +49,25 @@ load::KvTransport::Id KvCarrier::open(std::size_t source, std::size_t /*target*/
   return id;
 }
 
-// The worker of the prefill replica knows the blocks; it only looks them up, so its next step is not delayed.
 void KvCarrier::add(Id id, const Part& part, double /*now_s*/) {
-  std::shared_ptr<Flow> flow;
-  {
-    const std::lock_guard lock(shared_->mutex);
-    flow = flows_[static_cast<std::size_t>(id)];
-    if (!std::exchange(flow->begun, true)) {
-      flow->serial = part.cargo.serial;
-      flow->kv.id = part.cargo.target;
-      flow->kv.first = part.cargo.first;
-    }
-    if (flow->parts++ == 0) ++on_their_way_;
+  const Cargo& cargo = part.cargo;
+  const std::lock_guard lock(mutex_);
+  const std::shared_ptr<Flow>& flow = flows_[static_cast<std::size_t>(id)];
+  if (!std::exchange(flow->begun, true)) {
+    flow->serial = cargo.serial;
+    flow->kv.id = cargo.target;
+    flow->kv.first = cargo.first;
   }
-  executor_.run(targets_ + flow->source, [shared = shared_, flow, id, cargo = part.cargo](StepBuilder& builder) {
-    const std::lock_guard lock(shared->mutex);
-    if (flow->aborted || shared->quit) return;
-    StepBuilder::Outgoing out = builder.outgoing(cargo.source, cargo.first, cargo.last);
-    Lane& lane = *shared->lanes[flow->source];
-    lane.device = &builder.device();
-    lane.jobs.push_back({flow, id, std::move(out.blocks), out.token});
-    lane.wake.notify_one();
-  });
+  if (flow->parts++ == 0) ++on_their_way_;
+  StepBuilder::Outgoing out =
+      executor_.builder(targets_ + flow->source).outgoing(cargo.source, cargo.first, cargo.last);
+  Lane& lane = *lanes_[flow->source];
+  lane.jobs.push_back({flow, id, std::move(out.blocks), out.token});
+  lane.wake.notify_one();
 }
 
 void KvCarrier::finish(Id id, double /*now_s*/) {
-  const std::lock_guard lock(shared_->mutex);
+  const std::lock_guard lock(mutex_);
   Flow& flow = *flows_[static_cast<std::size_t>(id)];
   flow.finished = true;
   end_if_arrived(flow, id);
@@ -81,7 +75,7 @@ void KvCarrier::finish(Id id, double /*now_s*/) {
 
 // Waits for the part that is being read: the caller may then reuse its blocks.
 void KvCarrier::abort(Id id, double /*now_s*/) {
-  std::unique_lock lock(shared_->mutex);
+  std::unique_lock lock(mutex_);
   const std::shared_ptr<Flow> flow = std::exchange(flows_[static_cast<std::size_t>(id)], nullptr);
   flow->aborted = true;
   if (std::exchange(flow->parts, 0) > 0) --on_their_way_;
@@ -91,17 +85,17 @@ void KvCarrier::abort(Id id, double /*now_s*/) {
 }
 
 Nanos KvCarrier::next_event() const {
-  const std::lock_guard lock(shared_->mutex);
+  const std::lock_guard lock(mutex_);
   return done_.empty() ? sched::kNever : 0;
 }
 
 bool KvCarrier::is_busy() const {
-  const std::lock_guard lock(shared_->mutex);
+  const std::lock_guard lock(mutex_);
   return on_their_way_ > 0;
 }
 
 std::optional<load::KvTransport::Id> KvCarrier::take(Nanos /*now*/) {
-  const std::lock_guard lock(shared_->mutex);
+  const std::lock_guard lock(mutex_);
   if (done_.empty()) return {};
   const Id id = done_.front();
   done_.pop_front();
@@ -112,7 +106,7 @@ std::optional<load::KvTransport::Id> KvCarrier::take(Nanos /*now*/) {
 }
 
 LandedKv KvCarrier::landed(std::uint64_t serial) {
-  const std::lock_guard lock(shared_->mutex);
+  const std::lock_guard lock(mutex_);
   const auto found = landed_.find(serial);
   PLIMSOLL_CHECK(found != landed_.end(), "what lands has been carried");
   LandedKv kv = std::move(found->second);
@@ -129,23 +123,22 @@ void KvCarrier::end_if_arrived(Flow& flow, Id id) {
 // ---- the threads that read ----------------------------------------------------------------------------------
 
 void KvCarrier::serve(std::size_t source) {
-  Lane& lane = *shared_->lanes[source];
-  std::unique_lock lock(shared_->mutex);
+  Lane& lane = *lanes_[source];
+  std::unique_lock lock(mutex_);
   while (true) {
-    lane.wake.wait(lock, [&] { return shared_->quit || !lane.jobs.empty(); });
-    if (shared_->quit) return;
+    lane.wake.wait(lock, [&] { return quit_ || !lane.jobs.empty(); });
+    if (quit_) return;
     const Job job = std::move(lane.jobs.front());
     lane.jobs.pop_front();
     Flow& flow = *job.flow;
     if (flow.aborted) continue;
     flow.reading = true;
-    ForwardDevice& device = *lane.device;  // the worker sets it again for the next part
     lock.unlock();
     std::vector<std::byte> bytes;
     bool read = false;
     try {
-      bytes.resize(job.blocks.size() * static_cast<std::size_t>(device.bytes_per_block()));
-      device.send_blocks(job.blocks, bytes);
+      bytes.resize(job.blocks.size() * static_cast<std::size_t>(lane.device.bytes_per_block()));
+      lane.device.send_blocks(job.blocks, bytes);
       read = true;
     } catch (...) {
       executor_.fail(std::current_exception());

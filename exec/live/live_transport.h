@@ -30,11 +30,11 @@ class LiveTransport : public load::KvTransport {
   [[nodiscard]] virtual bool is_busy() const = 0;
 };
 
-/// Sends as fast as the devices and the machine allow. One thread for each prefill replica reads its blocks, while
-/// forwards run, one part after the other.
+/// Sends as fast as the devices and the machine allow. One thread for each prefill replica reads its blocks, one part
+/// after the other, and does not wait for forwards.
 class KvCarrier final : public LiveTransport {
  public:
-  /// `executor` must outlive it. Its workers from `targets` on are the prefill replicas.
+  /// `executor` must outlive it. Its replicas from `targets` on are the prefill replicas.
   KvCarrier(const Rates& rates, StepExecutor& executor, std::size_t sources, std::size_t targets);
   /// Ends all transfers, after the parts that are being read.
   ~KvCarrier() override;
@@ -63,16 +63,10 @@ class KvCarrier final : public LiveTransport {
     std::optional<std::int32_t> token;
   };
   struct Lane {  // of a prefill replica
-    ForwardDevice* device = nullptr;
+    ForwardDevice& device;
     std::deque<Job> jobs;
     std::condition_variable wake;
     std::thread thread;
-  };
-
-  struct Shared {      // with tasks of workers, which may run later than this object lives
-    std::mutex mutex;  // guards everything here, and all below
-    std::vector<std::unique_ptr<Lane>> lanes;
-    bool quit = false;
   };
 
   void stop();
@@ -81,7 +75,9 @@ class KvCarrier final : public LiveTransport {
 
   StepExecutor& executor_;
   std::size_t targets_;
-  std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
+  mutable std::mutex mutex_;  // guards everything below
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  bool quit_ = false;
   std::condition_variable read_;
   std::vector<std::shared_ptr<Flow>> flows_;  // by id; null: free
   std::vector<Id> free_;

@@ -31,6 +31,7 @@ StepBuilder::StepBuilder(const StepBuilderConfig& config, const PromptSource& pr
 // ---- requests and their blocks ------------------------------------------------------------------------------
 
 void StepBuilder::begin(const StepOrder& order) {
+  const std::lock_guard lock(mutex_);
   // In the order in which the scheduler made them: an identifier may be closed and opened again between two steps.
   for (const Change& change : order.changes) {
     if (change.landed)
@@ -119,6 +120,7 @@ void StepBuilder::land(const LandedKv& kv) {
 }
 
 StepBuilder::Outgoing StepBuilder::outgoing(ReqId id, Tok first, Tok last) const {
+  const std::lock_guard lock(mutex_);
   const Sequence& s = sequences_.at(id);
   const std::span<const std::int32_t> table = pool_.table(id);
   const auto begin = static_cast<std::size_t>(first / block_tokens_);
@@ -180,6 +182,7 @@ bool StepBuilder::may_run_ahead(const StepOrder& order) const {
 // ---- forwards -----------------------------------------------------------------------------------------------
 
 void StepBuilder::prepare(const StepOrder& order, std::int64_t step, std::size_t index) {
+  const std::lock_guard lock(mutex_);
   const OrderForward& decided = order.forwards[index];
   // Rows are built anew for every step, in reused storage.
   if (spare_.empty()) {
@@ -264,6 +267,7 @@ void StepBuilder::add_dead(ReqId id, Tok charged, InFlight& forward) {
 void StepBuilder::finish() {
   PLIMSOLL_CHECK(!in_flight_.empty(), "a forward was started");
   device_.finish(output_);
+  const std::lock_guard lock(mutex_);
   InFlight& forward = in_flight_.front();
   PLIMSOLL_CHECK(output_.tokens.size() == forward.answers.size(), "each emitting span and decode row has a token");
   for (std::size_t i = 0; i < forward.answers.size(); ++i) {
@@ -278,6 +282,7 @@ void StepBuilder::finish() {
 }
 
 void StepBuilder::end_step() {
+  const std::lock_guard lock(mutex_);
   if (!block_by_block_)
     for (const auto& [id, computed] : published_) pool_.publish(id, computed);
   published_.clear();

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -31,7 +32,7 @@ struct StepBuilderConfig {
 [[nodiscard]] StepBuilderConfig builder_config(const load::Scenario& scenario, std::int32_t sequences,
                                                const Sampling& sampling = {});
 
-/// For one thread. `device` and `prompts` must outlive it.
+/// For one thread, but for outgoing(). `device` and `prompts` must outlive it.
 class StepBuilder {
  public:
   StepBuilder(const StepBuilderConfig& config, const PromptSource& prompts, ForwardDevice& device);
@@ -59,7 +60,8 @@ class StepBuilder {
     std::vector<std::int32_t> blocks;
     std::optional<std::int32_t> token;  // the one sampled after the prompt, if its end is part of it
   };
-  /// Returns what holds the tokens [first, last) of a live request. `first` begins a block.
+  /// Returns what holds the tokens [first, last) of a live request, which finished forwards have computed. `first`
+  /// begins a block. Any thread; does not wait for a forward.
   [[nodiscard]] Outgoing outgoing(ReqId id, Tok first, Tok last) const;
   [[nodiscard]] ForwardDevice& device() { return device_; }
   /// Called by finish(), on its thread, with each token that a request produced. May be empty.
@@ -101,6 +103,7 @@ class StepBuilder {
 
   const PromptSource& prompts_;
   ForwardDevice& device_;
+  mutable std::mutex mutex_;  // held to change sequences_ and pool_, and by outgoing(); not while a forward runs
   BlockPool pool_;
   Sampling sampling_;
   Tok block_tokens_;

@@ -26,7 +26,6 @@ struct StepReport {
 
 class StepExecutor {
  public:
-  using Task = std::function<void(StepBuilder&)>;
   virtual ~StepExecutor() = default;
   /// Starts the clock of the run at 0.
   virtual void start_clock() = 0;
@@ -38,8 +37,8 @@ class StepExecutor {
   /// also return when another step ends. Appends the steps that have ended, in order of their ends, and returns the
   /// time. Every appended step ended by that time, and any step not appended ends later. Rethrows a worker's exception.
   [[nodiscard]] virtual Nanos wait(Nanos until, std::vector<StepReport>& reports) = 0;
-  /// Has a replica's worker run a task, after the order in progress. Tasks run in the order of these calls.
-  virtual void run(std::size_t replica, Task task) = 0;
+  /// Returns a replica's builder. While an order is in progress, only its outgoing() and device() may be called.
+  [[nodiscard]] virtual StepBuilder& builder(std::size_t replica) = 0;
   /// Makes the wait() in progress, or the next one, return. Any thread.
   virtual void wake() = 0;
   /// Makes wait() throw the exception, once the steps that ended before are reported. Any thread.

@@ -76,13 +76,6 @@ Nanos StepWorkers::wait(Nanos until, std::vector<StepReport>& reports) {
   return now();
 }
 
-void StepWorkers::run(std::size_t replica, Task task) {
-  Worker& worker = *workers_[replica];
-  const std::lock_guard lock(mutex_);
-  worker.tasks.push_back(std::move(task));
-  worker.wake.notify_one();
-}
-
 void StepWorkers::wake() {
   const std::lock_guard lock(mutex_);
   woken_ = true;
@@ -101,17 +94,14 @@ void StepWorkers::serve(std::size_t replica) {
   Worker& worker = *workers_[replica];
   while (true) {
     std::optional<StepOrder> order;
-    std::deque<Task> tasks;
     {
       std::unique_lock lock(mutex_);
-      worker.wake.wait(lock, [&] { return quit_ || worker.order || !worker.tasks.empty(); });
+      worker.wake.wait(lock, [&] { return quit_ || worker.order; });
       if (quit_) return;
-      tasks.swap(worker.tasks);
       order = std::exchange(worker.order, std::nullopt);
     }
     try {
-      for (const Task& task : tasks) task(worker.builder);
-      if (order) run_order(replica, *order);
+      run_order(replica, *order);
     } catch (...) {
       fail(std::current_exception());
       return;

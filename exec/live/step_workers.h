@@ -37,7 +37,7 @@ class StepWorkers final : public StepExecutor {
   void submit(std::size_t replica, StepOrder order) override;
   void end_order(std::size_t replica) override;
   [[nodiscard]] Nanos wait(Nanos until, std::vector<StepReport>& reports) override;
-  void run(std::size_t replica, Task task) override;
+  [[nodiscard]] StepBuilder& builder(std::size_t replica) override { return workers_[replica]->builder; }
   void wake() override;
   void fail(std::exception_ptr failure) override;
   [[nodiscard]] std::unique_ptr<LiveTransport> transport(const load::KvTransport::Rates& rates, std::size_t sources,
@@ -48,8 +48,6 @@ class StepWorkers final : public StepExecutor {
   /// Called on a worker's thread when wait() would return: an order has ended, or a device has failed. Set it before
   /// the first order; may be empty. It must not call this object.
   std::function<void()> on_news;
-  /// Call only while no order is in progress.
-  [[nodiscard]] StepBuilder& builder(std::size_t replica) { return workers_[replica]->builder; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -58,7 +56,6 @@ class StepWorkers final : public StepExecutor {
         : builder(config, prompts, device) {}
     StepBuilder builder;
     std::optional<StepOrder> order;  // submitted, not yet taken by the worker
-    std::deque<Task> tasks;          // run between orders
     bool end_order = false;          // end the order after the step in flight
     std::condition_variable wake;
     std::thread thread;

@@ -33,7 +33,7 @@ class SteppedWorkers final : public StepExecutor {
   void submit(std::size_t replica, StepOrder order) override;
   void end_order(std::size_t replica) override { workers_.end_order(replica); }
   [[nodiscard]] Nanos wait(Nanos until, std::vector<StepReport>& reports) override;
-  void run(std::size_t replica, Task task) override { workers_.run(replica, std::move(task)); }
+  [[nodiscard]] StepBuilder& builder(std::size_t replica) override { return workers_.builder(replica); }
   void wake() override { workers_.wake(); }
   void fail(std::exception_ptr failure) override { workers_.fail(std::move(failure)); }
   [[nodiscard]] std::unique_ptr<LiveTransport> transport(const load::KvTransport::Rates& rates, std::size_t sources,

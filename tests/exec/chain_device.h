@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <set>
 #include <span>
@@ -75,6 +76,7 @@ class ChainDevice final : public ForwardDevice {
     most_in_flight = std::max(most_in_flight, in_flight_.size());
   }
   void finish(ForwardOutput& output) override {
+    if (while_it_runs) while_it_runs();
     output.tokens = in_flight_.front();
     in_flight_.pop_front();
   }
@@ -116,6 +118,7 @@ class ChainDevice final : public ForwardDevice {
   std::vector<std::int64_t> tuned;       // numbers of rows at which it claims to time products
   std::int64_t forwards_to_failure = 0;  // if > 0, the number of the forward that fails
   std::size_t most_in_flight = 0;
+  std::function<void()> while_it_runs;  // called by finish() before the forward ends
 
  private:
   struct Entry {

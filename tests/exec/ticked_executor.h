@@ -45,14 +45,14 @@ class TimedTransport final : public LiveTransport {
     if (!id) return id;
     const auto& [source, cargoes] = flows_[*id];
     LandedKv kv{.id = cargoes.front().target, .first = cargoes.front().first, .blocks = {}, .token = {}};
-    for (const Cargo& cargo : cargoes)
-      executor_.run(targets_ + source, [&kv, &cargo](StepBuilder& builder) {
-        const StepBuilder::Outgoing out = builder.outgoing(cargo.source, cargo.first, cargo.last);
-        std::vector<std::byte> bytes(out.blocks.size() * static_cast<std::size_t>(builder.device().bytes_per_block()));
-        builder.device().send_blocks(out.blocks, bytes);
-        kv.blocks.insert(kv.blocks.end(), bytes.begin(), bytes.end());
-        if (out.token) kv.token = out.token;
-      });
+    for (const Cargo& cargo : cargoes) {
+      StepBuilder& builder = executor_.builder(targets_ + source);
+      const StepBuilder::Outgoing out = builder.outgoing(cargo.source, cargo.first, cargo.last);
+      std::vector<std::byte> bytes(out.blocks.size() * static_cast<std::size_t>(builder.device().bytes_per_block()));
+      builder.device().send_blocks(out.blocks, bytes);
+      kv.blocks.insert(kv.blocks.end(), bytes.begin(), bytes.end());
+      if (out.token) kv.token = out.token;
+    }
     landed_[cargoes.front().serial] = std::move(kv);
     return id;
   }
@@ -87,14 +87,13 @@ class TickedExecutor final : public StepExecutor {
     lane.end = now_ + duration(*lane.order, lane.role);
   }
   void end_order(std::size_t replica) override { lanes_[replica].ending = true; }
-  void run(std::size_t replica, Task task) override { task(builders_[replica]); }
   void wake() override {}
   void fail(std::exception_ptr failure) override { std::rethrow_exception(std::move(failure)); }
   [[nodiscard]] std::unique_ptr<LiveTransport> transport(const load::KvTransport::Rates& rates, std::size_t sources,
                                                          std::size_t targets) override {
     return std::make_unique<TimedTransport>(rates, *this, sources, targets);
   }
-  [[nodiscard]] StepBuilder& builder(std::size_t replica) { return builders_[replica]; }
+  [[nodiscard]] StepBuilder& builder(std::size_t replica) override { return builders_[replica]; }
 
   Nanos wait(Nanos until, std::vector<StepReport>& reports) override {
     Nanos next = sched::kNever;

@@ -107,7 +107,7 @@ class LateExecutor final : public StepExecutor {
     for (const Nanos end = now + kLate; now < end;) now = ticked_.wait(end, reports);
     return now;
   }
-  void run(std::size_t replica, Task task) override { ticked_.run(replica, std::move(task)); }
+  [[nodiscard]] StepBuilder& builder(std::size_t replica) override { return ticked_.builder(replica); }
   void wake() override {}
   void fail(std::exception_ptr failure) override { ticked_.fail(std::move(failure)); }
   [[nodiscard]] std::unique_ptr<LiveTransport> transport(const load::KvTransport::Rates& rates, std::size_t sources,

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
 #include <map>
 #include <random>
 
@@ -188,6 +190,41 @@ TEST(StepBuilder, TheRandomRunsPreemptSwapAndShare) {
   EXPECT_GT(hits, 300);
   EXPECT_GT(swaps, 100);
   EXPECT_GT(completed, 3000);
+}
+
+// A finished prompt leaves while the next one is computed. If it had to wait for that forward, this would end only when
+// the forward does.
+TEST(StepBuilder, WhatLeavesDoesNotWaitForAForward) {
+  const PromptSource prompts(1, testing::kVocabulary);
+  testing::ChainDevice device(16, 8, 2);
+  StepBuilder builder({.kv = {.blocks = 16, .block_tokens = 8}, .sequences = 2, .sampling = {}}, prompts, device);
+  const auto prefill = [](ReqId id) {
+    StepOrder order;
+    Change& change = order.changes.emplace_back();
+    change.opens = true;
+    change.request.id = id;
+    change.request.serial = id;
+    change.request.input = 20;
+    order.kv.push_back({sched::KvOp::Kind::grow, id, 20});
+    order.forwards.emplace_back().prefill = {{.id = id, .new_tokens = 20, .context = 0, .emits = true}};
+    return order;
+  };
+  std::future<StepBuilder::Outgoing> leaves;
+  for (const ReqId id : {0U, 1U}) {
+    const StepOrder order = prefill(id);
+    if (id == 1)
+      device.while_it_runs = [&] {
+        leaves = std::async(std::launch::async, [&] { return builder.outgoing(0, 0, 20); });
+        EXPECT_EQ(leaves.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+      };
+    builder.begin(order);
+    builder.start(order, 0, 0);
+    builder.finish();
+    builder.end_step();
+  }
+  const StepBuilder::Outgoing out = leaves.get();
+  EXPECT_EQ(out.blocks.size(), 3);
+  EXPECT_TRUE(out.token.has_value());
 }
 
 }  // namespace
