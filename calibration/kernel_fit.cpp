@@ -37,7 +37,6 @@ Measured merged(std::span<const KernelMeasurement* const> rows) {
   return means;
 }
 
-// Attention reads the cache, whose type may differ from that of the products.
 // Returns the fraction of the bandwidth at which data of more than four times the cache's size were read, at the 98th
 // percentile of these reads.
 double cold_efficiency(std::span<const KernelWork> work, std::span<const double> seconds, const model::Accelerator& a) {

@@ -166,6 +166,7 @@ KernelWork kernel_work(KernelOp op, const KernelKey& key, double column, double 
   PLIMSOLL_CHECK(false, "no such op");
 }
 
+// Attention reads the cache, whose type may differ from that of the products.
 KernelWork kernel_work(const KernelTable& table, const KernelKey& key, double column) {
   KernelWork work =
       kernel_work(table.op, key, column, stored_bytes(table.kv_dtype.empty() ? table.dtype : table.kv_dtype).value());

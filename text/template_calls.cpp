@@ -65,7 +65,10 @@ constexpr std::int64_t kLongestRange = 100'000;
 
 // ---- tests ------------------------------------------------------------------------------------------------------
 
-const Value& other(const Arguments& arguments) { return arguments.positional[0]; }
+template <Comparison kind>
+Value compared(const Value& v, const Arguments& arguments) {
+  return compare(kind, v, arguments.positional[0]);
+}
 bool has_remainder(const Value& v, std::int64_t divisor) {
   return !equal(calculate(Operator::modulo, v, divisor), std::int64_t{0});
 }
@@ -106,37 +109,21 @@ constexpr auto kTests = std::to_array<NamedCallable>({
     {"lower", [](const Value& v, const Arguments&) -> Value { return consists_of(v.text(), Letters::lower); }},
     {"upper", [](const Value& v, const Arguments&) -> Value { return consists_of(v.text(), Letters::upper); }},
     {"in", [](const Value& v, const Arguments& a) -> Value { return contains(a.get(0, "seq"), v); }, "seq", 1},
-    {"eq", [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::equal, v, other(a)); },
-     "/ other", 1},
-    {"equalto", [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::equal, v, other(a)); },
-     "/ other", 1},
-    {"==", [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::equal, v, other(a)); },
-     "/ other", 1},
-    {"ne", [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::unequal, v, other(a)); },
-     "/ other", 1},
-    {"!=", [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::unequal, v, other(a)); },
-     "/ other", 1},
-    {"lt", [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::less, v, other(a)); },
-     "/ other", 1},
-    {"lessthan", [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::less, v, other(a)); },
-     "/ other", 1},
-    {"<", [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::less, v, other(a)); }, "/ other",
-     1},
-    {"gt", [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::greater, v, other(a)); },
-     "/ other", 1},
-    {"greaterthan",
-     [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::greater, v, other(a)); }, "/ other",
-     1},
-    {">", [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::greater, v, other(a)); },
-     "/ other", 1},
-    {"le", [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::at_most, v, other(a)); },
-     "/ other", 1},
-    {"<=", [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::at_most, v, other(a)); },
-     "/ other", 1},
-    {"ge", [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::at_least, v, other(a)); },
-     "/ other", 1},
-    {">=", [](const Value& v, const Arguments& a) -> Value { return compare(Comparison::at_least, v, other(a)); },
-     "/ other", 1},
+    {"eq", compared<Comparison::equal>, "/ other", 1},
+    {"equalto", compared<Comparison::equal>, "/ other", 1},
+    {"==", compared<Comparison::equal>, "/ other", 1},
+    {"ne", compared<Comparison::unequal>, "/ other", 1},
+    {"!=", compared<Comparison::unequal>, "/ other", 1},
+    {"lt", compared<Comparison::less>, "/ other", 1},
+    {"lessthan", compared<Comparison::less>, "/ other", 1},
+    {"<", compared<Comparison::less>, "/ other", 1},
+    {"gt", compared<Comparison::greater>, "/ other", 1},
+    {"greaterthan", compared<Comparison::greater>, "/ other", 1},
+    {">", compared<Comparison::greater>, "/ other", 1},
+    {"le", compared<Comparison::at_most>, "/ other", 1},
+    {"<=", compared<Comparison::at_most>, "/ other", 1},
+    {"ge", compared<Comparison::at_least>, "/ other", 1},
+    {">=", compared<Comparison::at_least>, "/ other", 1},
 });
 
 // ---- functions --------------------------------------------------------------------------------------------------

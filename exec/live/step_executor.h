@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <vector>
 

@@ -36,7 +36,7 @@ PointRow row_of(const QJsonObject& line) {
   return row;
 }
 
-// A window that crashes or is killed cannot cancel its children. They would keep the machine busy for nobody.
+// A window that crashes or is killed cannot cancel its children. So the system ends them with it.
 void end_with_window([[maybe_unused]] QProcess& process) {
 #ifdef __linux__
   process.setChildProcessModifier([window = ::getpid()] {
