@@ -46,12 +46,12 @@ install_missing() {
   fi
 }
 
-# As many jobs as cores, but no more than fit in memory at 1.5 GB each.
+# As many jobs as cores, but no more than fit in memory at 2.5 GB each.
 build_jobs() {
   local cores memory_kb
   cores=$(nproc)
   memory_kb=$(awk '/^MemAvailable:/ {print $2}' /proc/meminfo 2>/dev/null || true)
-  local fit=$(( ${memory_kb:-100000000} / 1500000 ))
+  local fit=$(( ${memory_kb:-100000000} / 2500000 ))
   (( fit < 1 )) && fit=1
   echo $(( cores < fit ? cores : fit ))
 }

@@ -9,12 +9,6 @@
 namespace plimsoll::text {
 namespace {
 
-// Unicode's property White_Space.
-bool is_space(char32_t c) {
-  return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
-}
-
 bool is_of_word(std::string_view character) {
   static const Regex kWord("[\\w\\u200C\\u200D]");
   Regex::Walk walk(kWord, character);
@@ -27,7 +21,7 @@ std::size_t without_spaces_at_end(std::string_view text) {
   while (end > 0) {
     std::size_t at = last_character(text.substr(0, end));
     const std::size_t begin = at;
-    if (!is_space(read_code_point(text, at))) break;
+    if (!is_white_space(read_code_point(text, at))) break;
     end = begin;
   }
   return end;
@@ -37,7 +31,7 @@ std::size_t spaces_at_start(std::string_view text) {
   std::size_t at = 0;
   while (at < text.size()) {
     std::size_t next = at;
-    if (!is_space(read_code_point(text, next))) break;
+    if (!is_white_space(read_code_point(text, next))) break;
     at = next;
   }
   return at;

@@ -142,10 +142,8 @@ std::vector<std::string_view> characters_of(std::string_view text) {
   return out;
 }
 
-bool is_space(char32_t c) {
-  return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
-}
+// Python also takes the four separators of ASCII.
+bool is_space(char32_t c) { return is_white_space(c) || (c >= 0x1C && c <= 0x1F); }
 
 std::size_t next_space(std::string_view text, std::size_t at) {
   for (std::size_t next = at; at < text.size(); at = next)

@@ -66,6 +66,11 @@ void append_utf8(std::string& out, char32_t code_point) {
   put(0x80U | (code_point & 0x3FU));
 }
 
+bool is_white_space(char32_t c) {
+  return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+}
+
 bool is_utf8(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     at += ascii_prefix(text.substr(at));

@@ -21,6 +21,8 @@ inline constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 /// Reads the code point at `at` and moves `at` behind it. `text` must be valid UTF-8.
 [[nodiscard]] char32_t read_code_point(std::string_view text, std::size_t& at);
 void append_utf8(std::string& out, char32_t code_point);
+/// True for Unicode's property White_Space.
+[[nodiscard]] bool is_white_space(char32_t c);
 
 [[nodiscard]] bool is_utf8(std::string_view text);
 /// Returns where the last character of `text` begins. `text` must be valid UTF-8 and not empty.
