@@ -206,14 +206,16 @@ TEST_F(CapacityTest, AFirstLookHasTheColumnsOfTheRanking) {
   }
 }
 
-// If replicas come and go, the cost follows the load.
+// If replicas come and go, the cost follows the load. Two fixed replicas of 10 /s each idle at 5 /s.
 TEST_F(CapacityTest, NothingIdlesInAFleetThatScales) {
-  const Overrides scaled{
-      {"deployment", "{replicas: 2, autoscaling: {min: 1, max: 4, metric: concurrency, target: 10, start_up: 2 min}}"},
-      {"search", "{instances: [ml.p4d.24xlarge], tp: [1], max_running: [64]}"}};
-  const Searched found = search(kPlanStudy, scaled, 2, true);
-  ASSERT_TRUE(found.answer.winner);
-  EXPECT_THAT(finding_text({.question = found.question, .answer = found.answer, .swept = {}}, 3),
+  const auto answer = [this](const std::string& deployment) {
+    const Searched found = search(queue_study("{poisson: {rate: 5 /s}}", "{p90_latency: 1 s}", "{objective: gpus}"),
+                                  {{"deployment", deployment}}, 2, true);
+    EXPECT_TRUE(found.answer.winner);
+    return finding_text({.question = found.question, .answer = found.answer, .swept = {}}, 3);
+  };
+  EXPECT_THAT(answer("{replicas: 2}"), HasSubstr("idle  "));
+  EXPECT_THAT(answer("{replicas: 2, autoscaling: {min: 1, max: 4, metric: concurrency, target: 10, start_up: 2 min}}"),
               Not(HasSubstr("idle  ")));
 }
 
