@@ -50,7 +50,7 @@ struct ShareCalibration {
   model::Accelerator accelerator;
   model::Interconnect interconnect;
   std::vector<ClassFit> fits;
-  /// Pairs: the rows of a step, and its duration in live runs over the sum of its ops. Empty on a GPU.
+  /// Pairs: the rows of a step, and the ratio of its live duration to the sum of its ops. Empty on a GPU.
   std::vector<std::pair<double, double>> live_rows;
   validation::ErrorSummary held_out;  // of whole forwards that were not in the fit
 };

@@ -264,8 +264,8 @@ void warn_of_outliers(OwnFit& fit) {
                     far.size(), runs.size(), far.size() == 1 ? "s" : "", worst));
 }
 
-// The processor of the user's host may be some times slower than that of the profile. A host time far beyond that
-// stands for something else: another model or hardware than stated, a wrong unit, or a load beside the runs.
+// The user's host may be several times slower than the profile's. A host time far beyond that has another cause:
+// another model or hardware than stated, a wrong unit, or other load on the server.
 void warn_of_limits(OwnFit& fit, const std::string& like) {
   constexpr double kAt = 1.001, kFar = 100;
   for (std::size_t i = 0; i < fit.model.numbers.size(); ++i) {

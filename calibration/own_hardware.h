@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// What a fit of a user's engine determines: values of the profile, and of hardware that the catalogue lacks an
-// accelerator with its effective peak and bandwidth.
+// SPDX-License-Identifier: Apache-2.0 The values that a fit of a user's engine determines: those of the profile and,
+// for hardware that the catalogue lacks, an accelerator's effective peak and bandwidth.
 #pragma once
 
 #include <optional>
@@ -28,8 +27,8 @@ struct OwnHardware {
 [[nodiscard]] std::optional<OwnHardware> own_hardware(const OwnEngine& engine, const OwnRuns& runs,
                                                       const std::shared_ptr<configs::Catalogue>& catalogue);
 
-/// Returns what the runs can tell of the engine and of `hardware`: the values of the profile `like`, which are also the
-/// priors. The fits of the shipped profiles determine the same ones (serving_models.cpp). Defined in own_numbers.cpp.
+/// Returns the numbers that the runs can determine, with the values of the profile `like` and of `hardware` as priors.
+/// The fits of the shipped profiles determine the same numbers (serving_models.cpp). Defined in own_numbers.cpp.
 [[nodiscard]] std::vector<ServingNumber> own_numbers(const OwnEngine& engine, const model::EngineProfile& like,
                                                      const OwnRuns& runs, const std::optional<OwnHardware>& hardware);
 

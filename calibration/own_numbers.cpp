@@ -99,14 +99,14 @@ void add_host_numbers(const OwnEngine& engine, const model::EngineProfile& like,
     growth.unit.clear();
     growth.number.prior = like.host_rank_growth;
     growth.number.low = growth.number.high = 0;
-    // What the profile knows of other hosts gives way to the runs.
+    // The runs replace the profile's values for other hosts.
     for (const auto& [accelerator, value] : like.rank_growth_by_accelerator)
       growth.also.push_back("host.rank_growth_by_accelerator." + accelerator);
     numbers.push_back(growth);
   }
 }
 
-// The scales of measured kernels, and what the profile states of kernels for the types of the runs.
+// Adds the scales of measured kernels, and the profile's kernel values for the types of the runs.
 void add_kernel_numbers(const OwnEngine& engine, const model::EngineProfile& like, const OwnRuns& runs,
                         std::vector<ServingNumber>& numbers) {
   numbers.push_back(scale_number(engine, "compute_scale", like.compute_scale));

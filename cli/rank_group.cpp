@@ -178,7 +178,7 @@ net::Link RankGroup::connect(std::size_t process, std::string_view what, std::in
   return link;
 }
 
-// Each process connects to all before it, which then accept.
+// Each process connects to all lower ranks, and accepts all higher ones.
 void RankGroup::connect_down(std::int32_t replicas) {
   for (std::int32_t replica = 0; replica < replicas; ++replica) {
     const auto i = static_cast<std::size_t>(replica);

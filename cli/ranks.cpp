@@ -137,7 +137,7 @@ std::unique_ptr<Ranks> Ranks::join() {
   const std::vector<std::string> addresses = module.listening_addresses(place);
   if (ranks->rank_ == 0) ranks->crew_ = std::make_unique<study::RankCrew>(addresses);
   const std::string meeting = module.share(ranks->crew_ ? ranks->crew_->meeting().text() : std::string());
-  // Connect while MPI still holds all ranks together: then rank 0 exists.
+  // Connect before MPI ends: until then, rank 0 cannot have exited.
   if (ranks->rank_ != 0)
     ranks->leader_ =
         std::make_unique<study::RankLeader>(net::Meeting::read(meeting), study::RankName::own(ranks->rank_));

@@ -159,7 +159,7 @@ constexpr const char* kCpuBackend = "--backend cpu";
 MeasureSettings read_backend(Parsed& parsed) {
   MeasureSettings settings;
   settings.device = device_option(parsed, parsed.operand, "backend");
-  // Reading the study may already ask the GPU what it is.
+  // Reading the study may already query the GPU.
   if (settings.device == exec::DeviceKind::cuda) exec::require_gpu(kCpuBackend);
   settings.as_is = parsed.values["as-is"].as<bool>();
   settings.threads = static_cast<int>(whole_option(parsed, "threads", {1, kMaxServeThreads}, parsed.common.jobs));

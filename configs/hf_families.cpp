@@ -106,7 +106,7 @@ void read_dense(const JsonFields& f, LlmShape& m) {
   if (f.flag_or("mlp_bias", false)) note(m, "biases of the MLP are not counted");
 }
 
-// `usual`: the class's own share of the dimensions.
+// `usual` is the class's default for the rotated share of the dimensions.
 void read_partial_rotary(const JsonFields& f, LlmShape& m, double usual) {
   double factor = f.number_or("partial_rotary_factor", 0, 1, usual);
   // Files written by transformers 5 keep this factor beside the base.

@@ -16,7 +16,7 @@ void append(std::string& text, fmt::format_string<Args...> format, Args&&... arg
   fmt::format_to(std::back_inserter(text), format, std::forward<Args>(args)...);
 }
 
-// What decisions of these replicas depend on, besides the study.
+// Besides the study, decisions of these replicas depend on these values.
 void add_pool(std::string& text, const Scenario& pool) {
   append(text,
          R"("replicas":{},"kv_blocks":{},"block_tokens":{},"prefix_caching":{},"swap_blocks":{},"model_max_len":{})",

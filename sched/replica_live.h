@@ -17,7 +17,7 @@ struct Replica::Live {
   std::uint32_t known : 1 = 0;   // its hashes extend into the answer, which later requests may find
   std::uint32_t ahead : 1 = 0;   // still a row of the step decided ahead, although the request has ended
   std::uint32_t seeded : 1 = 0;  // its first token comes with its KV
-  // Its blocks stay after its end; it has ended and holds them.
+  // `hold`: its blocks stay after its end. `held`: it has ended and still has them.
   std::uint32_t hold : 1 = 0, held : 1 = 0;
 };
 

@@ -96,7 +96,7 @@ void TrtLlm::decide(Nanos now, const View& view, Decision& out) {
     return;
   }
   if (!forward.prefill.empty() || !out.kv.empty() || std::ssize(started_) > result.members) return;
-  // Only a leaving request makes room. (But a pending request that others have overtaken may still pause them.)
+  // Only a leaving request makes room. (A pending request that others have overtaken may still pause them.)
   out.repeat = kForever;
   if (policy_ == CapacityPolicy::max_utilization)
     out.repeat = result.in_order ? std::max<std::int64_t>(0, view.kv.group_steps(view.kv.free()) - 1) : 0;

@@ -173,7 +173,7 @@ struct Message {
   std::vector<std::string> texts;
   const json* reasoning = nullptr;  // of an earlier answer; null if none
   bool has_content = false;
-  /// Returns the message as chat templates get it: a content that is absent is no empty one.
+  /// Returns the message as chat templates get it: a missing content differs from an empty one.
   [[nodiscard]] nlohmann::ordered_json plain() const {
     nlohmann::ordered_json out = {{"role", role}};
     if (has_content) out["content"] = fmt::format("{}", fmt::join(texts, "\n"));

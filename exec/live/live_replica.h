@@ -38,7 +38,7 @@ class LiveReplica {
   void abandon(ReqId id, std::uint64_t serial);
   /// Hands over KV that has arrived, or reports that it is lost (null). Call only while no step is in flight.
   void land(const sched::Landing& landing, std::optional<LandedKv> kv, Nanos now);
-  /// Frees the blocks of a request that has ended and keeps them, if it still does. Call only while no step is in
+  /// Frees the blocks that a request keeps after its end; does nothing if it keeps none. Call only while no step is in
   /// flight.
   void release(ReqId id, std::uint64_t serial, Nanos now);
   /// Records a request that has left (Replica::ended). Call it once for each before the list is cleared; repeated calls

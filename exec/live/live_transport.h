@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Carries KV between the devices of a live run: what load::TransferLinks computes, this does.
+// SPDX-License-Identifier: Apache-2.0 Carries KV between the devices of a live run. Its simulated counterpart is
+// load::TransferLinks.
 #pragma once
 
 #include <condition_variable>
@@ -26,7 +26,7 @@ class LiveTransport : public load::KvTransport {
   using KvTransport::KvTransport;
   /// Returns the KV of the last transfer of this request that take() returned. Call once for each.
   [[nodiscard]] virtual LandedKv landed(std::uint64_t serial) = 0;
-  /// Returns whether something is on its way of whose end next_event() does not know.
+  /// Returns whether a transfer is under way whose end next_event() cannot predict.
   [[nodiscard]] virtual bool is_busy() const = 0;
 };
 

@@ -30,7 +30,7 @@ QString band_words(const Curve& curve, const SloAnswer& answer, const DrawnLimit
   return tr("the whole 90 % band is within up to %1").arg(load_text(safe->labels, digits(*safe)));
 }
 
-// For an answer that keeps the limits with the whole band, says what the prediction itself carries.
+// If the answer keeps the limits with the whole band, adds the load that the prediction itself carries.
 QString safe_words(const Curve& curve, const SloAnswer& answer, DrawnLimit drawn) {
   drawn.safe = false;
   const auto middle = slo_answer(curve, drawn);

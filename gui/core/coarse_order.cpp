@@ -17,7 +17,7 @@ bool is_load(const std::string& key) {
   return key == "workload.concurrency" || key == "workload.rate" || key.starts_with("workload.load.");
 }
 
-// The last word of a path; of a pool's key, the pool too.
+// Returns the last word of a path; for a pool's key, also the pool.
 QString short_key(const std::string& key) {
   const std::size_t dot = key.rfind('.');
   QString word = qs(dot == std::string::npos ? key : key.substr(dot + 1)).replace(QChar(u'_'), QChar(u' '));

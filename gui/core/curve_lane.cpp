@@ -50,7 +50,7 @@ std::optional<LanePoint> simulate_lane_point(const study::Study& study, const La
   if (spec.load) {
     auto varied = study::with_load_value(study.point(spec.index), *spec.load);
     if (!varied) return {};
-    // A trace has the requests that it has.
+    // The number of requests of a trace is fixed.
     if (spec.requests > 0 && !std::holds_alternative<load::TraceReplay>(varied->workload.load)) {
       varied->workload.requests = spec.requests;
       varied->workload.duration = {};

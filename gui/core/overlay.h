@@ -43,8 +43,8 @@ struct OverlayPoint {
 /// curves belongs to none. Pointers refer to `tables`.
 [[nodiscard]] std::vector<OverlayPoint> overlay_points(const CurveModel& model,
                                                        const std::vector<OverlayTable>& tables);
-/// Returns for each of the user's tables why some rows are on the chart of none of the models and which figures they
-/// lack; empty if there is nothing to report.
+/// Returns for each of the user's tables why some rows match no curve and which figures they lack; empty if there is
+/// nothing to report.
 [[nodiscard]] std::vector<QString> overlay_notes(const std::vector<const CurveModel*>& models,
                                                  const std::vector<OverlayTable>& tables);
 

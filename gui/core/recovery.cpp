@@ -47,7 +47,7 @@ Recovery::Recovery(Session& session, const QString& folder, int delay_ms, QObjec
   });
 }
 
-// Frees the name of a copy. Earlier ones stay, which the user has neither recovered nor dismissed.
+// Frees the name of a copy. Earlier copies that the user has neither recovered nor dismissed stay.
 void Recovery::move_aside(const QString& copy) const {
   // A name that another program takes first makes the rename fail.
   for (int number = 1; QFile::exists(copy) && number < 1000; ++number)
@@ -81,7 +81,7 @@ void Recovery::restore() {
   SessionState state = parse_session(in.readAll().toStdString(), utf8(found()));
   session_.edit(tr("Recover the unsaved session"), {}, [&](SessionState& s) { s = std::move(state); });
   keep();
-  // The file that held it so far goes only when the copy is there.
+  // Remove the old file only when the new copy exists.
   if (QFile::exists(copy_)) dismiss();
 }
 

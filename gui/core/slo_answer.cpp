@@ -112,7 +112,7 @@ void cross(SloAnswer& answer, const Judged& within, const Judged& beyond) {
     const PointLimit& limit = beyond.limits[i];
     if (limit.kept()) continue;
     const auto at = part_at(within.limits[i], limit);
-    // A limit without a finite value may be missed right after the last point within it.
+    // If the value becomes infinite, the limit may be missed right after the last point within it.
     if (!at) {
       answer.binding = limit;
       return;

@@ -194,7 +194,7 @@ void ChartsPlot::fit() {
     xs.push_back(*px);
     ys.push_back(*py);
   };
-  // Bands and error bars belong to the picture, but what has no place on the axis is no missing point.
+  // The range includes bands and error bars. One that cannot be drawn does not count as a missing point.
   const auto note_edge = [&](double y) {
     if (const auto place = y_.place(y)) ys.push_back(*place);
   };

@@ -96,8 +96,8 @@ void paint_titles(QPainter& painter, const PlotFrame& f) {
   const QString x = metrics.elidedText(f.content->x.title, Qt::ElideRight, f.area.width());
   painter.drawText(
       QPointF(f.area.center().x() - metrics.horizontalAdvance(x) / 2, f.whole.bottom() - metrics.descent() - 2), x);
-  // The unit at the end of a title tells more than its middle. A title may be longer than a low plot is high: beside
-  // the labels of the other axis is room.
+  // Shortens a title in the middle, because the unit at its end matters more. The title may be longer than a low plot
+  // is high: there is room beside the labels of the other axis.
   const QString y = metrics.elidedText(f.content->y.title, Qt::ElideMiddle, f.whole.height());
   const double half = metrics.horizontalAdvance(y) / 2;
   const double middle =

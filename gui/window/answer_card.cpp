@@ -222,7 +222,7 @@ void AnswerCard::show_rows(const std::vector<AnswerRow>& rows, const QString& li
   limits_->setVisible(limited);
   const AnswerRow* rival = possibly_better_row(rows);
   show_chips(best, rival);
-  // Longer runs are offered for the answer, or for a better one that they would make certain.
+  // Offers longer runs for the answer, or for a better answer that is still uncertain.
   const AnswerRow* unsure = rival != nullptr ? rival : best;
   offered_ = unsure != nullptr ? std::pair(unsure->drawn.scenario, static_cast<qint64>(unsure->requests_needed))
                                : std::pair<std::size_t, qint64>();

@@ -62,7 +62,7 @@ FitDialog::FitDialog(Workbench& bench, QWidget* parent) : QDialog(parent), bench
   next_ = new QPushButton(tr("&Next"), this);
   close_ = new QPushButton(tr("&Close"), this);
   next_->setDefault(true);
-  // Return must not close the dialog, and so discard what was entered, where Next is not possible yet.
+  // While Next is not possible, Return must not close the dialog: that would discard what was entered.
   for (QPushButton* button : {back_, close_}) button->setAutoDefault(false);
   buttons->addStretch();
   for (QPushButton* button : {back_, next_, close_}) buttons->addWidget(button);

@@ -39,7 +39,7 @@ namespace plimsoll::gui {
 namespace {
 
 // Returns the text line of a text field, of an editable list or of a number field; nullptr for other objects. The
-// latter two pass keys that the line leaves on to it again.
+// latter two send keys that the line ignored to it a second time.
 const QLineEdit* line_of(const QObject* object) {
   if (const auto* line = qobject_cast<const QLineEdit*>(object)) return line;
   if (const auto* box = qobject_cast<const QComboBox*>(object)) return box->lineEdit();
@@ -54,7 +54,7 @@ constexpr int kDockWidth = 360;  // wide enough for a ranking's first columns an
 }  // namespace
 
 MainWindow::MainWindow(Workbench& bench, bool dark) : bench_(bench), dark_(dark) {
-  // Before there are children: each one that exists would have to be styled again.
+  // Set before there are children: each existing child would have to be styled again.
   style();
   setObjectName(QStringLiteral("main"));
   setAcceptDrops(true);
