@@ -21,32 +21,39 @@ struct RoundedBlock {
   std::int32_t sum;
 };
 
-// Writes pairs of 16-bit integers as 32-bit words, which are handled as floats. Numbers beyond `count` are zero.
+// Rounds numbers to integers, which are left in the lower 16 bits of `rounded`. Numbers beyond `count` are zero.
 template <class V>
-RoundedBlock round_block(const float* x, std::int64_t count, std::int64_t block, float* words) {
+RoundedBlock round_block(const float* x, std::int64_t count, std::int64_t block, float* rounded) {
   float padded[kMostBlock];
   if (count < block) {
     for (std::int64_t i = 0; i < block; ++i) padded[i] = i < count ? x[i] : 0.0F;
     x = padded;
   }
-  typename V::F most = V::zero(), nan = V::zero();
+  typename V::F most = V::zero();
   for (std::int64_t i = 0; i < block; i += V::kWidth) {
     const typename V::F v = V::load(x + i);
     most = V::max(V::max(v, V::zero() - v), most);
-    nan = V::fma(v, V::zero(), nan);  // NaN if any number is NaN or infinite
   }
   constexpr float kLargest = 127 * 256 + 127, kTiny = 1e-30F;  // its upper byte stays in range when it is rounded up
   const float highest = V::highest(most);
   const float inverse = highest > kTiny ? kLargest / highest : 0.0F;
   // Adding 1.5 * 2^23 rounds to nearest even and leaves the integer in the lower bits of the float.
   constexpr float kMagic = 12582912.0F;
-  float rounded[kMostBlock];
   typename V::F sum = V::zero();
   for (std::int64_t i = 0; i < block; i += V::kWidth) {
     const typename V::F moved = V::fma(V::load(x + i), V::set(inverse), V::set(kMagic));
     sum = sum + (moved - V::set(kMagic));
     V::store(rounded + i, moved);
   }
+  // The sum is below 2^22, so the float is exact. It is NaN if any number is NaN or infinite: an infinite one is
+  // multiplied by the zero that its inverse is. Then the scale is NaN too, and no integer changes the result.
+  const float total = V::sum(sum);
+  const float scale = highest > kTiny ? highest / kLargest : 0.0F;
+  return total == total ? RoundedBlock{scale, static_cast<std::int32_t>(total)} : RoundedBlock{total, 0};
+}
+
+// Writes pairs of 16-bit integers as 32-bit words, which are handled as floats.
+inline void join_pairs(const float* rounded, std::int64_t block, float* words) {
   for (std::int64_t i = 0; i < block / 2; ++i) {
     std::uint32_t low, high;
     __builtin_memcpy(&low, rounded + 2 * i, sizeof low);
@@ -54,10 +61,6 @@ RoundedBlock round_block(const float* x, std::int64_t count, std::int64_t block,
     const std::uint32_t word = (low & 0xffffU) | high << 16U;
     __builtin_memcpy(words + i, &word, sizeof word);
   }
-  const float scale = (highest > kTiny ? highest / kLargest : 0.0F) + V::sum(nan);
-  // The sum is below 2^22, so the float is exact. If it is NaN, the scale is too, and no integer changes the result.
-  const float total = V::sum(sum);
-  return {scale, total == total ? static_cast<std::int32_t>(total) : 0};
 }
 
 // The integer that a column's sums of a block start from, for the zero of the weights: see integer_tile().
@@ -69,28 +72,28 @@ inline std::int32_t start_of(const IntegerLayout& layout, std::int32_t sum) {
                                                                                  << 16U);
 }
 
-// Each 16-bit number x is 256 high + low, with two signed bytes.
-inline std::uint32_t low_bytes(std::uint32_t even, std::uint32_t odd) {
-  return (even & 0x00ff00ffU) | (odd & 0x00ff00ffU) << 8U;
-}
-inline std::uint32_t rounded_halves(std::uint32_t pair) {
-  return ((pair & 0xffff0000U) + 0x00800000U) | ((pair + 0x80U) & 0xffffU);
-}
-inline std::uint32_t high_bytes(std::uint32_t even, std::uint32_t odd) {
-  return (rounded_halves(even) >> 8U & 0x00ff00ffU) | (rounded_halves(odd) & 0xff00ff00U);
-}
-
-// Turns the pairs of each weight word into words of bytes that lie as the weights do (IntegerLinear::pack_weights):
-// for each byte of a half word, the upper bytes and then the lower bytes of the activations.
-inline void split_bytes(float* words, std::int64_t count, int parts) {
-  for (std::int64_t i = 0; i < count; i += parts) {
-    std::uint32_t pairs[4], bytes[4];
-    __builtin_memcpy(pairs, words + i, static_cast<std::size_t>(parts) * sizeof(float));
-    for (int p = 0; p < parts / 2; ++p) {
-      bytes[2 * p] = high_bytes(pairs[p], pairs[p + parts / 2]);
-      bytes[2 * p + 1] = low_bytes(pairs[p], pairs[p + parts / 2]);
+// Writes numbers as bytes that lie as the weights do (IntegerLinear::pack_weights): for each byte of a half word, a word
+// of the upper bytes and then one of the lower bytes. Each number is 256 upper + lower, and both are signed.
+inline void split_bytes(const float* rounded, std::int64_t block, int bits, float* words) {
+  using Words [[gnu::vector_size(16)]] = std::uint32_t;
+  using Bytes [[gnu::vector_size(16)]] = std::uint8_t;
+  for (std::int64_t i = 0; i < block; i += 8) {
+    Words first, second;
+    __builtin_memcpy(&first, rounded + i, sizeof first);
+    __builtin_memcpy(&second, rounded + i + 4, sizeof second);
+    const auto low_a = reinterpret_cast<Bytes>(first), low_b = reinterpret_cast<Bytes>(second);
+    // 128 more, because the lower byte is signed. The upper byte is the second one.
+    const auto high_a = reinterpret_cast<Bytes>(first + 128U), high_b = reinterpret_cast<Bytes>(second + 128U);
+    Bytes low, high;
+    if (bits == 4) {  // numbers 0 4 1 5, 2 6 3 7
+      low = __builtin_shufflevector(low_a, low_b, 0, 16, 4, 20, 8, 24, 12, 28, 0, 0, 0, 0, 0, 0, 0, 0);
+      high = __builtin_shufflevector(high_a, high_b, 1, 17, 5, 21, 9, 25, 13, 29, 1, 1, 1, 1, 1, 1, 1, 1);
+    } else {  // numbers 0 2 1 3, 4 6 5 7
+      low = __builtin_shufflevector(low_a, low_b, 0, 8, 4, 12, 16, 24, 20, 28, 0, 0, 0, 0, 0, 0, 0, 0);
+      high = __builtin_shufflevector(high_a, high_b, 1, 9, 5, 13, 17, 25, 21, 29, 1, 1, 1, 1, 1, 1, 1, 1);
     }
-    __builtin_memcpy(words + i, bytes, static_cast<std::size_t>(parts) * sizeof(float));
+    const Bytes both = __builtin_shufflevector(high, low, 0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
+    __builtin_memcpy(words + i / 2, &both, sizeof both);
   }
 }
 
@@ -98,7 +101,7 @@ inline void split_bytes(float* words, std::int64_t count, int parts) {
 template <class V, int Rows>
 void pack_integer_rows(const IntegerRowsTask& t) {
   const std::int64_t tiles = (t.rows + Rows - 1) / Rows, words = t.layout.block / 2;
-  float gathered[kMostBlock], pairs[Rows * kMostBlock / 2];
+  float gathered[kMostBlock], rounded[kMostBlock], packed[Rows * kMostBlock / 2];
   for (std::int64_t tile = t.tile_begin; tile < t.tile_end; ++tile) {
     const std::int64_t first = t.rows * tile / tiles;
     const int height = static_cast<int>(t.rows * (tile + 1) / tiles - first);
@@ -114,15 +117,16 @@ void pack_integer_rows(const IntegerRowsTask& t) {
         } else {
           x += column;
         }
-        const RoundedBlock rounded = round_block<V>(x, count, t.layout.block, pairs + row * words);
-        __builtin_memcpy(to + row, &rounded.scale, sizeof(float));
-        to[height + row] = start_of(t.layout, rounded.sum);
-        if (height <= V::kByteRows) split_bytes(pairs + row * words, words, 16 / t.layout.bits);
+        const RoundedBlock of_row = round_block<V>(x, count, t.layout.block, rounded);
+        __builtin_memcpy(to + row, &of_row.scale, sizeof(float));
+        to[height + row] = start_of(t.layout, of_row.sum);
+        float* const row_words = height == 1 ? reinterpret_cast<float*>(to + 2) : packed + row * words;
+        if (height <= V::kByteRows)
+          split_bytes(rounded, t.layout.block, t.layout.bits, row_words);
+        else
+          join_pairs(rounded, t.layout.block, row_words);
       }
-      if (height == 1)
-        __builtin_memcpy(to + 2, pairs, static_cast<std::size_t>(words) * sizeof(float));
-      else
-        pack_tile<V>(pairs, words, height, words, reinterpret_cast<float*>(to + 2 * height));
+      if (height > 1) pack_tile<V>(packed, words, height, words, reinterpret_cast<float*>(to + 2 * height));
     }
   }
 }
