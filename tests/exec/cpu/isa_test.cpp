@@ -69,8 +69,8 @@ std::vector<float> bf16_logits(const std::string& family, const std::optional<mo
 
 TEST(Tuning, OfBlocksChangesNoBitOfALogit) {
   const model::CpuBlocking odd{.tiles = 3, .depth = 128, .ahead = 512, .far = true};
-  const model::CpuBlockings all{.one = odd, .few = odd, .many = odd};
-  const model::CpuTuning tuning{.floats = all, .integers = all, .threads = 1, .decode_parts = 2};
+  const model::CpuBlockings all{.one = odd, .tile = odd, .few = odd, .many = odd};
+  const model::CpuTuning tuning{.floats = all, .integers = all, .int4 = all, .threads = 1, .decode_parts = 2};
   for (const char* family : {"llama", "deepseek_v2"}) EXPECT_EQ(bf16_logits(family, tuning), bf16_logits(family, {}));
 }
 

@@ -56,7 +56,7 @@ TEST(Blockings, ChangeNoBit) {
     const IntegerKernels& integers = *runnable_integers(*set).front();
     const PackedLinear floats(*set, {.n = n, .k = k, .copies = 1}, true, fill, pool);
     const IntegerLinear bytes(integers, {.n = n, .k = k, .copies = 1}, 8, fill, pool);
-    for (const std::int64_t rows : {1, 16, 75}) {
+    for (const std::int64_t rows : {1, 4, 16, 75}) {
       std::vector<float> x(static_cast<std::size_t>(rows * k), 0.0F);
       for (float& value : x) value = std::normal_distribution<float>()(generator);
       std::vector<float> expected(static_cast<std::size_t>(rows * n)), expected_bytes = expected, y = expected;
@@ -74,7 +74,7 @@ TEST(Blockings, ChangeNoBit) {
         const model::CpuBlocking blocking{
             .tiles = draw(1, 20), .depth = 128 * draw(1, 5), .ahead = draw(0, 9999), .far = draw(0, 1) == 1};
         std::vector<float> got(y.size()), got_bytes(y.size());
-        run({.one = blocking, .few = blocking, .many = blocking}, got, got_bytes);
+        run({.one = blocking, .tile = blocking, .few = blocking, .many = blocking}, got, got_bytes);
         ASSERT_EQ(got, expected) << set->name << ", " << rows << " rows, depth " << blocking.depth;
         ASSERT_EQ(got_bytes, expected_bytes) << set->name << ", " << rows << " rows, depth " << blocking.depth;
       }
@@ -89,7 +89,7 @@ TEST(Tuner, ChoosesWhatTheKernelsRun) {
   const TunedMachine tuned = tune_machine(kernels, {.cores = 2, .most_bytes = kLittle});
   EXPECT_GT(tuned.read_bandwidth, 0);
   EXPECT_GT(tuned.multiply_add, 0);
-  ASSERT_EQ(tuned.products.size(), 6U);  // 1, 16 and 64 rows with floats and with bytes
+  ASSERT_EQ(tuned.products.size(), 12U);  // 1, 4, 16 and 64 rows with floats, 8 and 4 bits
   for (const TunedProduct& product : tuned.products) {
     EXPECT_GT(product.fraction, 0) << product.name;
     EXPECT_GE(product.gain, 1) << product.name;  // the default is kept unless another choice is faster
