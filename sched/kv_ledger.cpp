@@ -17,13 +17,6 @@ KvLedger::KvLedger(const KvConfig& config)
 KvLedger::~KvLedger() = default;
 KvLedger::KvLedger(KvLedger&&) noexcept = default;
 
-Blk KvLedger::held(ReqId id) const {
-  const Account* a = accounts_.find(id);
-  if (a == nullptr) return 0;
-  if (a->phase < 0) return a->held;
-  return blocks_for(a->covered + (clock_ - a->joined));
-}
-
 // Returns the phase class of a member that covers `covered` tokens now: all members of a class need their next block in
 // the same step. All members advance together, so (covered - clock) mod block size never changes.
 std::int32_t KvLedger::phase_at(Tok covered) const {

@@ -54,7 +54,11 @@ class KvLedger {
     return (tokens + config_.block_tokens - 1) / config_.block_tokens;
   }
   /// Returns how many blocks the request holds now.
-  [[nodiscard]] Blk held(ReqId id) const;
+  [[nodiscard]] Blk held(ReqId id) const {
+    const Account* a = accounts_.find(id);
+    if (a == nullptr) return 0;
+    return a->phase < 0 ? a->held : blocks_for(a->covered + (clock_ - a->joined));
+  }
   /// Returns how many more blocks the request needs to cover `tokens` tokens.
   [[nodiscard]] Blk need(ReqId id, std::int64_t tokens) const {
     const Blk missing = blocks_for(tokens) - held(id);

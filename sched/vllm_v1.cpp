@@ -101,7 +101,14 @@ void VllmV1::schedule_running(const View& view, Step& step, Decision& out, Forwa
     tokens = std::min(tokens, step.budget);
     if (max_len_ > 0) tokens = std::min<std::int64_t>(tokens, max_len_ - 1 - computed);
     if (tokens <= 0) continue;
-    if (!make_room({id, tokens, computed, 0}, view, step, out)) break;
+    const Blk need = view.kv.need(id, computed + tokens);
+    if (need > step.kv.free() && !make_room(id, computed + tokens, view, step, out)) break;
+    step.kv.take(need);
+    if (!view.requests.decoding(id)) {
+      out.kv.push_back({KvOp::Kind::grow, id, computed + tokens});
+      step.kv.publish(id, computed + tokens);
+    }
+    given_.push_back({id, tokens, computed, need});
     step.budget -= tokens;
   }
   fill(view, out, forward);
@@ -134,11 +141,10 @@ void VllmV1::fill(const View& view, Decision& out, Forward& forward) const {
   }
 }
 
-// Takes the blocks that the request needs, and preempts others until they are free. Returns false if the request itself
-// had to go.
-bool VllmV1::make_room(const Given& wanted, const View& view, Step& step, Decision& out) {
-  const std::int64_t end = wanted.computed + wanted.tokens;
-  const Blk need = view.kv.need(wanted.id, end);
+// Preempts requests until the blocks are free that request `id` needs for its first `end` tokens. Returns false if the
+// request itself had to go.
+bool VllmV1::make_room(ReqId id, std::int64_t end, const View& view, Step& step, Decision& out) {
+  const Blk need = view.kv.need(id, end);
   while (need > step.kv.free()) {
     const std::size_t index = victim(view);
     const ReqId last = running_[index];
@@ -150,14 +156,8 @@ bool VllmV1::make_room(const Given& wanted, const View& view, Step& step, Decisi
       return false;
     }
     preempt(index, view, step, out);
-    if (last == wanted.id) return false;
+    if (last == id) return false;
   }
-  step.kv.take(need);
-  if (!view.requests.decoding(wanted.id)) {
-    out.kv.push_back({KvOp::Kind::grow, wanted.id, end});
-    step.kv.publish(wanted.id, end);
-  }
-  given_.push_back({wanted.id, wanted.tokens, wanted.computed, need});
   return true;
 }
 

@@ -43,7 +43,7 @@ class VllmV1 final : public QueuePolicy {
   [[nodiscard]] std::int64_t threshold() const;
   void schedule_running(const View& view, Step& step, Decision& out, Forward& forward);
   void fill(const View& view, Decision& out, Forward& forward) const;
-  [[nodiscard]] bool make_room(const Given& wanted, const View& view, Step& step, Decision& out);
+  [[nodiscard]] bool make_room(ReqId id, std::int64_t end, const View& view, Step& step, Decision& out);
   void preempt(std::size_t victim, const View& view, Step& step, Decision& out);
   void cover_decodes(const View& view, Decision& out);
   [[nodiscard]] std::size_t victim(const View& view) const;
