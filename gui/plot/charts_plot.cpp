@@ -41,6 +41,11 @@ void silence(QValueAxis& axis) {
   axis.setLabelsVisible(false);
 }
 
+// Qt Charts lays a series out again even for the points that it has.
+void replace_points(QXYSeries& series, const QList<QPointF>& points) {
+  if (series.points() != points) series.replace(points);
+}
+
 }  // namespace
 
 std::unique_ptr<PlotView> make_plot_view(QWidget* parent) { return std::make_unique<ChartsPlot>(parent); }
@@ -60,6 +65,9 @@ ChartsPlot::ChartsPlot(QWidget* parent) : PlotView(parent) {
   view_ = new QChartView(chart_, this);
   view_->setFrameShape(QFrame::NoFrame);
   view_->setRenderHint(QPainter::Antialiasing);
+  // Every change redraws the whole plot, so an index and regions of what has changed would only cost time.
+  view_->setViewportUpdateMode(QGraphicsView::FullViewportUpdate);
+  view_->scene()->setItemIndexMethod(QGraphicsScene::NoIndex);
   view_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   view_->setVerticalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   view_->setMouseTracking(true);
@@ -108,16 +116,6 @@ PlotFrame ChartsPlot::frame() const {
 }
 
 void ChartsPlot::set_content(PlotContent content) {
-  // Keep the series objects if only the points have changed: creating them costs more than replacing their points.
-  const auto same_lines = [&] {
-    if (content.series.size() != content_.series.size() || content.bands.size() != content_.bands.size()) return false;
-    for (std::size_t i = 0; i < content.series.size(); ++i) {
-      const PlotSeries &a = content.series[i], &b = content_.series[i];
-      if (a.line != b.line || a.colour != b.colour || a.width != b.width) return false;
-    }
-    return true;
-  };
-  const bool keep = same_lines() && !lines_.empty();
   // The zoom of the old axes has no meaning on new ones.
   if (content.x.log != content_.x.log || content.y.log != content_.y.log || content.x.title != content_.x.title ||
       content.y.title != content_.y.title) {
@@ -130,40 +128,59 @@ void ChartsPlot::set_content(PlotContent content) {
     cursor_.reset();
   x_.set_log(content_.x.log);
   y_.set_log(content_.y.log);
-  if (!keep) rebuild_series();
+  make_series();
+  style_series();
   fit();
 }
 
-void ChartsPlot::rebuild_series() {
+// Creating the objects of a series costs more than replacing its points. So they are kept, and those that are not
+// needed now are empty. There are more of them after a content with more series, and fewer after one with far fewer.
+void ChartsPlot::make_series() {
+  constexpr std::size_t kSpare = 16;
+  const std::size_t lines = content_.series.size(), bands = content_.bands.size();
+  const bool enough = lines <= lines_.size() && bands <= bands_.size();
+  if (enough && lines_.size() <= lines + kSpare && bands_.size() <= bands + kSpare) return;
+  const std::size_t wanted_bands = enough ? bands : std::max(bands, bands_.size());
+  const std::size_t wanted_lines = enough ? lines : std::max(lines, lines_.size());
   // Bands first: series are drawn in the order in which they are added.
   chart_->removeAllSeries();
   lines_.clear();
   bands_.clear();
-  for (const PlotBand& band : content_.bands) {
-    BandSeries made{new QLineSeries(this), new QLineSeries(this), nullptr};
+  const auto add = [this](QAbstractSeries* series) {
+    chart_->addSeries(series);
+    series->attachAxis(x_axis_);
+    series->attachAxis(y_axis_);
+  };
+  for (std::size_t i = 0; i < wanted_bands; ++i) {
+    BandSeries made{new QLineSeries(), new QLineSeries(), nullptr};
     made.area = new QAreaSeries(made.high, made.low);
-    QColor fill = theme_->colour(band.colour);
-    fill.setAlphaF(0.16F);
-    made.area->setBrush(fill);
+    made.high->setParent(made.area);
+    made.low->setParent(made.area);
     made.area->setPen(Qt::NoPen);
-    chart_->addSeries(made.area);
-    made.area->attachAxis(x_axis_);
-    made.area->attachAxis(y_axis_);
+    add(made.area);
     bands_.push_back(made);
   }
-  for (const PlotSeries& series : content_.series) {
-    auto* line = new QLineSeries();
+  for (std::size_t i = 0; i < wanted_lines; ++i) {
+    lines_.push_back(new QLineSeries());
+    add(lines_.back());
+  }
+}
+
+void ChartsPlot::style_series() {
+  for (std::size_t i = 0; i < content_.bands.size(); ++i) {
+    QColor fill = theme_->colour(content_.bands[i].colour);
+    fill.setAlphaF(0.16F);
+    if (bands_[i].area->brush() != QBrush(fill)) bands_[i].area->setBrush(fill);
+  }
+  for (std::size_t i = 0; i < content_.series.size(); ++i) {
+    const PlotSeries& series = content_.series[i];
     const bool faded = series.line == LineLook::faded;
     QPen pen(faded ? theme_->frame : theme_->colour(series.colour), faded ? 1.6 : series.width);
     if (series.line == LineLook::dashed) pen.setStyle(Qt::DashLine);
     if (series.line == LineLook::none) pen = QPen(Qt::NoPen);
     if (series.line == LineLook::trail)
       pen = QPen(theme_->frame, kTrailWidth, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin);
-    line->setPen(pen);
-    chart_->addSeries(line);
-    line->attachAxis(x_axis_);
-    line->attachAxis(y_axis_);
-    lines_.push_back(line);
+    if (lines_[i]->pen() != pen) lines_[i]->setPen(pen);
   }
 }
 
@@ -238,7 +255,8 @@ void ChartsPlot::lay_out() {
   // The margins depend on the y labels, so compute them after the range.
   const QMarginsF margins = plot_margins(content_, y_, font(), size);
   chart_->resize(size);
-  chart_->setPlotArea(QRectF(QPointF(0, 0), size).marginsRemoved(margins));
+  const QRectF area = QRectF(QPointF(0, 0), size).marginsRemoved(margins);
+  if (chart_->plotArea() != area) chart_->setPlotArea(area);
   x_axis_->setRange(x_.low(), x_.high());
   y_axis_->setRange(y_.low(), y_.high());
   update_bands();
@@ -252,28 +270,29 @@ void ChartsPlot::lay_out() {
 
 void ChartsPlot::update_lines() {
   for (std::size_t i = 0; i < lines_.size(); ++i) {
-    const PlotSeries& series = content_.series[i];
-    if (series.line == LineLook::none) {
-      lines_[i]->clear();
-      continue;
+    QList<QPointF> places;
+    if (i < content_.series.size() && content_.series[i].line != LineLook::none) {
+      // At most four points per column: Qt Charts slows down with every point.
+      const auto few = decimate(places_of(content_.series[i]), x_.low(), x_.high(), kMaxColumns);
+      places = QList<QPointF>(few.begin(), few.end());
     }
-    // At most four points per column: Qt Charts slows down with every point.
-    const auto places = decimate(places_of(series), x_.low(), x_.high(), kMaxColumns);
-    lines_[i]->replace(QList<QPointF>(places.begin(), places.end()));
+    replace_points(*lines_[i], places);
   }
 }
 
 void ChartsPlot::update_bands() {
   for (std::size_t i = 0; i < bands_.size(); ++i) {
     QList<QPointF> low, high;
-    for (const PlotBand::Span& span : content_.bands[i].spans) {
-      const auto px = x_.place(span.x), pl = y_.place(span.low), ph = y_.place(span.high);
-      if (!px || !pl || !ph) continue;
-      low.emplace_back(*px, *pl);
-      high.emplace_back(*px, *ph);
+    if (i < content_.bands.size()) {
+      for (const PlotBand::Span& span : content_.bands[i].spans) {
+        const auto px = x_.place(span.x), pl = y_.place(span.low), ph = y_.place(span.high);
+        if (!px || !pl || !ph) continue;
+        low.emplace_back(*px, *pl);
+        high.emplace_back(*px, *ph);
+      }
     }
-    bands_[i].low->replace(low);
-    bands_[i].high->replace(high);
+    replace_points(*bands_[i].low, low);
+    replace_points(*bands_[i].high, high);
   }
 }
 
@@ -282,7 +301,7 @@ void ChartsPlot::set_theme(const Theme& theme) {
   chart_->setBackgroundBrush(theme.background);
   chart_->setPlotAreaBackgroundVisible(false);
   view_->setBackgroundBrush(theme.background);
-  rebuild_series();
+  style_series();
   fit();
 }
 

@@ -47,7 +47,8 @@ class ChartsPlot final : public PlotView {
   };
   enum class Drag : unsigned char { none, zoom, pan, line };
 
-  void rebuild_series();
+  void make_series();
+  void style_series();
   void update_lines();
   void update_bands();
   void fit();

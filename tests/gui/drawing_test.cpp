@@ -5,6 +5,10 @@
 #include <QBuffer>
 #include <QElapsedTimer>
 #include <QSvgGenerator>
+#include <QtCharts/QAreaSeries>
+#include <QtCharts/QChart>
+#include <QtCharts/QChartView>
+#include <QtCharts/QLineSeries>
 
 #include "gui/plot/layer_cache.h"
 #include "gui/window/curves_view.h"
@@ -139,6 +143,51 @@ TEST(FrameTest, ADragIsDrawnOnceAFrame) {
   EXPECT_GE(changes.count(), 60);
   EXPECT_GT(paints.count, 0);
   EXPECT_LE(paints.count, clock.elapsed() / 16 + 2) << changes.count() << " changes";
+}
+
+PlotSeries line_of(LineLook look, std::initializer_list<QPointF> points) {
+  PlotSeries series;
+  series.line = look;
+  for (const QPointF& at : points) series.points.push_back({at.x(), at.y(), PointLook::filled, {}, 0, 0});
+  return series;
+}
+
+QList<QAbstractSeries*> drawn_series(const PlotView& plot) { return plot.findChild<QChartView*>()->chart()->series(); }
+
+// During a drag, greyed curves come and go, lines turn from dashed to solid, and bands follow. Creating the objects of
+// Qt Charts anew took longer than everything else that a frame draws.
+TEST(SeriesTest, AreKeptWhileCurvesComeAndGo) {
+  const auto plot = make_plot_view();
+  PlotContent many;
+  many.series = {line_of(LineLook::faded, {{1, 1}, {2, 2}}), line_of(LineLook::dashed, {{1, 2}, {2, 3}})};
+  many.bands = {{0, {{1, 1, 3}, {2, 2, 4}}}};
+  plot->set_content(many);
+  const auto before = drawn_series(*plot);
+  PlotContent few;
+  few.series = {line_of(LineLook::solid, {{1, 5}, {2, 6}, {3, 7}})};
+  plot->set_content(few);
+  EXPECT_EQ(drawn_series(*plot), before);
+  // Of the band and the two lines, one line is drawn now: solid, with the new points.
+  const auto* line = qobject_cast<QXYSeries*>(before[1]);
+  EXPECT_EQ(line->points(), (QList<QPointF>{{1, 5}, {2, 6}, {3, 7}}));
+  EXPECT_EQ(line->pen().style(), Qt::SolidLine);
+  EXPECT_TRUE(qobject_cast<QXYSeries*>(before[2])->points().isEmpty());
+  EXPECT_TRUE(qobject_cast<QAreaSeries*>(before[0])->upperSeries()->points().isEmpty());
+  plot->set_content(many);
+  EXPECT_EQ(drawn_series(*plot), before);
+  EXPECT_EQ(qobject_cast<QXYSeries*>(before[1])->pen().color(), light_theme().frame);
+}
+
+// A long session must not keep the lines of its largest chart.
+TEST(SeriesTest, AreGivenUpWhenFarFewerAreNeeded) {
+  const auto plot = make_plot_view();
+  PlotContent content;
+  content.series.assign(60, line_of(LineLook::solid, {{1, 1}, {2, 2}}));
+  plot->set_content(content);
+  EXPECT_EQ(drawn_series(*plot).size(), 60);
+  content.series.resize(2);
+  plot->set_content(content);
+  EXPECT_EQ(drawn_series(*plot).size(), 2);
 }
 
 }  // namespace
