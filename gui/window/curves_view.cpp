@@ -15,9 +15,16 @@
 #include "gui/core/text.h"
 #include "gui/window/curve_content.h"
 #include "gui/window/curve_words.h"
+#include "gui/window/enclosure.h"
 #include "gui/window/flow_layout.h"
 
 namespace plimsoll::gui {
+namespace {
+
+// Long enough for the plot to be painted first, too short to be noticed.
+constexpr int kRestMs = 8;
+
+}  // namespace
 
 CurvesView::CurvesView(Workbench& bench, QWidget* parent) : View(bench, parent) {
   plot_ = make_plot_view(this).release();
@@ -33,7 +40,8 @@ CurvesView::CurvesView(Workbench& bench, QWidget* parent) : View(bench, parent) 
   notes_ = new QLabel(this);
   notes_->setWordWrap(true);
   notes_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
-  auto* all = new QVBoxLayout(this);
+  auto* inside = new QWidget();
+  auto* all = new QVBoxLayout(inside);
   all->setContentsMargins(6, 6, 6, 6);
   all->setSpacing(2);
   all->addWidget(make_bar());
@@ -42,6 +50,12 @@ CurvesView::CurvesView(Workbench& bench, QWidget* parent) : View(bench, parent) 
   all->addWidget(residuals_);
   all->addWidget(card_);
   all->addWidget(notes_);
+  auto* outside = new QVBoxLayout(this);
+  outside->setContentsMargins(0, 0, 0, 0);
+  outside->addWidget(new Enclosure(inside, this));
+  rest_.setSingleShot(true);
+  rest_.setTimerType(Qt::PreciseTimer);
+  connect(&rest_, &QTimer::timeout, this, &CurvesView::refresh_rest);
   connect(plot_, &PlotView::activated, this, &CurvesView::activate);
   connect(plot_, &PlotView::hovered, this,
           [this](const QString& tip) { Q_EMIT message(QString(tip).replace(QChar(u'\n'), QStringLiteral(" · "))); });
@@ -206,6 +220,18 @@ void CurvesView::refresh() {
   CurveContent curves = curve_content(bench_, now);
   sources_ = std::move(curves.sources);
   plot_->set_content(std::move(curves.content));
+  if (!rest_.isActive()) rest_.start(kRestMs);
+}
+
+void CurvesView::complete() {
+  if (!rest_.isActive()) return;
+  rest_.stop();
+  refresh_rest();
+}
+
+void CurvesView::refresh_rest() {
+  const ViewState& v = bench_.session().state().view;
+  const ContentChoice now = choice();
   const QString summary = now.measured ? residual_summary(bench_, now) : QString();
   // Without measured points the strip would only waste space.
   const bool strip = v.residuals && !summary.isEmpty();
@@ -214,7 +240,7 @@ void CurvesView::refresh() {
   if (strip) {
     residuals_->set_content(residual_content(bench_, now));
     residuals_->follow_x(plot_->x_range());
-    summary_->setText(summary);
+    if (summary_->text() != summary) summary_->setText(summary);
   }
   DrawnLimit drawn = drawn_limit(v);
   drawn.most = now.limit;
@@ -247,6 +273,7 @@ void CurvesView::set_theme(const Theme& theme) {
   residuals_->set_theme(theme);
   card_->set_theme(theme);
   refresh();
+  complete();
 }
 
 QString CurvesView::notes() const { return notes_->text(); }

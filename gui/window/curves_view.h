@@ -2,6 +2,8 @@
 // Plots any metric against any other, with measured points on top, and the residuals and the answer below.
 #pragma once
 
+#include <QTimer>
+
 #include "gui/window/answer_card.h"
 #include "gui/window/curve_content.h"
 #include "gui/window/view.h"
@@ -15,7 +17,8 @@ class QToolButton;
 namespace plimsoll::gui {
 
 /// One curve for each shown scenario and combination of its swept values. The controls above the plot choose metrics,
-/// scales and the limit.
+/// scales and the limit. refresh() draws the plot; residuals, answer and notes follow in a later turn of the event
+/// loop, so that a drag is never blocked for both.
 class CurvesView final : public View {
   Q_OBJECT
  public:
@@ -25,6 +28,7 @@ class CurvesView final : public View {
   void refresh() override;
   void set_theme(const Theme& theme) override;
   [[nodiscard]] TableData table() const override;
+  void complete() override;
   [[nodiscard]] PictureParts picture() const override;
   void reset_zoom() override;
   void zoom_back() override;
@@ -34,6 +38,7 @@ class CurvesView final : public View {
   [[nodiscard]] ContentChoice choice() const;
   /// Returns the lines of text below the plot: why figures are estimates, and what fails.
   [[nodiscard]] QString notes() const;
+  [[nodiscard]] bool is_ready() const override { return !rest_.isActive(); }
 
  protected:
   void resizeEvent(QResizeEvent* event) override;
@@ -46,6 +51,7 @@ class CurvesView final : public View {
   QCheckBox* flag_box(const QString& text, const QString& help, bool ViewState::*flag);
   void activate(std::size_t series, std::size_t point, Qt::KeyboardModifiers modifiers);
   void move_limit(double value, bool finished);
+  void refresh_rest();
   void refresh_notes();
   PlotView *plot_ = nullptr, *residuals_ = nullptr;
   AnswerCard* card_ = nullptr;
@@ -64,6 +70,7 @@ class CurvesView final : public View {
   std::vector<SeriesSource> sources_;
   const Theme* theme_ = &light_theme();
   double dragged_limit_ = -1;
+  QTimer rest_;
 };
 
 }  // namespace plimsoll::gui

@@ -47,6 +47,10 @@ const QLineEdit* line_of(const QObject* object) {
   return spin != nullptr ? spin->findChild<QLineEdit*>() : nullptr;
 }
 
+QString simulating(std::size_t done, std::size_t of) {
+  return MainWindow::tr("● simulating: %1 of %2 points").arg(done).arg(of);
+}
+
 constexpr std::size_t kDecisionDock = 1;
 constexpr int kFrameMs = 16;
 constexpr int kDockWidth = 360;  // wide enough for a ranking's first columns and its buttons side by side
@@ -64,6 +68,9 @@ MainWindow::MainWindow(Workbench& bench, bool dark) : bench_(bench), dark_(dark)
   make_menus();
   state_ = new QLabel(this);
   state_->setAccessibleName(tr("State of the simulation"));
+  // Its text changes with every point. A fixed size spares the window a new layout each time.
+  state_->setFixedSize(fontMetrics().horizontalAdvance(simulating(9999, 9999)), state_->sizeHint().height());
+  state_->setAlignment(Qt::AlignRight | Qt::AlignVCenter);
   validity_ = new QLabel(this);
   validity_->setAccessibleName(tr("What the figures rest on"));
   statusBar()->addPermanentWidget(validity_);
@@ -216,6 +223,11 @@ View* MainWindow::view(const QString& id) const {
   return nullptr;
 }
 
+CurvesView& MainWindow::curves() {
+  curves_->complete();
+  return *curves_;
+}
+
 View* MainWindow::current_view() const { return qobject_cast<View*>(tabs_->currentWidget()); }
 
 bool MainWindow::show_view(const QString& id) {
@@ -307,7 +319,7 @@ void MainWindow::refresh_status() {
   if (state_ == nullptr) return;
   const CurveModel& curves = bench_.curves();
   if (bench_.is_busy())
-    state_->setText(tr("● simulating: %1 of %2 points").arg(curves.simulated()).arg(curves.outline().points));
+    state_->setText(simulating(curves.simulated(), curves.outline().points));
   else
     state_->setText((curves.simulated() == 1 ? tr("○ %1 point in %2 ms") : tr("○ %1 points in %2 ms"))
                         .arg(curves.simulated())

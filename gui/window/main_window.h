@@ -54,7 +54,8 @@ class MainWindow final : public QMainWindow {
   /// Adds the scenarios of studies and sessions to this session, and opens all other files.
   void add_files(const QStringList& files);
   [[nodiscard]] ScenarioDock& scenario() { return *scenario_; }
-  [[nodiscard]] CurvesView& curves() { return *curves_; }
+  /// Returns the curves, with everything that belongs to their last refresh().
+  [[nodiscard]] CurvesView& curves();
   [[nodiscard]] HeaderBar& header() { return *header_; }
   [[nodiscard]] YamlDock& yaml() { return *yaml_; }
   [[nodiscard]] LiveDock& live() { return *live_; }

@@ -51,6 +51,7 @@ QString title_of(const View& view) {
 
 // Fonts are in pixels, so that the text has the same size in every format.
 Picture::Picture(View& view) : title_(title_of(view)), font_(view.font()) {
+  view.complete();
   const PictureParts parts = view.picture();
   const bool dark = view.palette().color(QPalette::Window).lightness() < 128;
   theme_ = dark ? &dark_theme() : &light_theme();

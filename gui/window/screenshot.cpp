@@ -32,6 +32,7 @@ void write_screenshot(Workbench& bench, MainWindow& window, const Screenshot& sh
     if (clock.elapsed() > timeout_ms) throw DeviceError("the view '" + utf8(view) + "' was not complete in time");
   }
   window.current_view()->refresh();
+  window.current_view()->complete();
   QApplication::processEvents();
   constexpr int kSmall = 0;  // quality 0: the strongest lossless compression
   if (!window.grab().toImage().convertToFormat(QImage::Format_RGB32).save(file, "PNG", kSmall))

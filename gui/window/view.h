@@ -35,8 +35,10 @@ class View : public QWidget {
   [[nodiscard]] virtual QString id() const = 0;
   /// Returns the translated name for menus and tabs.
   [[nodiscard]] virtual QString title() const = 0;
-  /// Draws the workbench's results; cheap if nothing has changed.
+  /// Draws the workbench's results; cheap if nothing has changed. Parts may follow a few milliseconds later.
   virtual void refresh() = 0;
+  /// Draws what refresh() has left for later.
+  virtual void complete() {}
   virtual void set_theme(const Theme& theme) = 0;
   /// Returns the figures of the picture.
   [[nodiscard]] virtual TableData table() const = 0;

@@ -4,7 +4,10 @@
 
 #include <QBuffer>
 #include <QElapsedTimer>
+#include <QLabel>
+#include <QPushButton>
 #include <QSvgGenerator>
+#include <QVBoxLayout>
 #include <QtCharts/QAreaSeries>
 #include <QtCharts/QChart>
 #include <QtCharts/QChartView>
@@ -12,6 +15,7 @@
 
 #include "gui/plot/layer_cache.h"
 #include "gui/window/curves_view.h"
+#include "gui/window/enclosure.h"
 #include "gui/window/main_window.h"
 #include "tests/gui/bench_fixture.h"
 
@@ -188,6 +192,64 @@ TEST(SeriesTest, AreGivenUpWhenFarFewerAreNeeded) {
   content.series.resize(2);
   plot->set_content(content);
   EXPECT_EQ(drawn_series(*plot).size(), 2);
+}
+
+/// Counts the requests for a new layout that reach a widget.
+class Layouts final : public QObject {
+ public:
+  explicit Layouts(QWidget& widget) { widget.installEventFilter(this); }
+  int count = 0;
+
+ protected:
+  bool eventFilter(QObject* /*watched*/, QEvent* event) override {
+    count += event->type() == QEvent::LayoutRequest ? 1 : 0;
+    return false;
+  }
+};
+
+// The answer's text changes at every step of a drag. If its layout reached the window, all views would be painted
+// again.
+TEST(EnclosureTest, AnotherTextInsideDoesNotReachTheWindow) {
+  QWidget window;
+  auto* column = new QVBoxLayout(&window);
+  auto* inside = new QWidget();
+  auto* rows = new QVBoxLayout(inside);
+  auto* label = new QLabel(QStringLiteral("about 118 clients"));
+  label->setWordWrap(true);
+  rows->addWidget(label);
+  rows->addWidget(new QPushButton(QStringLiteral("a wide button that sets the least width")));
+  column->addWidget(new Enclosure(inside));
+  window.resize(600, 400);
+  window.show();
+  for (int turn = 0; turn < 5; ++turn) QCoreApplication::processEvents();
+  Layouts layouts(window);
+  label->setText(QStringLiteral("about 119 clients"));
+  for (int turn = 0; turn < 5; ++turn) QCoreApplication::processEvents();
+  EXPECT_EQ(layouts.count, 0);
+  // What needs more room gets it.
+  rows->addWidget(new QLabel(QString(200, QChar(u'w'))));
+  for (int turn = 0; turn < 5; ++turn) QCoreApplication::processEvents();
+  EXPECT_GT(layouts.count, 0);
+  EXPECT_GE(window.minimumSizeHint().width(), inside->minimumSizeHint().width());
+  EXPECT_EQ(inside->width(), inside->parentWidget()->width());
+}
+
+// The plot comes first; the answer follows in a later turn, so that no turn draws both.
+TEST(FrameTest, TheAnswerFollowsThePlot) {
+  Workbench bench;
+  MainWindow window(bench);
+  window.show();
+  bench.open(qs(kJumpStart));
+  ASSERT_TRUE(QTest::qWaitFor([&] { return !bench.is_busy(); }, kPatienceMs));
+  CurvesView& view = window.curves();
+  const QString before = view.card().headline();
+  bench.session().edit(QStringLiteral("limit"), {}, [](SessionState& state) { state.view.limit = 20; });
+  view.refresh();
+  EXPECT_EQ(view.plot().content().lines.size(), 1U);
+  EXPECT_EQ(view.card().headline(), before);
+  EXPECT_FALSE(view.is_ready());
+  ASSERT_TRUE(QTest::qWaitFor([&] { return view.is_ready(); }, kPatienceMs));
+  EXPECT_NE(view.card().headline(), before);
 }
 
 }  // namespace
