@@ -22,44 +22,22 @@
 #include "study/file/cell.h"
 
 namespace plimsoll::gui {
-namespace {
-
-constexpr int kMostRows = 5;  // more are scrolled
-constexpr int kNameRole = Qt::UserRole + 1, kScenarioRole = Qt::UserRole + 2;
 
 /// A cell of the table: what it shows, and the number that it sorts by.
-struct Column {
+struct AnswerCard::Column {
   QString title;
   QString text;
   std::optional<double> number = {};
   bool figure = false;  // the number is the whole cell, which is copied with all its digits
 };
 
+namespace {
+
+constexpr int kMostRows = 5;  // more are scrolled
+constexpr int kNameRole = Qt::UserRole + 1, kScenarioRole = Qt::UserRole + 2, kLookRole = Qt::UserRole + 3;
+
 std::optional<double> carried(const AnswerRow& row, double value) {
   return row.answer && row.answer->carried ? std::optional(value) : std::nullopt;
-}
-
-// The columns after the name of the curve.
-std::vector<Column> columns_of(const AnswerRow& row) {
-  const SloAnswer answer = row.answer.value_or(SloAnswer());
-  const auto number = [](const QString& title, std::optional<double> value, int digits) {
-    return Column{title, value ? reader_text(*value, digits) : QString(), value, value.has_value()};
-  };
-  const int digits = answer.between ? 3 : 4;
-  const QString load = row.load.isEmpty() ? row.verdict : row.verdict + QChar(u' ') + row.load;
-  const auto hourly = row.footprint ? row.footprint->usd_per_hour : std::nullopt;
-  return {
-      {AnswerCard::tr("carries"), load, carried(row, answer.labels.load_value)},
-      number(AnswerCard::tr("tokens/s"), carried(row, answer.tokens_per_s), digits),
-      number(AnswerCard::tr("tokens/s/GPU"), row.tokens_per_s_per_gpu, digits),
-      number(AnswerCard::tr("USD/M tokens"), answer.carried ? answer.usd_per_million : std::nullopt, 3),
-      number(AnswerCard::tr("USD/h"), hourly, 4),
-      {AnswerCard::tr("footprint"), row.footprint ? footprint_text(*row.footprint) : QString(),
-       row.footprint ? std::optional<double>(static_cast<double>(row.footprint->gpus)) : std::nullopt},
-      {AnswerCard::tr("limited by"), row.limited_by},
-      {AnswerCard::tr("90 % band"), row.margin},
-      {AnswerCard::tr("warnings"), row.warnings.join(QStringLiteral(", "))},
-  };
 }
 
 QIcon swatch(const DrawnCurve& drawn, const Theme& theme, double ratio) {
@@ -260,18 +238,42 @@ void AnswerCard::show_chips(const AnswerRow* row, const AnswerRow* rival) {
   chips_->setVisible(!words.isEmpty());
 }
 
-// Replaces the table only if it differs: this runs at every step of a drag.
+// The columns after the name of the curve.
+std::vector<AnswerCard::Column> AnswerCard::columns_of(const AnswerRow& row) {
+  const SloAnswer answer = row.answer.value_or(SloAnswer());
+  const auto number = [](const QString& title, std::optional<double> value, int digits) {
+    return Column{title, value ? reader_text(*value, digits) : QString(), value, value.has_value()};
+  };
+  const int digits = answer.between ? 3 : 4;
+  const QString load = row.load.isEmpty() ? row.verdict : row.verdict + QChar(u' ') + row.load;
+  const auto hourly = row.footprint ? row.footprint->usd_per_hour : std::nullopt;
+  return {
+      {tr("carries"), load, carried(row, answer.labels.load_value)},
+      number(tr("tokens/s"), carried(row, answer.tokens_per_s), digits),
+      number(tr("tokens/s/GPU"), row.tokens_per_s_per_gpu, digits),
+      number(tr("USD/M tokens"), answer.carried ? answer.usd_per_million : std::nullopt, 3),
+      number(tr("USD/h"), hourly, 4),
+      {tr("footprint"), row.footprint ? footprint_text(*row.footprint) : QString(),
+       row.footprint ? std::optional<double>(static_cast<double>(row.footprint->gpus)) : std::nullopt},
+      {tr("limited by"), row.limited_by},
+      {tr("90 % band"), row.margin},
+      {tr("warnings"), row.warnings.join(QStringLiteral(", "))},
+  };
+}
+
+// Changes only what differs: this runs at every step of a drag.
 void AnswerCard::fill(const std::vector<AnswerRow>& rows) {
   TableData now{{tr("curve")}, {}};
+  std::vector<std::vector<Column>> cells;
   QStringList looks;
   for (const AnswerRow& row : rows) {
-    QStringList cells{row.drawn.name};
-    if (now.headers.size() == 1) {
-      for (const Column& column : columns_of(row)) now.headers << column.title;
+    cells.push_back(columns_of(row));
+    QStringList texts{row.drawn.name};
+    for (const Column& column : cells.back()) {
+      if (cells.size() == 1) now.headers << column.title;
+      texts << (column.figure ? qs(study::number_text(*column.number)) : column.text);
     }
-    for (const Column& column : columns_of(row))
-      cells << (column.figure ? qs(study::number_text(*column.number)) : column.text);
-    now.rows.push_back(cells);
+    now.rows.push_back(texts);
     looks << QStringLiteral("%1 %2 %3 %4 %5")
                  .arg(row.drawn.colour)
                  .arg(row.drawn.stale)
@@ -281,54 +283,71 @@ void AnswerCard::fill(const std::vector<AnswerRow>& rows) {
   }
   const QString look = looks.join(QChar(u';'));
   if (now.headers == shown_.headers && now.rows == shown_.rows && rows_->property("look").toString() == look) return;
-  const bool new_headers = now.headers != shown_.headers || now.rows.size() != shown_.rows.size();
+  const bool anew = now.headers != shown_.headers || now.rows.size() != shown_.rows.size();
   shown_ = std::move(now);
   rows_->setProperty("look", look);
   const QSignalBlocker quiet(rows_);
   const QString current =
       rows_->currentRow() >= 0 ? rows_->item(rows_->currentRow(), 0)->data(kNameRole).toString() : QString();
   rows_->setSortingEnabled(false);
-  rows_->setColumnCount(static_cast<int>(shown_.headers.size()));
-  rows_->setHorizontalHeaderLabels(shown_.headers);
-  rows_->setRowCount(static_cast<int>(rows.size()));
-  for (int r = 0; r < rows_->rowCount(); ++r) {
-    const AnswerRow& row = rows[static_cast<std::size_t>(r)];
-    auto* name = new SortedItem(row.drawn.name, {});
-    name->setCheckState(hidden_.contains(row.drawn.name) ? Qt::Unchecked : Qt::Checked);
-    name->setIcon(swatch(row.drawn, *theme_, devicePixelRatioF()));
-    name->setData(kNameRole, row.drawn.name);
-    name->setData(kScenarioRole, static_cast<qulonglong>(row.drawn.scenario));
-    rows_->setItem(r, 0, name);
-    int c = 1;
-    for (const Column& column : columns_of(row)) {
-      auto* item = new SortedItem(column.text, column.number);
-      if (!column.figure) item->setTextAlignment(Qt::AlignLeft | Qt::AlignVCenter);
-      item->setToolTip(column.text);
-      rows_->setItem(r, c++, item);
-    }
+  if (anew) {
+    rows_->setColumnCount(static_cast<int>(shown_.headers.size()));
+    rows_->setHorizontalHeaderLabels(shown_.headers);
+    rows_->setRowCount(static_cast<int>(rows.size()));
   }
+  for (std::size_t r = 0; r < rows.size(); ++r)
+    fill_row(static_cast<int>(r), rows[r], cells[r], looks[static_cast<qsizetype>(r)]);
   // An unsorted table keeps the order of the scenarios.
   rows_->setSortingEnabled(true);
   for (int r = 0; r < rows_->rowCount() && !current.isEmpty(); ++r) {
     if (rows_->item(r, 0)->data(kNameRole).toString() == current) rows_->setCurrentCell(r, 0);
   }
-  if (new_headers) fit_height();
-  arrange_columns(rows);
+  if (anew) fit_height();
+  arrange_columns(cells, anew);
 }
 
-// Aligns the headings with their cells, and hides columns in which no row has anything to say.
-void AnswerCard::arrange_columns(const std::vector<AnswerRow>& rows) {
-  for (int c = 1; c < rows_->columnCount(); ++c) {
-    bool empty = true, figures = false;
-    for (const AnswerRow& row : rows) {
-      const Column column = columns_of(row).at(static_cast<std::size_t>(c - 1));
-      empty = empty && column.text.isEmpty();
-      figures = figures || column.figure;
-    }
-    rows_->horizontalHeaderItem(c)->setTextAlignment((figures ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter);
-    rows_->setColumnHidden(c, empty);
+void AnswerCard::fill_row(int r, const AnswerRow& row, const std::vector<Column>& cells, const QString& look) {
+  const auto item_at = [&](int c) {
+    auto* item = static_cast<SortedItem*>(rows_->item(r, c));
+    if (item == nullptr) rows_->setItem(r, c, item = new SortedItem({}, {}));
+    return item;
+  };
+  SortedItem* name = item_at(0);
+  name->show(row.drawn.name, {});
+  if (name->data(kLookRole).toString() != look) {
+    name->setData(kLookRole, look);
+    name->setCheckState(hidden_.contains(row.drawn.name) ? Qt::Unchecked : Qt::Checked);
+    name->setIcon(swatch(row.drawn, *theme_, devicePixelRatioF()));
   }
-  rows_->resizeColumnsToContents();
+  name->setData(kNameRole, row.drawn.name);
+  name->setData(kScenarioRole, static_cast<qulonglong>(row.drawn.scenario));
+  int c = 1;
+  for (const Column& column : cells) {
+    SortedItem* item = item_at(c++);
+    item->show(column.text, column.number);
+    item->setTextAlignment((column.figure ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter);
+    item->setToolTip(column.text);
+  }
+}
+
+// Aligns the headings with their cells, and hides columns in which no row has anything to say. Columns keep their width
+// during a drag, unless a text does not fit or leaves half of it empty.
+void AnswerCard::arrange_columns(const std::vector<std::vector<Column>>& cells, bool anew) {
+  if (anew) widest_.assign(static_cast<std::size_t>(rows_->columnCount()), 0);
+  for (int c = 0; c < rows_->columnCount(); ++c) {
+    int widest = 0;
+    bool figures = false;
+    for (int r = 0; r < rows_->rowCount(); ++r)
+      widest = std::max(widest, fontMetrics().horizontalAdvance(rows_->item(r, c)->text()));
+    for (const std::vector<Column>& row : cells)
+      figures = figures || (c > 0 && row[static_cast<std::size_t>(c - 1)].figure);
+    rows_->horizontalHeaderItem(c)->setTextAlignment((figures ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter);
+    rows_->setColumnHidden(c, widest == 0);
+    int& known = widest_[static_cast<std::size_t>(c)];
+    if (widest <= known && 2 * widest >= known) continue;
+    known = widest;
+    rows_->resizeColumnToContents(c);
+  }
 }
 
 void AnswerCard::fit_height() {

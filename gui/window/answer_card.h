@@ -45,15 +45,18 @@ class AnswerCard final : public QWidget {
   bool eventFilter(QObject* watched, QEvent* event) override;
 
  private:
+  struct Column;
+  [[nodiscard]] static std::vector<Column> columns_of(const AnswerRow& row);
   void make_rows();
   void make_actions();
   void fill(const std::vector<AnswerRow>& rows);
+  void fill_row(int r, const AnswerRow& row, const std::vector<Column>& cells, const QString& look);
   void show_chips(const AnswerRow* row, const AnswerRow* rival);
   void toggle(int row);
   void show_alone(int row);
   void copy() const;
   void fit_height();
-  void arrange_columns(const std::vector<AnswerRow>& rows);
+  void arrange_columns(const std::vector<std::vector<Column>>& cells, bool anew);
   QLabel *headline_ = nullptr, *limits_ = nullptr;
   QToolButton* longer_ = nullptr;  // offers runs that are long enough
   std::pair<std::size_t, qint64> offered_;
@@ -61,6 +64,7 @@ class AnswerCard final : public QWidget {
   QTableWidget* rows_ = nullptr;
   std::set<QString> hidden_;
   TableData shown_;
+  std::vector<int> widest_;  // text of each column that its width fits, in pixels
   const Theme* theme_ = &light_theme();
 };
 

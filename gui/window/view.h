@@ -68,6 +68,10 @@ class SortedItem final : public QTableWidgetItem {
   SortedItem(const QString& text, std::optional<double> number) : QTableWidgetItem(text), number_(number) {
     if (number_) setTextAlignment(Qt::AlignRight | Qt::AlignVCenter);
   }
+  void show(const QString& now, std::optional<double> number) {
+    number_ = number;
+    if (text() != now) setText(now);
+  }
   bool operator<(const QTableWidgetItem& other) const override {
     const auto* item = dynamic_cast<const SortedItem*>(&other);
     const std::optional<double> theirs = item != nullptr ? item->number_ : std::nullopt;

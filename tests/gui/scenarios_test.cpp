@@ -400,5 +400,23 @@ TEST_F(ScenariosTest, AddingAFileKeepsTheSession) {
   EXPECT_FALSE(window_.problem().isEmpty());
 }
 
+// The answer's columns keep their width while their texts change, and get a wider one when a text does not fit.
+TEST_F(ScenariosTest, TheAnswersColumnsStandStill) {
+  open_three();
+  QTableWidget& table = window_.curves().card().rows();
+  const QTableWidgetItem* name = table.item(0, 0);
+  const int width = table.columnWidth(0), carries = table.columnWidth(1);
+  bench_.set_value(QStringLiteral("workload.lengths.output"), QStringLiteral("33"));
+  settle(bench_);
+  static_cast<void>(window_.curves());
+  EXPECT_EQ(table.item(0, 0), name) << "the cells are kept";
+  EXPECT_EQ(table.columnWidth(0), width);
+  EXPECT_EQ(table.columnWidth(1), carries) << "4 clients, 16 clients: the load takes as much room";
+  bench_.rename_scenario(0, QStringLiteral("a name that is much longer than the former one"));
+  settle(bench_);
+  static_cast<void>(window_.curves());
+  EXPECT_GT(table.columnWidth(0), width);
+}
+
 }  // namespace
 }  // namespace plimsoll::gui
