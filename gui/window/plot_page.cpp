@@ -284,7 +284,8 @@ PlotPage::Page ComparePage::build(const std::set<QString>& /*hidden*/) const {
                              tr("load %1\n%2 % %3").arg(reader_text(d.load, 4), reader_text(100 * d.mean, 3), interval),
                              0, 100 * d.half_width.value_or(0)});
   }
-  content.series.push_back(std::move(series));
+  // A legend without a curve would explain nothing.
+  if (!series.points.empty()) content.series.push_back(std::move(series));
   if (!state.compared)
     content.message =
         tr("Duplicate the scenario (Ctrl+D) and change the copy: this view then shows the effect, with its interval.");

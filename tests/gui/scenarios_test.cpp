@@ -6,6 +6,7 @@
 #include <QLineEdit>
 #include <QListWidget>
 #include <QTableWidget>
+#include <QToolButton>
 #include <set>
 
 #include "gui/window/answer_card.h"
@@ -398,6 +399,20 @@ TEST_F(ScenariosTest, AddingAFileKeepsTheSession) {
   window_.add_files({qs(write("bad.yaml", "study: bad\nmodel: no-such-model\n"))});
   EXPECT_EQ(state().scenarios.size(), 3U);
   EXPECT_FALSE(window_.problem().isEmpty());
+}
+
+// Without a scenario to compare with, the view explains itself; a legend would name a curve that is not there.
+TEST_F(ScenariosTest, AnEmptyComparisonHasNoLegend) {
+  open(bench_, study("alone", "p5.48xlarge", 1));
+  const QString id = QStringLiteral("compare");
+  ASSERT_TRUE(window_.show_view(id));
+  const auto buttons = [&] { return window_.view(id)->findChildren<QToolButton*>(QStringLiteral("series")).size(); };
+  EXPECT_EQ(buttons(), 0);
+  bench_.duplicate_scenario();
+  bench_.set_value(QStringLiteral("deployment.tp"), QStringLiteral("2"));
+  window_.show_view(id);
+  settle(bench_);
+  EXPECT_EQ(buttons(), 1) << "the difference";
 }
 
 // The answer's columns keep their width while their texts change, and get a wider one when a text does not fit.
