@@ -145,6 +145,7 @@ void FitDialog::remove_file(int index) {
   delete list_->takeItem(index);
   file_->removeItem(index);
   files_.erase(files_.begin() + index);
+  name_files();
   show_file(file_->currentIndex());
   refresh();
 }
@@ -221,13 +222,31 @@ void FitDialog::add_files(const QStringList& files) {
       auto request = std::make_unique<ImportRequest>(import_request(utf8(QFileInfo(file).absoluteFilePath())));
       files_.push_back(std::move(request));
       list_->addItem(file);
-      file_->addItem(QFileInfo(file).fileName());
+      file_->addItem(QString());
     } catch (const std::exception& error) {
       file_problem_ = qs(error.what());
     }
   }
+  name_files();
   if (!files.isEmpty()) from_files_->setChecked(true);
   refresh();
+}
+
+// Names each file by as much of the end of its path as distinguishes it: runs in folders of their own often have files
+// of the same name.
+void FitDialog::name_files() {
+  const auto end_of = [this](std::size_t i, int parts) { return qs(files_[i]->file).section(QChar(u'/'), -parts, -1); };
+  for (std::size_t i = 0; i < files_.size(); ++i) {
+    const auto shared = [&](int parts) {
+      for (std::size_t k = 0; k < files_.size(); ++k) {
+        if (files_[k]->file != files_[i]->file && end_of(k, parts) == end_of(i, parts)) return true;
+      }
+      return false;
+    };
+    int parts = 1;
+    while (shared(parts)) ++parts;
+    file_->setItemText(static_cast<int>(i), end_of(i, parts));
+  }
 }
 
 void FitDialog::choose_server(const QString& address) {

@@ -102,6 +102,7 @@ class FitDialog final : public QDialog {
   void offer_models();
   void show_file(int index);
   void remove_file(int index);
+  void name_files();
   void refresh();
   [[nodiscard]] FitQuestion question() const;
   Workbench& bench_;

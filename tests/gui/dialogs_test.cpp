@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The hardware picker, the import of runs, the wizard for one's own engine, the report and the welcome strip.
 #include <QComboBox>
+#include <QDir>
 #include <QDoubleSpinBox>
 #include <QFileInfo>
 #include <QLabel>
@@ -8,6 +9,7 @@
 #include <QPushButton>
 #include <QSettings>
 #include <QTableWidget>
+#include <algorithm>
 
 #include "gui/core/slo_form.h"
 #include "gui/window/export.h"
@@ -246,6 +248,27 @@ TEST_F(FitTest, FilesAreMappedAndFitted) {
   ASSERT_TRUE(dialog.run().use_button().isEnabled());
   dialog.run().use_button().click();
   EXPECT_EQ(field("engine"), QStringLiteral("my-vllm"));
+}
+
+// Each run has a folder of its own, and the files in them have the same name: the folder tells them apart.
+TEST_F(FitTest, FilesOfOneNameAreToldApartByTheirFolders) {
+  FitDialog dialog(bench_, &window_);
+  QStringList files;
+  for (const char* folder : {"first", "second"}) {
+    ASSERT_TRUE(QDir(folder_.path()).mkpath(qs(folder)));
+    files << qs(write(std::string(folder) + "/runs.csv", kSheet));
+  }
+  dialog.add_files(files);
+  dialog.next();
+  EXPECT_THAT(utf8(dialog.problem()), StartsWith("first/runs.csv: "));
+  dialog.add_files({qs(write("mine.csv", kSheet))});
+  const auto boxes = dialog.findChildren<QComboBox*>();
+  const auto box = std::find_if(boxes.begin(), boxes.end(), [](const QComboBox* b) {
+    return b->accessibleName() == QStringLiteral("File whose columns are shown");
+  });
+  ASSERT_NE(box, boxes.end());
+  EXPECT_EQ((*box)->itemText(1), QStringLiteral("second/runs.csv"));
+  EXPECT_EQ((*box)->itemText(2), QStringLiteral("mine.csv"));
 }
 
 // Return must not discard what was entered.
