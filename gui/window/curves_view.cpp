@@ -190,6 +190,7 @@ void CurvesView::resizeEvent(QResizeEvent* event) {
   const bool folded = needed > bar_->width();
   for (const Flag& flag : flags_) flag.box->setVisible(!folded);
   show_->setVisible(folded);
+  if (!rest_.isActive()) rest_.start(kRestMs);
 }
 
 ContentChoice CurvesView::choice() const {
@@ -234,7 +235,7 @@ void CurvesView::refresh_rest() {
   const ContentChoice now = choice();
   const QString summary = now.measured ? residual_summary(bench_, now) : QString();
   // Without measured points the strip would only waste space.
-  const bool strip = v.residuals && !summary.isEmpty();
+  const bool strip = v.residuals && !summary.isEmpty() && has_room();
   residuals_->setVisible(strip);
   summary_->setVisible(strip);
   if (strip) {
@@ -246,6 +247,14 @@ void CurvesView::refresh_rest() {
   drawn.most = now.limit;
   card_->show_rows(answer_rows(bench_, drawn, now.bands), limits_text(bench_, drawn));
   refresh_notes();
+}
+
+// Returns whether the plot would be high enough above the residuals. Between the two bounds nothing changes: showing
+// them costs a few pixels of spacing, so a single bound could switch them on and off in turn.
+bool CurvesView::has_room() const {
+  constexpr int kHide = 290, kShow = 310;  // of the plot and the residuals together, in pixels
+  return residuals_->isHidden() ? plot_->height() >= kShow
+                                : plot_->height() + summary_->height() + residuals_->height() >= kHide;
 }
 
 // Shows why rows of the user's tables are not in the chart, and what the curves are based on.

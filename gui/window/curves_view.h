@@ -52,6 +52,7 @@ class CurvesView final : public View {
   void activate(std::size_t series, std::size_t point, Qt::KeyboardModifiers modifiers);
   void move_limit(double value, bool finished);
   void refresh_rest();
+  [[nodiscard]] bool has_room() const;
   void refresh_notes();
   PlotView *plot_ = nullptr, *residuals_ = nullptr;
   AnswerCard* card_ = nullptr;

@@ -194,6 +194,24 @@ TEST(SeriesTest, AreGivenUpWhenFarFewerAreNeeded) {
   EXPECT_EQ(drawn_series(*plot).size(), 2);
 }
 
+// With a dock beside them, the curves of a small window had a quarter of its height. There the residuals give way.
+TEST(ResidualTest, GiveWayToThePlotOfALowWindow) {
+  Workbench bench;
+  MainWindow window(bench);
+  window.resize(1100, 900);
+  window.show();
+  bench.open(qs(kJumpStart));
+  ASSERT_TRUE(QTest::qWaitFor([&] { return !bench.is_busy(); }, kPatienceMs));
+  const auto plots = [&] { return window.curves().picture().charts.size(); };
+  EXPECT_EQ(plots(), 2U) << "the curves and their residuals";
+  window.resize(1100, 440);
+  for (int turn = 0; turn < 3; ++turn) QCoreApplication::processEvents();
+  EXPECT_EQ(plots(), 1U);
+  window.resize(1100, 900);
+  for (int turn = 0; turn < 3; ++turn) QCoreApplication::processEvents();
+  EXPECT_EQ(plots(), 2U);
+}
+
 /// Counts the requests for a new layout that reach a widget.
 class Layouts final : public QObject {
  public:
