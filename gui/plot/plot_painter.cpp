@@ -42,19 +42,22 @@ void draw_shape(QPainter& painter, const QPointF& at, std::size_t shape, double 
   }
 }
 
+// The colour of lines without a label, half as strong. It is opaque: Qt blends each line of a transparent colour in
+// threads of its own, for which a drag would wait while the simulation has the cores.
+QColor faint_grid(const Theme& theme) {
+  const QColor &a = theme.grid, &b = theme.background;
+  return {(a.red() + b.red()) / 2, (a.green() + b.green()) / 2, (a.blue() + b.blue()) / 2};
+}
+
 void paint_grid(QPainter& painter, const PlotFrame& f) {
   for (const AxisTick& tick : f.x->ticks(wanted_x(f))) {
     const double x = f.pixel_of_place(tick.place, f.y->low()).x();
-    QColor colour = f.theme->grid;
-    if (tick.label.isEmpty()) colour.setAlphaF(0.5F);
-    painter.setPen(QPen(colour, 1));
+    painter.setPen(QPen(tick.label.isEmpty() ? faint_grid(*f.theme) : f.theme->grid, 1));
     painter.drawLine(QPointF(x, f.area.top()), QPointF(x, f.area.bottom()));
   }
   for (const AxisTick& tick : f.y->ticks(wanted_y(f.area.height(), f.font))) {
     const double y = f.pixel_of_place(f.x->low(), tick.place).y();
-    QColor colour = f.theme->grid;
-    if (tick.label.isEmpty()) colour.setAlphaF(0.5F);
-    painter.setPen(QPen(colour, 1));
+    painter.setPen(QPen(tick.label.isEmpty() ? faint_grid(*f.theme) : f.theme->grid, 1));
     painter.drawLine(QPointF(f.area.left(), y), QPointF(f.area.right(), y));
   }
   painter.setPen(QPen(f.theme->frame, 1));
