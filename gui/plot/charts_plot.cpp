@@ -86,6 +86,7 @@ ChartsPlot::ChartsPlot(QWidget* parent) : PlotView(parent) {
     painter.fillRect(now.area, theme_->background);
     if (!has_scale(content_)) return;
     axes_.draw_axes(painter, now);
+    bands_.draw(painter, now);
     paint_grounds(painter, now);
   });
   over_ = new PaintItem(chart_, bounds, [this](QPainter& painter) {
@@ -137,41 +138,22 @@ void ChartsPlot::set_content(PlotContent content) {
 // needed now are empty. There are more of them after a content with more series, and fewer after one with far fewer.
 void ChartsPlot::make_series() {
   constexpr std::size_t kSpare = 16;
-  const std::size_t lines = content_.series.size(), bands = content_.bands.size();
-  const bool enough = lines <= lines_.size() && bands <= bands_.size();
-  if (enough && lines_.size() <= lines + kSpare && bands_.size() <= bands + kSpare) return;
-  const std::size_t wanted_bands = enough ? bands : std::max(bands, bands_.size());
-  const std::size_t wanted_lines = enough ? lines : std::max(lines, lines_.size());
-  // Bands first: series are drawn in the order in which they are added.
-  chart_->removeAllSeries();
-  lines_.clear();
-  bands_.clear();
-  const auto add = [this](QAbstractSeries* series) {
-    chart_->addSeries(series);
-    series->attachAxis(x_axis_);
-    series->attachAxis(y_axis_);
-  };
-  for (std::size_t i = 0; i < wanted_bands; ++i) {
-    BandSeries made{new QLineSeries(), new QLineSeries(), nullptr};
-    made.area = new QAreaSeries(made.high, made.low);
-    made.high->setParent(made.area);
-    made.low->setParent(made.area);
-    made.area->setPen(Qt::NoPen);
-    add(made.area);
-    bands_.push_back(made);
+  const std::size_t wanted = content_.series.size();
+  while (lines_.size() > wanted + kSpare) {
+    chart_->removeSeries(lines_.back());
+    delete lines_.back();
+    lines_.pop_back();
   }
-  for (std::size_t i = 0; i < wanted_lines; ++i) {
-    lines_.push_back(new QLineSeries());
-    add(lines_.back());
+  while (lines_.size() < wanted) {
+    auto* line = new QLineSeries();
+    chart_->addSeries(line);
+    line->attachAxis(x_axis_);
+    line->attachAxis(y_axis_);
+    lines_.push_back(line);
   }
 }
 
 void ChartsPlot::style_series() {
-  for (std::size_t i = 0; i < content_.bands.size(); ++i) {
-    QColor fill = theme_->colour(content_.bands[i].colour);
-    fill.setAlphaF(0.16F);
-    if (bands_[i].area->brush() != QBrush(fill)) bands_[i].area->setBrush(fill);
-  }
   for (std::size_t i = 0; i < content_.series.size(); ++i) {
     const PlotSeries& series = content_.series[i];
     const bool faded = series.line == LineLook::faded;
@@ -259,7 +241,6 @@ void ChartsPlot::lay_out() {
   if (chart_->plotArea() != area) chart_->setPlotArea(area);
   x_axis_->setRange(x_.low(), x_.high());
   y_axis_->setRange(y_.low(), y_.high());
-  update_bands();
   update_lines();
   static_cast<PaintItem*>(under_)->moved();
   static_cast<PaintItem*>(over_)->moved();
@@ -277,22 +258,6 @@ void ChartsPlot::update_lines() {
       places = QList<QPointF>(few.begin(), few.end());
     }
     replace_points(*lines_[i], places);
-  }
-}
-
-void ChartsPlot::update_bands() {
-  for (std::size_t i = 0; i < bands_.size(); ++i) {
-    QList<QPointF> low, high;
-    if (i < content_.bands.size()) {
-      for (const PlotBand::Span& span : content_.bands[i].spans) {
-        const auto px = x_.place(span.x), pl = y_.place(span.low), ph = y_.place(span.high);
-        if (!px || !pl || !ph) continue;
-        low.emplace_back(*px, *pl);
-        high.emplace_back(*px, *ph);
-      }
-    }
-    replace_points(*bands_[i].low, low);
-    replace_points(*bands_[i].high, high);
   }
 }
 

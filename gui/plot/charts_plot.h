@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// PlotView on Qt Charts, which draws the lines and bands; grid, axes, markers and limits are our own (plot_painter.h).
+// PlotView on Qt Charts, which draws the lines; grid, axes, bands, markers and limits are our own (plot_painter.h,
+// band_layer.h).
 // Reasons for the limits: a line has at most about two thousand points; no QScatterSeries (takes seconds for 10^5
 // points), no QLogValueAxis (one value <= 0 hides the series), no OpenGL (crashes without a display).
 #pragma once
 
-#include <QtCharts/QAreaSeries>
 #include <QtCharts/QChart>
 #include <QtCharts/QChartView>
 #include <QtCharts/QLineSeries>
 #include <QtCharts/QValueAxis>
 
 #include "gui/plot/axis_scale.h"
+#include "gui/plot/band_layer.h"
 #include "gui/plot/layer_cache.h"
 #include "gui/plot/plot_painter.h"
 #include "gui/plot/plot_view.h"
@@ -50,7 +51,6 @@ class ChartsPlot final : public PlotView {
   void make_series();
   void style_series();
   void update_lines();
-  void update_bands();
   void fit();
   void lay_out();
   [[nodiscard]] std::vector<QPointF> places_of(const PlotSeries& series) const;
@@ -71,16 +71,12 @@ class ChartsPlot final : public PlotView {
   const Theme* theme_ = &light_theme();
   AxisScale x_, y_;
   LayerCache axes_;
+  BandLayer bands_;
   QChart* chart_ = nullptr;
   QChartView* view_ = nullptr;
   QValueAxis *x_axis_ = nullptr, *y_axis_ = nullptr;
   QGraphicsItem *under_ = nullptr, *over_ = nullptr;
   std::vector<QLineSeries*> lines_;
-  struct BandSeries {
-    QLineSeries *low, *high;
-    QAreaSeries* area;
-  };
-  std::vector<BandSeries> bands_;
   std::size_t undrawable_ = 0;
   std::optional<QRectF> zoom_;  // on the linear scales
   std::vector<QRectF> history_;

@@ -11,8 +11,6 @@ LayerCache::Look LayerCache::look_of(const PlotFrame& f, double ratio) {
           f.x->high(), f.y->low(), f.y->high(), ratio,  f.x->is_log(),      f.y->is_log()};
 }
 
-// Returns the device pixels per unit of the plot: a window's device pixel ratio or the scale of a picture. Returns 0 if
-// a cached picture would not align with pixels, or if the device has none (an SVG or a PDF keeps its text).
 double LayerCache::pixel_ratio(const QPainter& painter) {
   const QPaintEngine* engine = painter.paintEngine();
   if (engine == nullptr || engine->type() != QPaintEngine::Raster) return 0;

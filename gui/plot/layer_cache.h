@@ -19,6 +19,9 @@ class LayerCache {
   void draw_axes(QPainter& painter, const PlotFrame& frame);
   /// Returns how often the picture has been made; for tests.
   [[nodiscard]] int times_made() const { return made_; }
+  /// Returns the device pixels per unit of the plot: a window's device pixel ratio or the scale of a picture. Returns 0
+  /// if a kept picture would not align with pixels, or if the device has none (an SVG or a PDF keeps its text).
+  [[nodiscard]] static double pixel_ratio(const QPainter& painter);
 
  private:
   /// Everything that paint_axes() depends on.
@@ -32,7 +35,6 @@ class LayerCache {
     bool operator==(const Look&) const = default;
   };
   [[nodiscard]] static Look look_of(const PlotFrame& frame, double ratio);
-  [[nodiscard]] static double pixel_ratio(const QPainter& painter);
 
   std::optional<Look> look_;
   QPixmap picture_;
