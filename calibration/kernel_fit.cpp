@@ -284,6 +284,13 @@ double mean_error_of(const model::OpCoefficients& c, const Measurements& m, cons
   return sum / static_cast<double>(m.work.size());
 }
 
+std::vector<KernelWork> work_of(const Measured& by_site, const KernelTable& table) {
+  std::vector<KernelWork> work;
+  for (const auto& [key, columns] : by_site)
+    for (const auto& [column, time] : columns) work.push_back(model::kernel_work(table, key, column));
+  return work;
+}
+
 // With EP some kernels let the activations of all pairs pass through every rank, others only those of its experts.
 // Chooses what describes the measurements better.
 void choose_pairs(Measurements& m, KernelTable& table, const model::Roof& roof) {
@@ -294,9 +301,7 @@ void choose_pairs(Measurements& m, KernelTable& table, const model::Roof& roof) 
   };
   Measurements all = m;
   table.all_pairs = true;
-  std::size_t i = 0;
-  for (const auto& [key, columns] : all.by_site)
-    for (const auto& [column, time] : columns) all.work[i++] = model::kernel_work(table, key, column);
+  all.work = work_of(m.by_site, table);
   table.all_pairs = error(all) < error(m);
   if (table.all_pairs) m = std::move(all);
 }
@@ -307,12 +312,12 @@ Measurements prepare(std::span<const KernelMeasurement* const> rows, KernelTable
     table.sites.push_back(key);
     for (const auto& [column, time] : columns) {
       table.columns.push_back(column);
-      m.work.push_back(model::kernel_work(table, key, column));
       m.seconds.push_back(time);
     }
   }
   std::sort(table.columns.begin(), table.columns.end());
   table.columns.erase(std::unique(table.columns.begin(), table.columns.end()), table.columns.end());
+  m.work = work_of(m.by_site, table);
   if (table.op == KernelOp::moe) choose_pairs(m, table, roof);
   return m;
 }
