@@ -308,41 +308,40 @@ void warn_of_slots(OwnFit& fit, const OwnEngine& engine, const sched::PolicyConf
 
 // Two properties decide which requests share a step: whether requests that arrive together reach the scheduler one by
 // one, and whether they drift apart. No continuous change of a number switches them, so both values are tried.
-std::vector<OwnForm> forms_of(const model::EngineProfile& like) {
+OwnForm form_of(const model::EngineProfile& like) {
   const bool drifts = like.closed_loop_drift.cv(1, model::FrontEnd::none) > 0;
-  std::vector<OwnForm> forms = {{.intake = like.intake.count() > 0, .drift = drifts}};
-  if (!forms[0].intake) forms.push_back({.intake = true, .drift = forms[0].drift});
-  if (forms[0].drift) {
-    for (std::size_t i = 0, all = forms.size(); i < all; ++i) forms.push_back({forms[i].intake, false});
-  }
+  return {.intake = like.intake.count() > 0, .drift = drifts};
+}
+
+std::vector<OwnForm> other_forms(const OwnForm& own) {
+  std::vector<OwnForm> forms;
+  if (!own.intake) forms.push_back({.intake = true, .drift = own.drift});
+  if (own.drift) forms.push_back({.intake = own.intake});
+  if (!own.intake && own.drift) forms.push_back({.intake = true});
   return forms;
 }
 
 // An unknown machine may wait for the host, and may have a kernel of its own for products of one row.
-std::vector<OwnForm> machine_forms(const OwnForm& form) {
-  std::vector<OwnForm> forms;
-  for (const bool one_row : {false, true})
-    for (const bool serial : {false, true}) {
-      forms.push_back(form);
-      forms.back().serial = serial;
-      forms.back().one_row = one_row;
-    }
+std::vector<OwnForm> machine_forms(const OwnForm& own) {
+  std::vector<OwnForm> forms(3, own);
+  forms[0].serial = forms[2].serial = true;
+  forms[1].one_row = forms[2].one_row = true;
   return forms;
 }
 
-// Keeps the form of the profile unless another one fits the runs clearly better.
-template <class Loss>
-OwnForm best_form(const std::vector<OwnForm>& forms, const Loss& loss_of) {
+struct FittedForm {
+  OwnForm form;
+  ServingFit fit;
+};
+
+// Keeps the best form so far unless another one fits the runs clearly better.
+template <class Fit>
+void try_forms(FittedForm& best, const std::vector<OwnForm>& forms, const Fit& fit_in) {
   constexpr double kClearly = 0.9;
-  OwnForm best = forms.front();
-  double least = loss_of(best);
-  for (std::size_t i = 1; i < forms.size(); ++i) {
-    const double loss = loss_of(forms[i]);
-    if (loss >= kClearly * least) continue;
-    least = loss;
-    best = forms[i];
+  for (const OwnForm& form : forms) {
+    ServingFit fit = fit_in(form);
+    if (fit.loss < kClearly * best.fit.loss) best = {form, std::move(fit)};
   }
-  return best;
 }
 
 // Sets start values for the host times of an unknown machine, as fractions of its shortest step. The right values may
@@ -400,6 +399,19 @@ void take_over(OwnRuns& runs, const OwnEngine& engine, const std::optional<OwnHa
     }
 }
 
+// The bands come from fits of all runs but one quarter, for each quarter in turn.
+void set_bands(OwnFit& out, const OwnRuns& runs, const ServingProblem& all) {
+  ServingFit start = out.fit;
+  start.in_fitted_table.assign(start.comparisons.size(), true);
+  std::map<const MeasuredPoint*, std::size_t> folds;
+  for (std::size_t table = 0; table < runs.tables.size(); ++table)
+    for (std::size_t i = 0; i < runs.folds[table].size(); ++i)
+      folds[&runs.tables[table].points[i]] = runs.folds[table][i];
+  const auto quarter = [&](const MeasuredPoint& p) { return fmt::format("{}", folds.at(&p)); };
+  out.left_out = all.leave_out_by(start, quarter, "quarters");
+  out.left_out.uncertainty = for_few_runs(out.left_out.uncertainty, folds.size());
+}
+
 }  // namespace
 
 OwnFit fit_own(const OwnEngine& engine, OwnRuns& runs, const std::shared_ptr<configs::Catalogue>& catalogue,
@@ -425,40 +437,33 @@ OwnFit fit_own(const OwnEngine& engine, OwnRuns& runs, const std::shared_ptr<con
     if (!hardware->is_known && !form.one_row)
       std::erase_if(out.model.numbers, [](const ServingNumber& n) { return n.path == kProductReads; });
   };
-  const auto loss_of = [&](const OwnForm& tried) {
-    set_form(tried);
-    return ServingProblem(out.model, runs.tables, catalogue, settings).fit().loss;
+  const auto fit_again = [&] { return ServingProblem(out.model, runs.tables, catalogue, settings).fit(); };
+  const auto fit_in = [&](const OwnForm& form) {
+    set_form(form);
+    return fit_again();
   };
-  out.form = best_form(forms_of(like), loss_of);
-  if (hardware && !hardware->is_known) out.form = best_form(machine_forms(out.form), loss_of);
-  set_form(out.form);
-  out.fit = ServingProblem(out.model, runs.tables, catalogue, settings).fit();
+  FittedForm best{form_of(like), fit_in(form_of(like))};
+  try_forms(best, other_forms(best.form), fit_in);
+  if (hardware && !hardware->is_known) try_forms(best, machine_forms(best.form), fit_in);
+  set_form(best.form);
+  out.form = best.form;
+  out.fit = std::move(best.fit);
   refuse_other_units(out);
-  if (leave_out_queued(out, runs)) out.fit = ServingProblem(out.model, runs.tables, catalogue, settings).fit();
+  if (leave_out_queued(out, runs)) out.fit = fit_again();
   judge(out, engine);
   trust_precise_runs(out);
-  out.fit = ServingProblem(out.model, runs.tables, catalogue, settings).fit();
+  out.fit = fit_again();
   judge_unseen(out, engine);
   warn_of_missing(out);
   warn_of_outliers(out);
   warn_of_limits(out, engine.like);
   warn_of_slots(out, engine, policy_of(like, draft), runs);
-  // The bands come from fits without each quarter of the runs in turn.
-  ServingModel all = out.model;
-  all.tables.push_back(runs.tables[1].name);
-  const ServingProblem every(all, runs.tables, catalogue, settings);
-  ServingFit start = out.fit;
-  start.in_fitted_table.assign(start.comparisons.size(), true);
-  std::map<const MeasuredPoint*, std::size_t> folds;
-  for (std::size_t table = 0; table < runs.tables.size(); ++table)
-    for (std::size_t i = 0; i < runs.folds[table].size(); ++i)
-      folds[&runs.tables[table].points[i]] = runs.folds[table][i];
-  out.left_out = every.leave_out_by(
-      start, [&](const MeasuredPoint& p) { return fmt::format("{}", folds.at(&p)); }, "quarters");
-  const std::size_t count = folds.size();
-  out.left_out.uncertainty = for_few_runs(out.left_out.uncertainty, count);
+  ServingModel model = out.model;
+  model.tables.push_back(runs.tables[1].name);
+  const ServingProblem all(model, runs.tables, catalogue, settings);
+  set_bands(out, runs, all);
   const std::string provenance = provenance_of(engine, out, runs.fitted().size());
-  out.files["engines/" + engine.name + ".yaml"] = engine_text(engine, out, provenance, every.fitted_ranges());
+  out.files["engines/" + engine.name + ".yaml"] = engine_text(engine, out, provenance, all.fitted_ranges());
   if (hardware) {
     out.files["accelerators/" + engine.name + ".yaml"] =
         accelerator_text(accelerator_in(out.form, *hardware), out, provenance);
