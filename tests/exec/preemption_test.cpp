@@ -10,6 +10,7 @@
 #include "exec/live/live_replica.h"
 #include "exec/live/step_builder.h"
 #include "tests/exec/reference_model.h"
+#include "tests/exec/sequences.h"
 #include "tests/sim/scenarios.h"
 
 namespace plimsoll::exec {
@@ -56,18 +57,7 @@ Run run_requests(const model::Architecture& architecture, const load::Scenario& 
     request.output = request.max_new = 20;
     EXPECT_TRUE(live.arrive(request, 0).has_value());
   }
-  for (Nanos now = 0; live.decide(now); ++now) {
-    StepOrder order = live.make_order();
-    builder.begin(order);
-    for (std::size_t f = 0; f < order.forwards.size(); ++f) {
-      builder.start(order, 0, f);
-      builder.finish();
-    }
-    builder.end_step();
-    live.complete({now, now + 1});
-    for (const sched::FinishedAttempt& ended : live.replica().ended()) live.ended(ended);
-    live.replica().ended().clear();
-  }
+  run_steps(live, builder);
   run.preemptions = live.replica().preemptions();
   return run;
 }

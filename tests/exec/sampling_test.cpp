@@ -162,7 +162,9 @@ class Requests {
       const ReqId id = ids_.at(serial);
       if (token == end) live.replica().set_output(id, live.replica().requests().generated(id) + 1);
     };
-    steps(live, builder, answers);
+    for (const sched::FinishedAttempt& ended : run_steps(live, builder))
+      answers.generated[ended.serial] = ended.generated;
+    answers.preemptions = live.replica().preemptions();
     return answers;
   }
 
@@ -184,24 +186,6 @@ class Requests {
     request.output = request.max_new = kCap;
     requests.add(serial, given);
     ids_[serial] = live.arrive(request, 0).value();
-  }
-  static void steps(LiveReplica& live, StepBuilder& builder, Answers& answers) {
-    for (Nanos now = 0; live.decide(now); ++now) {
-      const StepOrder order = live.make_order();
-      builder.begin(order);
-      for (std::size_t f = 0; f < order.forwards.size(); ++f) {
-        builder.start(order, 0, f);
-        builder.finish();
-      }
-      builder.end_step();
-      live.complete({now, now + 1});
-      for (const sched::FinishedAttempt& ended : live.replica().ended()) {
-        live.ended(ended);
-        answers.generated[ended.serial] = ended.generated;
-      }
-      live.replica().ended().clear();
-    }
-    answers.preemptions = live.replica().preemptions();
   }
 
   Setting setting_;

@@ -113,4 +113,24 @@ std::vector<Tokens> Sequences::decode(std::int64_t steps) {
   return out;
 }
 
+std::vector<sched::FinishedAttempt> run_steps(LiveReplica& live, StepBuilder& builder) {
+  std::vector<sched::FinishedAttempt> all;
+  for (Nanos now = 0; live.decide(now); ++now) {
+    const StepOrder order = live.make_order();
+    builder.begin(order);
+    for (std::size_t f = 0; f < order.forwards.size(); ++f) {
+      builder.start(order, 0, f);
+      builder.finish();
+    }
+    builder.end_step();
+    live.complete({now, now + 1});
+    for (const sched::FinishedAttempt& ended : live.replica().ended()) {
+      live.ended(ended);
+      all.push_back(ended);
+    }
+    live.replica().ended().clear();
+  }
+  return all;
+}
+
 }  // namespace plimsoll::exec

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Drives an engine by hand in tests: sequences with shuffled block tables, prefill in pieces, greedy decoding.
+// Drives an engine by hand in tests: sequences with shuffled block tables, prefill in pieces, greedy decoding. Also
+// drives a replica whose policy decides the steps.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "exec/engine.h"
+#include "exec/live/live_replica.h"
+#include "exec/live/step_builder.h"
 
 namespace plimsoll::exec {
 
@@ -43,5 +46,9 @@ class Sequences {
   std::vector<std::int32_t> free_;  // in random order
   std::vector<Sequence> sequences_;
 };
+
+/// Runs the steps of a replica one by one, each a nanosecond long, until it has none left. Returns the requests that
+/// ended.
+std::vector<sched::FinishedAttempt> run_steps(LiveReplica& live, StepBuilder& builder);
 
 }  // namespace plimsoll::exec
