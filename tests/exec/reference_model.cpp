@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/exec/reference_model.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -346,6 +348,21 @@ class Reference {
 MatrixXd reference_logits(const model::Architecture& architecture, const WeightSource& weights,
                           std::span<const std::int32_t> tokens) {
   return Reference(architecture, weights, tokens).logits();
+}
+
+void expect_greedy(const model::Architecture& architecture, const WeightSource& weights,
+                   const std::vector<std::vector<std::int32_t>>& prompts,
+                   const std::vector<std::vector<std::int32_t>>& decoded) {
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    std::vector<std::int32_t> all = prompts[i];
+    all.insert(all.end(), decoded[i].begin(), decoded[i].end() - 1);
+    const MatrixXd expected = reference_logits(architecture, weights, all);
+    for (std::size_t step = 0; step < decoded[i].size(); ++step) {
+      Index best = 0;
+      expected.row(static_cast<Index>(prompts[i].size() + step) - 1).maxCoeff(&best);
+      EXPECT_EQ(decoded[i][step], best) << "prompt " << i << ", step " << step;
+    }
+  }
 }
 
 }  // namespace plimsoll::exec

@@ -18,6 +18,11 @@ namespace plimsoll::exec {
 [[nodiscard]] Eigen::MatrixXd reference_logits(const model::Architecture& architecture, const WeightSource& weights,
                                                std::span<const std::int32_t> tokens);
 
+/// Expects the most likely tokens after each prompt, by the logits of the reference.
+void expect_greedy(const model::Architecture& architecture, const WeightSource& weights,
+                   const std::vector<std::vector<std::int32_t>>& prompts,
+                   const std::vector<std::vector<std::int32_t>>& decoded);
+
 // Tiny architectures, one of every family that the executor runs, with ragged widths.
 
 /// A name of tiny_families().
