@@ -87,6 +87,63 @@ inline std::string script_of(const std::vector<Draw>& draws) {
   return text;
 }
 
+/// The decision log of a naive second implementation of a scheduler, which derives from this class.
+class NaiveLog {
+ protected:
+  static void add(std::string& list, const std::string& word, const char* separator) {
+    list += (list.empty() ? "" : separator) + word;
+  }
+  void refuse(std::size_t i, int http) { add(refused_, fmt::format("{} {}", name_of(i), http), ", "); }
+  [[nodiscard]] bool is_empty_step() const { return prefill_.empty() && decode_.empty(); }
+  /// Writes a step whose forwards are in `prefill_` and `decode_`.
+  void write_step(std::int64_t step) {
+    const char* const between = prefill_.empty() || decode_.empty() ? "" : " ";
+    write_step(step, bracket("P", prefill_) + between + bracket("D", decode_));
+    prefill_ = decode_ = "";
+  }
+  void write_step(std::int64_t step, const std::string& forwards) {
+    log_ += fmt::format("{}: {}{}\n", step, forwards, suffix());
+  }
+  /// Returns the whole log. Of what happened after the last step, it has only the rejections.
+  std::string end() {
+    ins_ = outs_ = "";
+    const std::string rest = suffix();
+    return rest.empty() ? log_ : log_ + "end:" + rest + "\n";
+  }
+
+  std::string prefill_, decode_, ins_, outs_, refused_;
+
+ private:
+  static std::string bracket(const char* kind, const std::string& names) {
+    return names.empty() ? "" : kind + ("[" + names + "]");
+  }
+  std::string suffix() {
+    std::string text = ins_;
+    if (!outs_.empty()) text += " !" + outs_;
+    if (!refused_.empty()) text += " rejected(" + refused_ + ")";
+    ins_ = outs_ = refused_ = "";
+    return text;
+  }
+
+  std::string log_;
+};
+
+/// Ends a step of a naive scheduler: requests with their whole output leave and free their blocks.
+template <class Row>
+void finish_rows(std::vector<Row>& rows, std::vector<std::size_t>& running, Blk& free) {
+  for (const std::size_t i : running) {
+    Row& row = rows[i];
+    row.done += row.doing;
+    if (row.doing > 0 && row.done == row.length()) {
+      ++row.made;
+      row.ready = true;
+    }
+    row.doing = 0;
+    if (row.made == row.output) free += row.held;
+  }
+  std::erase_if(running, [&](std::size_t i) { return rows[i].made == rows[i].output; });
+}
+
 /// Checks what each request produced: all of its output if it completed, and never more.
 inline void check_tokens(const std::vector<FinishedAttempt>& ended) {
   for (const FinishedAttempt& e : ended) {

@@ -47,7 +47,7 @@ TEST(Sarathi, KeepsOnePercentFreeWhenItAdmits) {  // 2 of 200 blocks
 }
 
 // ---- an independent second implementation of the scheduler, with plain lists ---------------------------------------
-class NaiveSarathi {
+class NaiveSarathi : private NaiveLog {
  public:
   NaiveSarathi(const PolicyConfig& policy, const KvConfig& kv, const std::vector<Draw>& script)
       : block_(kv.block_tokens),
@@ -63,25 +63,21 @@ class NaiveSarathi {
     std::size_t next = 0;
     for (std::int64_t step = 1;;) {
       for (; next < rows_.size() && rows_[next].step <= step; ++next) waiting_.push_back(next);
-      prefill_ = decode_ = "";
       used_ = 0;
       changed_ = preempted_ = false;
       decodes();
       prompts();
       if (!preempted_) admit();
-      if (prefill_.empty() && decode_.empty()) {
+      if (is_empty_step()) {
         if (changed_) continue;
         if (next == rows_.size()) break;
         step = rows_[next].step;
         continue;
       }
-      log_ += fmt::format("{}:{}{}{}\n", step++, prefill_.empty() ? "" : " P[" + prefill_ + "]",
-                          decode_.empty() ? "" : " D[" + decode_ + "]", suffix());
-      finish();
+      write_step(step++);
+      finish_rows(rows_, running_, free_);
     }
-    outs_.clear();
-    const std::string rest = suffix();
-    return rest.empty() ? log_ : log_ + "end:" + rest + "\n";
+    return end();
   }
 
  private:
@@ -94,16 +90,6 @@ class NaiveSarathi {
     [[nodiscard]] Tok length() const { return prompt + made; }
   };
 
-  static void add(std::string& list, const std::string& word, const char* separator) {
-    list += (list.empty() ? "" : separator) + word;
-  }
-  std::string suffix() {
-    std::string text;
-    if (!outs_.empty()) text += " !" + outs_;
-    if (!refused_.empty()) text += " rejected(" + refused_ + ")";
-    outs_ = refused_ = "";
-    return text;
-  }
   [[nodiscard]] Blk up(Tok tokens) const { return (tokens + block_ - 1) / block_; }
 
   void decodes() {
@@ -153,7 +139,7 @@ class NaiveSarathi {
       const Blk need = up(rows_[i].length());
       if (total_ - need < spare_) {
         waiting_.pop_front();
-        add(refused_, name_of(i) + " 500", ", ");
+        refuse(i, 500);
         changed_ = true;
         continue;
       }
@@ -167,24 +153,6 @@ class NaiveSarathi {
     }
   }
 
-  void finish() {
-    std::vector<std::size_t> rest;
-    for (const std::size_t i : running_) {
-      Row& row = rows_[i];
-      row.done += row.doing;
-      if (row.doing > 0 && row.done == row.length()) {
-        ++row.made;
-        row.ready = true;
-      }
-      row.doing = 0;
-      if (row.made < row.output)
-        rest.push_back(i);
-      else
-        free_ += row.held;
-    }
-    running_ = rest;
-  }
-
   std::int64_t block_;
   Blk total_, free_, spare_;
   std::int64_t chunk_, most_, used_ = 0;
@@ -192,7 +160,6 @@ class NaiveSarathi {
   std::vector<Row> rows_;
   std::deque<std::size_t> waiting_;
   std::vector<std::size_t> running_;
-  std::string log_, prefill_, decode_, outs_, refused_;
 };
 
 PolicyConfig draw_sarathi() {

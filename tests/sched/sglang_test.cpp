@@ -149,7 +149,7 @@ TEST(SgLang, FindsWhatIsLeftOfARetractedRequest) {  // 7 of B's 8 tokens have be
 }
 
 // ---- an independent second implementation of the scheduler, with plain lists ---------------------------------------
-class NaiveSgLang {
+class NaiveSgLang : private NaiveLog {
  public:
   NaiveSgLang(const PolicyConfig& policy, const KvConfig& kv, const std::vector<Draw>& script)
       : page_(kv.block_tokens),
@@ -170,7 +170,7 @@ class NaiveSgLang {
       for (; next < rows_.size() && rows_[next].step <= step; ++next) arrive(next);
       std::string text = prefill();
       if (text.empty() && running_.empty() && !waiting_.empty()) {
-        refuse(waiting_.front());
+        refuse(waiting_.front(), 500);
         waiting_.pop_front();
         full_ = false;
         continue;
@@ -182,11 +182,9 @@ class NaiveSgLang {
         step = rows_[next].step;
         continue;
       }
-      log_ += fmt::format("{}: {}", step, text) + suffix() + "\n";
-      ++step;
+      write_step(step++, text);
     }
-    const std::string rest = suffix();
-    return rest.empty() ? log_ : log_ + "end:" + rest + "\n";
+    return end();
   }
 
  private:
@@ -200,17 +198,9 @@ class NaiveSgLang {
 
   void arrive(std::size_t id) {
     if (rows_[id].prompt + rows_[id].cap >= total_ * page_)
-      refuse(id);
+      refuse(id, 500);
     else
       waiting_.push_back(id);
-  }
-  void refuse(std::size_t id) { refused_ += fmt::format("{}{} 500", refused_.empty() ? "" : ", ", name_of(id)); }
-  std::string suffix() {
-    std::string text;
-    if (!outs_.empty()) text += " !" + outs_.substr(1);
-    if (!refused_.empty()) text += " rejected(" + refused_ + ")";
-    outs_ = refused_ = "";
-    return text;
   }
   [[nodiscard]] Tok paged(Tok tokens) const { return (tokens + page_ - 1) / page_ * page_; }
 
@@ -328,7 +318,7 @@ class NaiveSgLang {
         free_ += r.held;
         r.held = r.done = 0;
         full_ = false;
-        outs_ += "," + name_of(*worst);
+        add(outs_, name_of(*worst), ",");
         waiting_.push_back(*worst);
         running_.erase(worst);
       }
@@ -361,7 +351,6 @@ class NaiveSgLang {
   std::vector<Row> rows_;
   std::deque<std::size_t> waiting_;
   std::vector<std::size_t> running_;
-  std::string log_, outs_, refused_;
 };
 
 PolicyConfig draw_sglang() {

@@ -134,7 +134,7 @@ TEST(TrtLlm, RefusesWhatItCanNeverRun) {
 }
 
 // ---- an independent second implementation of the scheduler, with one plain list ------------------------------------
-class NaiveTrtLlm {
+class NaiveTrtLlm : private NaiveLog {
  public:
   NaiveTrtLlm(const PolicyConfig& policy, const KvConfig& kv, const std::vector<Draw>& script)
       : capacity_(policy.capacity_policy),
@@ -157,19 +157,16 @@ class NaiveTrtLlm {
       paused_ = "";
       again_ = false;
       const std::string text = schedule();
+      if (!paused_.empty()) add(outs_, paused_, ",");
       if (text.empty()) {
-        outs_ += paused_;
         if (again_) continue;
         if (next == rows_.size()) break;
         step = rows_[next].step;
         continue;
       }
-      outs_ += paused_;
-      log_ += fmt::format("{}: {}", step, text) + suffix() + "\n";
-      ++step;
+      write_step(step++, text);
     }
-    const std::string rest = suffix();
-    return rest.empty() ? log_ : log_ + "end:" + rest + "\n";
+    return end();
   }
 
  private:
@@ -188,20 +185,13 @@ class NaiveTrtLlm {
   void arrive(std::size_t id) {
     const Row& r = rows_[id];
     const bool chunks = chunked_ && budget_ >= block_;
-    if (!chunks && r.prompt > budget_) return refuse(id, 400);
-    if (blocks(capacity_ == kUtilization ? r.prompt : r.prompt + r.cap) > total_) return refuse(id, 500);
+    if (!chunks && r.prompt > budget_) return reject(id, 400);
+    if (blocks(capacity_ == kUtilization ? r.prompt : r.prompt + r.cap) > total_) return reject(id, 500);
     list_.push_back(id);
   }
-  void refuse(std::size_t id, int code) {
-    refused_ += fmt::format("{}{} {}", refused_.empty() ? "" : ", ", name_of(id), code);
+  void reject(std::size_t id, int code) {
+    refuse(id, code);
     std::erase(list_, id);
-  }
-  std::string suffix() {
-    std::string text;
-    if (!outs_.empty()) text += " !" + outs_.substr(1);
-    if (!refused_.empty()) text += " rejected(" + refused_ + ")";
-    outs_ = refused_ = "";
-    return text;
   }
 
   // Returns the requests that may run, in batch order.
@@ -251,7 +241,7 @@ class NaiveTrtLlm {
       gone.held = gone.done = 0;
       gone.generates = false;
       if (alone) {
-        refuse(list_[at], 500);
+        reject(list_[at], 500);
         if (!paused_.empty()) {
           again_ = true;
           return;
@@ -259,7 +249,7 @@ class NaiveTrtLlm {
         end = list_.size();
         continue;
       }
-      paused_ += "," + name_of(list_[last - 1]);
+      add(paused_, name_of(list_[last - 1]), ",");
       again_ = true;
       end = last - 1;
     }
@@ -284,7 +274,7 @@ class NaiveTrtLlm {
         if (tokens > 0) work.emplace_back(id, tokens);
       }
       if (!work.empty() || list_.empty() || !paused_.empty()) break;
-      refuse(list_.front(), 500);
+      reject(list_.front(), 500);
       chosen = fitting();
     }
     hold(work);
@@ -338,7 +328,7 @@ class NaiveTrtLlm {
   bool chunked_, again_ = false;
   std::vector<Row> rows_;
   std::vector<std::size_t> list_;  // in order of arrival
-  std::string log_, outs_, refused_, paused_;
+  std::string paused_;
 };
 
 PolicyConfig draw_trtllm() {

@@ -88,7 +88,7 @@ TEST(VllmV0, LetsTheQueueFillWhileTheDelayLasts) {
 // ---- an independent second implementation of the scheduler, with plain lists ---------------------------------------
 // Written from the rules of docs/policies.md; it shares only the settings with the policy. Covers the default, 0.1 and
 // chunked variants, with recompute or swapping.
-class NaiveV0 {
+class NaiveV0 : private NaiveLog {
  public:
   NaiveV0(const PolicyConfig& policy, const KvConfig& kv, const std::vector<Draw>& script)
       : variant_(policy.variant),
@@ -107,25 +107,18 @@ class NaiveV0 {
     std::size_t next = 0;
     for (step_ = 1;;) {
       for (; next < rows_.size() && rows_[next].step <= step_; ++next) waiting_.push_back(next);
-      prefill_ = decode_ = "";
       changed_ = false;
       schedule();
-      if (prefill_.empty() && decode_.empty()) {
+      if (is_empty_step()) {
         if (changed_) continue;
         if (next == rows_.size()) break;
         step_ = rows_[next].step;
         continue;
       }
-      log_ += fmt::format("{}: {}{}{}", step_, bracket("P", prefill_), prefill_.empty() || decode_.empty() ? "" : " ",
-                          bracket("D", decode_)) +
-              suffix() + "\n";
-      ++step_;
-      finish();
+      write_step(step_++);
+      finish_rows(rows_, running_, free_);
     }
-    ins_.clear();
-    outs_.clear();
-    const std::string rest = suffix();
-    return rest.empty() ? log_ : log_ + "end:" + rest + "\n";
+    return end();
   }
 
  private:
@@ -138,19 +131,6 @@ class NaiveV0 {
     [[nodiscard]] Tok length() const { return prompt + made; }
   };
 
-  static std::string bracket(const char* kind, const std::string& names) {
-    return names.empty() ? "" : kind + ("[" + names + "]");
-  }
-  static void add(std::string& list, const std::string& word, const char* separator) {
-    list += (list.empty() ? "" : separator) + word;
-  }
-  std::string suffix() {
-    std::string text = ins_;
-    if (!outs_.empty()) text += " !" + outs_;
-    if (!refused_.empty()) text += " rejected(" + refused_ + ")";
-    ins_ = outs_ = refused_ = "";
-    return text;
-  }
   [[nodiscard]] Blk up(Tok tokens) const { return (tokens + block_ - 1) / block_; }
 
   void schedule() {
@@ -292,24 +272,6 @@ class NaiveV0 {
     }
   }
 
-  void finish() {
-    std::vector<std::size_t> rest;
-    for (const std::size_t i : running_) {
-      Row& row = rows_[i];
-      row.done += row.doing;
-      if (row.doing > 0 && row.done == row.length()) {
-        ++row.made;
-        row.ready = true;
-      }
-      row.doing = 0;
-      if (row.made < row.output)
-        rest.push_back(i);
-      else
-        free_ += row.held;
-    }
-    running_ = rest;
-  }
-
   PolicyVariant variant_;
   std::int64_t block_;
   Blk total_, free_, spare_;
@@ -319,7 +281,6 @@ class NaiveV0 {
   std::vector<Row> rows_;
   std::deque<std::size_t> waiting_, swapped_;
   std::vector<std::size_t> running_, back_;
-  std::string log_, prefill_, decode_, ins_, outs_, refused_;
 };
 
 PolicyConfig draw_v0(PolicyVariant variant) {

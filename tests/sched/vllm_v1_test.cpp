@@ -48,7 +48,7 @@ TEST(VllmV1, DecidingAheadRefusesNothingThatHasEnded) {
 
 // ---- an independent second implementation of the scheduler, with plain lists ---------------------------------------
 // Tracks every block, because with prefix caching a preempted request may find its own blocks among the free ones.
-class NaiveV1 {
+class NaiveV1 : private NaiveLog {
  public:
   NaiveV1(const PolicyConfig& policy, const KvConfig& kv, const std::vector<Draw>& script)
       : block_(kv.block_tokens),
@@ -69,25 +69,21 @@ class NaiveV1 {
     std::size_t next = 0;
     for (std::int64_t step = 1;;) {
       for (; next < rows_.size() && rows_[next].step <= step; ++next) arrive(next);
-      prefill_ = decode_ = "";
       left_ = budget_;
       preempted_ = false;
       back_ = 0;
       running();
       if (!preempted_) admit();
-      if (prefill_.empty() && decode_.empty()) {
+      if (is_empty_step()) {
         if (preempted_) continue;
         if (next == rows_.size()) break;
         step = rows_[next].step;
         continue;
       }
-      log_ += fmt::format("{}:{}{}{}\n", step++, prefill_.empty() ? "" : " P[" + prefill_ + "]",
-                          decode_.empty() ? "" : " D[" + decode_ + "]", suffix());
+      write_step(step++);
       finish();
     }
-    outs_.clear();
-    const std::string rest = suffix();
-    return rest.empty() ? log_ : log_ + "end:" + rest + "\n";
+    return end();
   }
 
  private:
@@ -104,18 +100,7 @@ class NaiveV1 {
     [[nodiscard]] Tok lacks() const { return prompt + made - done; }
   };
 
-  static void add(std::string& list, const std::string& word, const char* separator) {
-    list += (list.empty() ? "" : separator) + word;
-  }
-  std::string suffix() {
-    std::string text;
-    if (!outs_.empty()) text += " !" + outs_;
-    if (!refused_.empty()) text += " rejected(" + refused_ + ")";
-    outs_ = refused_ = "";
-    return text;
-  }
   [[nodiscard]] Blk up(std::int64_t tokens) const { return (tokens + block_ - 1) / block_; }
-  void refuse(std::size_t i, int http) { add(refused_, fmt::format("{} {}", name_of(i), http), ", "); }
 
   void arrive(std::size_t i) {
     if (!chunked_ && rows_[i].prompt > budget_)
@@ -244,7 +229,6 @@ class NaiveV1 {
   std::deque<Block> free_;  // least recently freed first
   std::deque<std::size_t> waiting_;
   std::vector<std::size_t> running_;
-  std::string log_, prefill_, decode_, outs_, refused_;
 };
 
 PolicyConfig draw_v1() {
