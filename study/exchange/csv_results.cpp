@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
 #include <utility>
 
 #include "configs/quantity.h"
@@ -378,28 +377,20 @@ ColumnMap read_column_map(const std::string& text) {
 
 std::vector<PointDraft> read_csv_results(const std::string& text, const std::string& file,
                                          const std::vector<ColumnMap>& maps) {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   std::vector<PointDraft> drafts;
   std::vector<Column> columns;
   std::vector<std::string> notes;
-  Where where{file, 0, 0};
-  for (std::size_t begin = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    std::string_view line = std::string_view(text).substr(begin, end - begin);
-    begin = end + 1;
-    ++where.line;
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.empty() || line.front() == '#') continue;
-    const std::vector<CsvField> fields = csv_fields(line, where);
+  for (CsvLines lines(text, file); lines.next();) {
+    const std::vector<CsvField> fields = lines.fields();
     if (columns.empty()) {
-      columns = read_header(fields, where, maps, notes);
+      columns = read_header(fields, lines.where(), maps, notes);
       continue;
     }
     if (fields.size() != columns.size())
-      throw InputError(where,
+      throw InputError(lines.where(),
                        fmt::format("found {} fields, expected {} as in the header", fields.size(), columns.size()));
     PointDraft& draft = drafts.emplace_back();
-    for (std::size_t i = 0; i < fields.size(); ++i) read_cell(fields[i], columns[i], where, draft);
+    for (std::size_t i = 0; i < fields.size(); ++i) read_cell(fields[i], columns[i], lines.where(), draft);
     for (const std::string& note : notes) draft.note(note);
   }
   return drafts;
