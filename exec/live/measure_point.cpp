@@ -108,7 +108,7 @@ void refuse_pools_that_differ(const load::Scenario& scenario, const LiveReplicas
 }  // namespace
 
 sched::RunResult measure_point(const load::Scenario& scenario, const LiveReplicas& replicas,
-                               const PromptSource& prompts, const sched::RunOptions& options, const OnToken& on_token) {
+                               const PromptSource& prompts, const sched::RunOptions& options) {
   PLIMSOLL_CHECK(replicas.devices.size() == scenario.slots(), "one device a replica");
   refuse_kept_prompts(scenario);
   refuse_pools_that_differ(scenario, replicas);
@@ -120,9 +120,9 @@ sched::RunResult measure_point(const load::Scenario& scenario, const LiveReplica
     if (scenario.pools)
       configs.resize(scenario.slots(), builder_config(*scenario.pools->prefill, replicas.sequences, replicas.sampling));
     workers.emplace(replicas.devices, configs, prompts);
-    for (std::size_t slot = 0; on_token && slot < configs.size(); ++slot)
-      workers->builder(slot).on_token = [&on_token, slot](std::uint64_t serial, std::int32_t token) {
-        on_token(slot, serial, token);
+    for (std::size_t slot = 0; replicas.on_token && slot < configs.size(); ++slot)
+      workers->builder(slot).on_token = [&replicas, slot](std::uint64_t serial, std::int32_t token) {
+        replicas.on_token(slot, serial, token);
       };
   };
   const bool scripted = std::holds_alternative<load::Script>(scenario.workload.load);

@@ -20,16 +20,15 @@ struct LiveReplicas {
   std::vector<ForwardDevice*> devices;
   std::int32_t sequences = 256;  // EngineConfig::sequences
   Sampling sampling;
+  /// If set, every worker reports its tokens. The slots after scenario.replicas are prefill replicas.
+  std::function<void(std::size_t slot, std::uint64_t serial, std::int32_t token)> on_token = {};
 };
-
-using OnToken = std::function<void(std::size_t slot, std::uint64_t serial, std::int32_t token)>;
 
 /// Runs a point in real time, until its last request has ended or options.stop is requested. Script loads run on the
 /// script's own clock. A DeviceError ends the run (RunResult::failure). Throws InputError for a scenario that cannot be
-/// measured. With `on_token`, every worker reports its tokens; the slots after scenario.replicas are prefill replicas.
+/// measured.
 [[nodiscard]] sched::RunResult measure_point(const load::Scenario& scenario, const LiveReplicas& replicas,
-                                             const PromptSource& prompts, const sched::RunOptions& options,
-                                             const OnToken& on_token = {});
+                                             const PromptSource& prompts, const sched::RunOptions& options);
 
 /// Runs forwards like the scenario's before the clock starts, so that pages are mapped, kernels chosen and graphs
 /// recorded (warm_up.cpp). Takes up to 1 s per device, or 30 s if the device records graphs. Throws DeviceError.

@@ -216,8 +216,8 @@ float PackedTensor::scale(std::int64_t row, std::int64_t group) const {
   return value;
 }
 
-void PackedTensor::read(std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns,
-                        float* out) const {
+void PackedTensor::read(const TensorSlice& slice, float* out) const {
+  const auto [row, rows, column, columns] = slice;
   std::vector<float> scales(static_cast<std::size_t>(rows * groups_));
   std::vector<std::int32_t> zeros(scales.size());
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -236,8 +236,8 @@ void PackedTensor::read(std::int64_t row, std::int64_t rows, std::int64_t column
   }
 }
 
-void PackedTensor::read_integers(std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns,
-                                 const IntegerRows& out) const {
+void PackedTensor::read_integers(const TensorSlice& slice, const IntegerRows& out) const {
+  const auto [row, rows, column, columns] = slice;
   const std::int64_t first = groups_ == 1 ? 0 : column / format_.group, groups = format_.groups(columns);
   PLIMSOLL_CHECK(groups_ == 1 || column % format_.group == 0, "a slice begins with a group");
   PLIMSOLL_CHECK(format_.order == nullptr || columns == size_.columns, "columns in another order are read together");

@@ -12,6 +12,7 @@
 #include "configs/hf_checkpoint.h"
 #include "exec/weights/integers.h"
 #include "exec/weights/tensor_files.h"
+#include "exec/weights/weights.h"
 
 namespace plimsoll::exec {
 
@@ -28,10 +29,9 @@ class PackedTensor {
                                                           MatrixSize size, const configs::PackedCheckpoint& settings);
 
   [[nodiscard]] const IntegerFormat& format() const { return format_; }
-  /// As WeightSource::read() and read_integers(), for rows [row, row + rows) of the matrix.
-  void read(std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns, float* out) const;
-  void read_integers(std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns,
-                     const IntegerRows& out) const;
+  /// As WeightSource::read() and read_integers(), for a slice of the matrix.
+  void read(const TensorSlice& slice, float* out) const;
+  void read_integers(const TensorSlice& slice, const IntegerRows& out) const;
 
  private:
   // Where integers lie: GPTQ packs them along the columns, AWQ along the rows, in words of the transposed matrix;

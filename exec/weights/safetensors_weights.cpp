@@ -68,7 +68,7 @@ class SafetensorsWeights final : public WeightSource {
       const bool whole = columns == shape.columns || at.packed != nullptr;
       const std::int64_t run = whole ? std::min(rows, at.place.group - row % at.place.group) : 1;
       if (at.packed != nullptr)
-        at.packed->read(at.place.file_row(row), run, column, columns, out);
+        at.packed->read({at.place.file_row(row), run, column, columns}, out);
       else if (at.mxfp4 != nullptr)
         for (std::int64_t i = 0; i < run; ++i)
           at.mxfp4->read(at.place.file_row(row + i), column, columns, out + i * columns);
@@ -97,7 +97,7 @@ class SafetensorsWeights final : public WeightSource {
       if (at.mxfp4 != nullptr)
         at.mxfp4->read_integers(at.place.file_row(row), slice.column, slice.columns, to);
       else
-        at.packed->read_integers(at.place.file_row(row), run, slice.column, slice.columns, to);
+        at.packed->read_integers({at.place.file_row(row), run, slice.column, slice.columns}, to);
       to.q += run * slice.columns;
       to.scale += run * groups;
       to.zero += run * groups;

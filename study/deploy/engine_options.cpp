@@ -374,13 +374,12 @@ bool is_unstated(const std::optional<Node>& unstated, std::string_view key, cons
 
 }  // namespace
 
-void read_options(Server server, const std::vector<GivenOption>& options, const PoolPaths& paths,
-                  const std::optional<Node>& unstated, Document& study) {
+void read_options(Server server, const std::vector<GivenOption>& options, const PoolSettings& pool, Document& study) {
   const std::span<const Row> rows = rows_of(server);
   const auto path = [&](const Row& row) {
     constexpr std::string_view kDeployment = "deployment.";
-    return row.key.starts_with(kDeployment) ? paths.deployment + '.' + std::string(row.key.substr(kDeployment.size()))
-                                            : paths.scheduler + '.' + std::string(row.key);
+    return row.key.starts_with(kDeployment) ? pool.deployment + '.' + std::string(row.key.substr(kDeployment.size()))
+                                            : pool.scheduler + '.' + std::string(row.key);
   };
   for (const Row& row : rows)
     if (row.form == Form::negated) study.set(path(row), "true", Where{});
@@ -399,7 +398,7 @@ void read_options(Server server, const std::vector<GivenOption>& options, const 
     if (row->form == Form::compared) continue;
     if (is_switch) {
       study.set(path(*row), switch_text(row->form == Form::negated ? !name.on : name.on), where);
-    } else if (!is_unstated(unstated, row->key, option.value->text) &&
+    } else if (!is_unstated(pool.unstated, row->key, option.value->text) &&
                !(row->key == "long_prefill_threshold" && option.value->text == "0")) {
       study.set(path(*row), option.value->text, option.value->where);
     }

@@ -58,14 +58,14 @@ struct GivenOption {
 /// Splits arguments into options: "--name value", "--name=value" or "--switch". Throws InputError for anything else.
 [[nodiscard]] std::vector<GivenOption> options_of(const std::vector<Token>& arguments);
 
-/// The paths of a pool's settings in a study: "deployment" and "scheduler", or below deployment.pools.
-struct PoolPaths {
-  std::string deployment, scheduler;
+/// Where a pool's settings are in a study.
+struct PoolSettings {
+  std::string deployment, scheduler;      // paths: these words, or paths below deployment.pools
+  std::optional<configs::Node> unstated;  // options with these values are left out of the study
 };
-/// Writes the settings into the study. An option equal to one of `unstated` is left out. Throws InputError, at the
-/// option, if no setting corresponds to it.
-void read_options(sched::Server server, const std::vector<GivenOption>& options, const PoolPaths& paths,
-                  const std::optional<configs::Node>& unstated, configs::Document& study);
+/// Writes the settings into the study. Throws InputError, at the option, if no setting corresponds to it.
+void read_options(sched::Server server, const std::vector<GivenOption>& options, const PoolSettings& pool,
+                  configs::Document& study);
 /// Throws InputError, at the option, if an option that was found differs from those that would be written for this
 /// pool.
 void compare_options(const std::vector<GivenOption>& found, const std::vector<ServerOption>& written,

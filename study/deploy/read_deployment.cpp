@@ -104,20 +104,17 @@ void guess_study(Server server, const FoundPool& pool, Document& study) {
   if (value_of(pool.arguments, "--kv-cache-dtype").starts_with("fp8")) study.set("kv_dtype", "fp8", pool.where);
 }
 
-PoolPaths paths_of(const FoundPool& pool, bool two) {
-  if (!two) return {"deployment", "scheduler"};
-  return {"deployment.pools." + pool.name, fmt::format("deployment.pools.{}.scheduler", pool.name)};
-}
-
 std::optional<Node> defaults_of(const Carried& carried, const std::string& pool) {
   return carried.defaults ? inside(*carried.defaults, pool) : std::nullopt;
 }
 
-void read_pool(Server server, const FoundPool& pool, const Carried& carried, bool two, Document& study) {
-  const PoolPaths paths = paths_of(pool, two);
-  study.set(paths.deployment + ".replicas", pool.replicas->text, pool.replicas->where);
-  if (pool.router) study.set(paths.deployment + ".router", pool.router->text, pool.router->where);
-  read_options(server, options_of(pool.arguments), paths, defaults_of(carried, pool.name), study);
+PoolSettings settings_of(const FoundPool& pool, const Carried& carried, bool two) {
+  PoolSettings settings{"deployment", "scheduler", defaults_of(carried, pool.name)};
+  if (two) {
+    settings.deployment += ".pools." + pool.name;
+    settings.scheduler = settings.deployment + ".scheduler";
+  }
+  return settings;
 }
 
 void require_same(const Token& found, const std::string& given, std::string_view what) {
@@ -189,7 +186,12 @@ Document read_deployment(const std::string& file, std::shared_ptr<const configs:
   if (!hardware.empty()) study.set("hardware", hardware, Where{"--hardware " + hardware, 0, 0});
   if (!study.root().has("hardware") && !two)
     throw InputError(found.where, "the file states no hardware: add --hardware, such as --hardware 8xh100");
-  for (const FoundPool& pool : found.pools) read_pool(server, pool, carried, two, study);
+  for (const FoundPool& pool : found.pools) {
+    const PoolSettings settings = settings_of(pool, carried, two);
+    study.set(settings.deployment + ".replicas", pool.replicas->text, pool.replicas->where);
+    if (pool.router) study.set(settings.deployment + ".router", pool.router->text, pool.router->where);
+    read_options(server, options_of(pool.arguments), settings, study);
+  }
   if (found.local_prefill && found.local_prefill->text != "never")
     study.set("deployment.local_prefill", found.local_prefill->text, found.local_prefill->where);
   compare(found, study, carried, catalogue);

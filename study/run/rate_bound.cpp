@@ -157,13 +157,12 @@ double constant_service(const load::Scenario& s, const Work& work, double rows) 
   return (cost.prefill.count() + (work.decode_rows + 1) * cost.decode.count()) / rows;
 }
 
-// Returns the time of a part of a request for an engine of constant cost.
-double constant_part(const load::Scenario& s, const Work& work, double rows, WorkPart part, bool shares) {
+// Returns the time of a request's work for an engine of constant cost.
+double constant_part(const load::Scenario& s, const Work& work, double rows, bool shares) {
   const model::ConstantCost& cost = *s.engine->constant;
-  const double input = shares || part == WorkPart::answer ? 0 : work.input;
-  const double decodes = part == WorkPart::prompt ? 0 : work.decode_rows;
-  if (cost.rates) return input * cost.rates->prompt_token.count() + decodes * cost.rates->decode.count();
-  return std::isfinite(rows) && !cost.batch ? decodes * cost.decode.count() / rows : 0;
+  const double input = shares ? 0 : work.input;
+  if (cost.rates) return input * cost.rates->prompt_token.count() + work.decode_rows * cost.rates->decode.count();
+  return std::isfinite(rows) && !cost.batch ? work.decode_rows * cost.decode.count() / rows : 0;
 }
 
 class FullBatch {
@@ -322,7 +321,7 @@ double RateBound::least_service(const load::Scenario& s) {
   const bool shares = s.kv.prefix_caching;
   const double rows = most_rows(s, work, shares);
   if (s.engine->constant && s.engine->constant->rates)
-    return constant_part(s, work, rows, WorkPart::whole, shares_caches(s.policy, s.workload));
+    return constant_part(s, work, rows, shares_caches(s.policy, s.workload));
   if (s.engine->constant) return constant_service(s, work, rows);
   return full_batch(s, work, rows, shares);
 }
@@ -362,7 +361,7 @@ std::optional<RateBound::PoolServices> RateBound::services_of(const load::Scenar
     if (part == WorkPart::prompt) some.decode_rows = some.context = some.windowed = 0;
     if (part == WorkPart::answer) some.input = 0;
     const double rows = most_rows(s, work, shares);
-    if (s.engine->constant) return constant_part(s, some, rows, part, shares);
+    if (s.engine->constant) return constant_part(s, some, rows, shares);
     if (!(some.input > 0) && !(some.decode_rows > 0)) return 0.0;
     return full_batch(s, some, rows, shares);
   };

@@ -117,11 +117,11 @@ Measured measure(const load::Scenario& s, const std::vector<ForwardDevice*>& pre
   options.keep_requests = options.keep_log = true;
   Measured out;
   std::mutex mutex;
-  out.run =
-      measure_point(s, replicas, prompts, options, [&](std::size_t slot, std::uint64_t serial, std::int32_t token) {
-        const std::lock_guard lock(mutex);
-        if (slot < static_cast<std::size_t>(s.replicas)) out.answers[serial].push_back(token);
-      });
+  replicas.on_token = [&](std::size_t slot, std::uint64_t serial, std::int32_t token) {
+    const std::lock_guard lock(mutex);
+    if (slot < static_cast<std::size_t>(s.replicas)) out.answers[serial].push_back(token);
+  };
+  out.run = measure_point(s, replicas, prompts, options);
   return out;
 }
 

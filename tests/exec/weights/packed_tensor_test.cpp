@@ -117,8 +117,8 @@ class PackedTensorTest : public ::testing::Test {
     std::vector<float> floats(static_cast<std::size_t>(rows * columns)), scale(static_cast<std::size_t>(rows * groups));
     std::vector<std::int8_t> q(floats.size());
     std::vector<std::int16_t> zero(scale.size());
-    packed.read(9, rows, first, columns, floats.data());
-    packed.read_integers(9, rows, first, columns, {q.data(), scale.data(), zero.data()});
+    packed.read({9, rows, first, columns}, floats.data());
+    packed.read_integers({9, rows, first, columns}, {q.data(), scale.data(), zero.data()});
     for (std::int64_t r = 0; r < rows; ++r) {
       for (std::int64_t c = 0; c < columns; ++c) {
         const std::int64_t g = group == 0 ? 0 : c / group;
@@ -157,8 +157,8 @@ TEST_F(PackedTensorTest, SortsTheColumnsOfActOrder) {
   std::vector<float> floats(kK), scale(2);
   std::vector<std::int8_t> q(kK);
   std::vector<std::int16_t> zero(2);
-  packed->read(3, 1, 0, kK, floats.data());
-  packed->read_integers(3, 1, 0, kK, {q.data(), scale.data(), zero.data()});
+  packed->read({3, 1, 0, kK}, floats.data());
+  packed->read_integers({3, 1, 0, kK}, {q.data(), scale.data(), zero.data()});
   ASSERT_NE(packed->format().order, nullptr);
   for (std::int64_t i = 0; i < kK; ++i) {
     const std::int64_t column = i < 32 ? 2 * i : 2 * (i - 32) + 1, group = i / 32;
