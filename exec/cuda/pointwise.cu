@@ -78,7 +78,6 @@ __global__ void __launch_bounds__(kNormThreads) norm_kernel(NormArguments a) {
     return;
   }
   sum = block_sum(sum, scratch[0]) / static_cast<float>(a.width);
-
   float mean = 0;
   if (a.kind == model::Norm::layernorm) {
     mean = sum;

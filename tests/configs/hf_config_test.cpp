@@ -209,6 +209,9 @@ TEST_F(HfConfigFile, NamesTheFieldItsPlaceAndWhatIsAllowed) {
       {"falcon-7b", {{"num_hidden_layers", "-"}}, "num_hidden_layers: is missing"},
   };
   for (const Case& c : table) EXPECT_THAT(problem(c.model, c.fields), HasSubstr(c.message)) << c.message;
+}
+
+TEST_F(HfConfigFile, NamesTheLineAndTheColumn) {
   EXPECT_THAT(problem("{\n  \"model_type\": \"llama\",\n  \"num_hidden_layers\": -1\n}"),
               StartsWith("config.json:3:3: num_hidden_layers: found -1"));
 }

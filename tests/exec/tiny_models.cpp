@@ -122,6 +122,25 @@ model::Architecture gpt_oss() {
   return a;
 }
 
+void add_experts(model::Architecture& a, const std::string& family) {
+  if (family == "qwen2_moe") {
+    a.shape.qkv_bias = true;
+    a.shape.moe = model::MoeShape{.experts = 6,
+                                  .experts_per_token = 3,
+                                  .intermediate = 44,
+                                  .period = 2,
+                                  .shared_intermediate = 52,
+                                  .shared_gate = true};
+    a.routing.normalised = false;
+  } else {
+    a.shape.family = family;
+    a.shape.moe = model::MoeShape{
+        .experts = 6, .experts_per_token = 3, .shared_experts = 1, .intermediate = 44, .first_dense_layers = 1};
+    a.routing.sigmoid = a.routing.choice_bias = true;
+    a.routing.scale = 1.5;
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> tiny_families() {
@@ -167,23 +186,7 @@ model::Architecture tiny_model(const std::string& family) {
     a.norm_from_one = true;
     a.rope.rotary_dim = 8;
   }
-  if (family == "qwen2_moe") {
-    a.shape.qkv_bias = true;
-    a.shape.moe = model::MoeShape{.experts = 6,
-                                  .experts_per_token = 3,
-                                  .intermediate = 44,
-                                  .period = 2,
-                                  .shared_intermediate = 52,
-                                  .shared_gate = true};
-    a.routing.normalised = false;
-  }
-  if (family == "glm4_moe") {
-    a.shape.family = family;
-    a.shape.moe = model::MoeShape{
-        .experts = 6, .experts_per_token = 3, .shared_experts = 1, .intermediate = 44, .first_dense_layers = 1};
-    a.routing.sigmoid = a.routing.choice_bias = true;
-    a.routing.scale = 1.5;
-  }
+  if (family.ends_with("_moe")) add_experts(a, family);
   if (family == "granite") {
     a.embedding_scale = 6;
     a.residual_scale = 0.3;
