@@ -58,8 +58,6 @@ class Prompts {
   [[nodiscard]] static std::string sample(std::int64_t words, bool are_long);
   /// Records that the server counted `tokens` in a text of the two functions above. Not thread-safe.
   void learn(const std::string& text, sched::Tok tokens);
-  /// Returns whether the ids come from a file.
-  [[nodiscard]] bool are_given() const { return !given_.empty(); }
 
  private:
   [[nodiscard]] std::uint64_t key(const PromptSpec& spec, sched::Tok position, std::uint64_t& within) const;

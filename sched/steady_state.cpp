@@ -171,7 +171,6 @@ struct Evidence {
 
   [[nodiscard]] double latency() const { return quotient(latency_s, requests - shed); }
   [[nodiscard]] double length() const { return quotient(length_s, runs); }
-  [[nodiscard]] double rate_mean() const { return quotient(rate, runs); }
   [[nodiscard]] double output_mean() const { return quotient(output, requests - shed); }
   [[nodiscard]] double output_scv() const {
     const double n = requests - shed, mean = quotient(output, n);

@@ -282,8 +282,6 @@ void PointDraft::cell(std::string_view column, Cell value) {
   point_.cells.emplace_back(column, std::move(value));
 }
 
-std::span<const std::string_view> import_formats() { return kImportFormats; }
-
 ImportedResults import_results(const std::string& file, const ImportLabels& labels,
                                const std::vector<std::string>& maps) {
   std::vector<ColumnMap> columns;
@@ -303,19 +301,11 @@ TableHead read_table_head(const std::string& file, std::size_t rows) {
   if (is_json(text)) return head;
   head.is_table = true;
   text = comma_separated(std::move(text));
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  Where where{file, 0, 0};
-  for (std::size_t begin = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    std::string_view line = std::string_view(text).substr(begin, end - begin);
-    begin = end + 1;
-    ++where.line;
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.empty() || line.front() == '#') continue;
+  for (CsvLines lines(text, file); lines.next();) {
     const bool is_header = head.header.empty();
     if (!is_header && ++head.row_count > rows) continue;
     std::vector<std::string> fields;
-    for (const CsvField& field : csv_fields(line, where)) fields.push_back(field.text);
+    for (const CsvField& field : lines.fields()) fields.push_back(field.text);
     if (!is_header) fields.resize(head.header.size());
     (is_header ? head.header : head.rows.emplace_back()) = std::move(fields);
   }

@@ -32,12 +32,10 @@ struct ImportedPoint {
 };
 
 struct ImportedResults {
-  std::string format;                 // one of import_formats()
+  std::string format;                 // "vllm", "aiperf", "guidellm", "inferencex" or "csv"
   std::vector<ImportedPoint> points;  // at least one
   std::vector<std::string> notes;     // for the user: what was left out, converted or missing
 };
-
-[[nodiscard]] std::span<const std::string_view> import_formats();
 
 /// Returns whether a point has a throughput or a mean latency, TTFT or TPOT. Points without any are not imported or
 /// exported.
