@@ -283,18 +283,19 @@ void SgLang::schedule_decode(const View& view, Decision& out, Forward& forward) 
   last_decoded_ = out.preempted.empty();  // a step that retracts sets a new ratio instead of letting it decay
 }
 
+void sort_for_retraction(std::vector<ReqId>& requests, const View& view) {
+  std::stable_sort(requests.begin(), requests.end(), [&](ReqId a, ReqId b) {
+    const Tok out_a = view.requests.generated(a), out_b = view.requests.generated(b);
+    return out_a != out_b ? out_a > out_b : view.requests[a].prompt < view.requests[b].prompt;
+  });
+}
+
 // Retracts requests until the others can decode one more token; at least one stays.
 void SgLang::retract(const View& view, Decision& out) {
   std::vector<ReqId> order;
   for (const ReqId id : running_)
     if (view.requests.decoding(id)) order.push_back(id);
-  // Requests are taken from the back.
-  std::stable_sort(order.begin(), order.end(), [&](ReqId a, ReqId b) {
-    // Requests with the fewest output tokens lose the least work. Among equals, those with the longest prompts free the
-    // most blocks.
-    const Tok out_a = view.requests.generated(a), out_b = view.requests.generated(b);
-    return out_a != out_b ? out_a > out_b : view.requests[a].prompt < view.requests[b].prompt;
-  });
+  sort_for_retraction(order, view);
   Blk need = view.kv.group_growth(1);
   KvPreview kv(view.kv);
   while (need > kv.free() && order.size() > 1) {

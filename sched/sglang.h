@@ -14,6 +14,10 @@
 
 namespace plimsoll::sched {
 
+/// Sorts requests so that those to retract first are last: those with the fewest output tokens lose the least work.
+/// Among equals, those with the longest prompts free the most blocks.
+void sort_for_retraction(std::vector<ReqId>& requests, const View& view);
+
 class SgLang final : public Policy {
  public:
   explicit SgLang(const PolicyConfig& config);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "sched/rows.h"
+#include "sched/sglang.h"
 
 namespace plimsoll::sched {
 
@@ -135,14 +136,10 @@ void SgLangDecode::decide(Nanos now, const View& view, Decision& out) {
   out.arrival_breaks = queue_.empty() && retracted_.empty();
 }
 
-// Retracts requests until the others can decode one more token: those with the fewest output tokens first, among equals
-// those with the longest prompts.
+// Retracts requests until the others can decode one more token.
 void SgLangDecode::retract(const View& view, Decision& out) {
   std::vector<ReqId> order = running_;
-  std::stable_sort(order.begin(), order.end(), [&](ReqId a, ReqId b) {
-    const Tok out_a = view.requests.generated(a), out_b = view.requests.generated(b);
-    return out_a != out_b ? out_a > out_b : view.requests[a].prompt < view.requests[b].prompt;
-  });
+  sort_for_retraction(order, view);
   Blk need = view.kv.group_growth(1), free = view.kv.free();
   while (need > free && order.size() > 1) {
     const ReqId id = order.back();
