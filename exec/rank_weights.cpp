@@ -64,19 +64,30 @@ class RankLoader {
     // Matrices that a quantised checkpoint keeps in floats are not rounded.
     kind.quantised = kind.quantised && (kind.integers || !holds_integers_);
     for (const Part& part : parts) kind.n += part.rows;
-    const FillRows fill = [&, parts](std::int64_t copy, std::int64_t row, std::int64_t rows, float* out) {
-      for (const Part& part : parts) {
-        const std::int64_t begin = std::clamp<std::int64_t>(row, 0, part.rows),
-                           end = std::clamp<std::int64_t>(row + rows, 0, part.rows);
-        if (end > begin) {
-          source_.read(tensor_of(part, layer, copy),
-                       {part.first_row + begin, end - begin, columns.first, columns.count}, out);
-          out += (end - begin) * columns.count;
-        }
-        row -= part.rows;
-      }
+    const FillRows fill = [&, parts, layer](std::int64_t copy, std::int64_t row, std::int64_t rows, float* out) {
+      for_each_part(parts, row, rows, [&](const Part& part) {
+        source_.read(tensor_of(part, layer, copy), {part.first_row, part.rows, columns.first, columns.count}, out);
+        out += part.rows * columns.count;
+      });
     };
     return backend_.make_linear(kind, fill);
+  }
+
+  // Calls `use` for the part of every part that lies in rows [row, row + rows) of the stack.
+  template <class Use>
+  static void for_each_part(const std::vector<Part>& parts, std::int64_t row, std::int64_t rows, const Use& use) {
+    for (const Part& part : parts) {
+      const std::int64_t begin = std::clamp<std::int64_t>(row, 0, part.rows),
+                         end = std::clamp<std::int64_t>(row + rows, 0, part.rows);
+      if (end > begin) use({part.kind, part.first_row + begin, end - begin});
+      row -= part.rows;
+    }
+  }
+
+  // Returns the first matrix of an MLP, with the gate above it if there is one.
+  [[nodiscard]] std::vector<Part> with_gate(TensorKind gate, Part up) const {
+    if (!s_.gated_mlp) return {up};
+    return {{gate, up.first_row, up.rows}, up};
   }
 
   static TensorRef tensor_of(const Part& part, std::int32_t layer, std::int64_t copy) {
@@ -97,18 +108,13 @@ class RankLoader {
     }
     const auto fill = [this, parts, layer, columns, groups = format->groups(columns.count)](
                           std::int64_t copy, std::int64_t row, std::int64_t rows, IntegerRows out) {
-      for (const Part& part : parts) {
-        const std::int64_t begin = std::clamp<std::int64_t>(row, 0, part.rows),
-                           end = std::clamp<std::int64_t>(row + rows, 0, part.rows);
-        if (end > begin) {
-          source_.read_integers(tensor_of(part, layer, copy),
-                                {part.first_row + begin, end - begin, columns.first, columns.count}, out);
-          out.q += (end - begin) * columns.count;
-          out.scale += (end - begin) * groups;
-          out.zero += (end - begin) * groups;
-        }
-        row -= part.rows;
-      }
+      for_each_part(parts, row, rows, [&](const Part& part) {
+        source_.read_integers(tensor_of(part, layer, copy), {part.first_row, part.rows, columns.first, columns.count},
+                              out);
+        out.q += part.rows * columns.count;
+        out.scale += part.rows * groups;
+        out.zero += part.rows * groups;
+      });
     };
     return StoredIntegers{*format, fill};
   }
@@ -293,20 +299,14 @@ class RankLoader {
 
   void load_mlp(LayerWeights& l, std::int32_t layer) {
     const std::int64_t width = rank_.intermediate, first = place_.rank * width;
-    std::vector<Part> up, bias;
-    if (s_.gated_mlp) {
-      up.push_back({TensorKind::gate, first, width});
-      bias.push_back({TensorKind::gate_bias, first, width});
-    }
-    up.push_back({TensorKind::up, first, width});
-    bias.push_back({TensorKind::up_bias, first, width});
     const model::OpId up_id = s_.gated_mlp ? model::OpId::gate_up : model::OpId::up;
-    l.up = stack(up, layer, {0, s_.hidden}, {.quantised = quantised(up_id, layer)});
+    l.up = stack(with_gate(TensorKind::gate, {TensorKind::up, first, width}), layer, {0, s_.hidden},
+                 {.quantised = quantised(up_id, layer)});
     // Each rank takes the input columns of its own part of the MLP, so the ranks' outputs are partial sums.
     l.down = stack({{TensorKind::down, 0, s_.hidden}}, layer, {first, width},
                    {.quantised = quantised(model::OpId::down, layer)});
     if (!a_.mlp_bias) return;
-    l.up_bias = join(bias, layer);
+    l.up_bias = join(with_gate(TensorKind::gate_bias, {TensorKind::up_bias, first, width}), layer);
     l.down_bias = once(TensorKind::down_bias, layer);
   }
 
@@ -314,11 +314,9 @@ class RankLoader {
     const std::int64_t experts = s_.moe->experts, width = rank_.expert_intermediate, first = place_.rank * width;
     // Every rank has the whole router, so all ranks choose the same experts without communication.
     l.router = stack({{TensorKind::router, 0, experts}}, layer, {0, s_.hidden}, {.full_precision = true});
-    std::vector<Part> up;
-    if (s_.gated_mlp) up.push_back({TensorKind::expert_gate, first, width});
-    up.push_back({TensorKind::expert_up, first, width});
     const model::OpId up_id = s_.gated_mlp ? model::OpId::expert_gate_up : model::OpId::expert_up;
-    l.expert_up = stack(up, layer, {0, s_.hidden}, {.copies = experts, .quantised = quantised(up_id, layer)});
+    l.expert_up = stack(with_gate(TensorKind::expert_gate, {TensorKind::expert_up, first, width}), layer,
+                        {0, s_.hidden}, {.copies = experts, .quantised = quantised(up_id, layer)});
     l.expert_down = stack({{TensorKind::expert_down, 0, s_.hidden}}, layer, {first, width},
                           {.copies = experts, .quantised = quantised(model::OpId::expert_down, layer)});
     if (a_.routing.logit_bias) l.router_bias = whole(TensorKind::router_bias, layer);
@@ -345,11 +343,9 @@ class RankLoader {
 
   void load_shared_experts(LayerWeights& l, std::int32_t layer) {
     const std::int64_t width = rank_.shared_intermediate, first = place_.rank * width;
-    std::vector<Part> up;
-    if (s_.gated_mlp) up.push_back({TensorKind::shared_gate, first, width});
-    up.push_back({TensorKind::shared_up, first, width});
     const model::OpId up_id = s_.gated_mlp ? model::OpId::shared_gate_up : model::OpId::shared_up;
-    l.shared_up = stack(up, layer, {0, s_.hidden}, {.quantised = quantised(up_id, layer)});
+    l.shared_up = stack(with_gate(TensorKind::shared_gate, {TensorKind::shared_up, first, width}), layer,
+                        {0, s_.hidden}, {.quantised = quantised(up_id, layer)});
     l.shared_down = stack({{TensorKind::shared_down, 0, s_.hidden}}, layer, {first, width},
                           {.quantised = quantised(model::OpId::shared_down, layer)});
     if (s_.moe->shared_gate)
