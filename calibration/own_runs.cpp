@@ -156,15 +156,7 @@ void name_mixtures(const Points& points, std::vector<std::string>& warnings) {
 
 }  // namespace
 
-std::string run_name(const MeasuredPoint& p) {
-  return fmt::format(
-      "{}", fmt::join(std::make_tuple(p.model, p.hardware, p.dtype, p.kv_dtype, p.tp, p.replicas, p.input_tokens,
-                                      p.output_tokens, p.load_kind, p.load_value, p.policy, p.max_running,
-                                      p.step_token_budget, p.length_cv, p.turnaround_s, p.uniform_from, p.arrival_cv,
-                                      p.front_end, p.batch_wait_timeout_iters, p.batch_wait_max_tokens_ratio,
-                                      p.scheduler_recv_interval),
-                      "|"));
-}
+std::string run_name(const MeasuredPoint& p) { return fmt::format("{}", fmt::join(order_of(p), "|")); }
 
 std::vector<MeasuredPoint> runs_of_engine(std::vector<MeasuredPoint> points, const std::vector<std::string>& names,
                                           std::vector<std::string>& warnings) {

@@ -246,6 +246,14 @@ std::vector<std::string> fleet_figures(const PointResult& point) {
           shown(usd)};
 }
 
+// Adds the columns of swept values at the left.
+void add_swept(TextTable& table, const std::vector<std::string>& swept_keys) {
+  std::vector<std::string> names;
+  for (const std::string& key : swept_keys) names.push_back(short_key(key));
+  table.header[0].insert(table.header[0].begin(), names.begin(), names.end());
+  table.header[1].insert(table.header[1].begin(), names.size(), "");
+}
+
 // Returns a table for pools of prefill and decode: the parts of a request's latency, and how many replicas are busy.
 std::string pools_text(const std::vector<std::string>& swept_keys, const std::vector<PointResult>& points) {
   TextTable table{
@@ -253,10 +261,7 @@ std::string pools_text(const std::vector<std::string>& swept_keys, const std::ve
                  {"ms", "ms", "ms", "ms", "ms", "p99 ms", "%", "prefill", "decode"}},
       .rows = {},
       .left = 0};
-  std::vector<std::string> names;
-  for (const std::string& key : swept_keys) names.push_back(short_key(key));
-  table.header[0].insert(table.header[0].begin(), names.begin(), names.end());
-  table.header[1].insert(table.header[1].begin(), names.size(), "");
+  add_swept(table, swept_keys);
   for (const PointResult& point : points) {
     if (!point.metrics || !point.metrics->pools) continue;
     const sched::PoolMetrics& p = *point.metrics->pools;
@@ -315,10 +320,7 @@ PointsTable points_text_table(const std::vector<std::string>& swept_keys, const 
     table.header[0].insert(table.header[0].end() - static_cast<std::ptrdiff_t>(kAfterSlo), column.name);
     table.header[1].insert(table.header[1].end() - static_cast<std::ptrdiff_t>(kAfterSlo), column.unit);
   }
-  std::vector<std::string> names;
-  for (const std::string& key : swept_keys) names.push_back(short_key(key));
-  table.header[0].insert(table.header[0].begin(), names.begin(), names.end());
-  table.header[1].insert(table.header[1].begin(), names.size(), "");
+  add_swept(table, swept_keys);
   const bool fleets = std::any_of(points.begin(), points.end(), comes_and_goes);
   for (std::size_t line = 0; fleets && line < kFleetHeader.size(); ++line)
     table.header[line].insert(table.header[line].end() - 1, kFleetHeader[line].begin(), kFleetHeader[line].end());
