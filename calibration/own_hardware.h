@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 The values that a fit of a user's engine determines: those of the profile and,
-// for hardware that the catalogue lacks, an accelerator's effective peak and bandwidth.
+// SPDX-License-Identifier: Apache-2.0
+// The values that a fit of a user's engine determines: those of the profile and, for hardware that the catalogue lacks,
+// an accelerator's effective peak and bandwidth.
 #pragma once
 
 #include <optional>

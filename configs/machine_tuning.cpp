@@ -69,7 +69,7 @@ model::CpuTuning read_tuning(const Node& node) {
   tuning.floats = read_blockings(node.at("floats"));
   tuning.integers = read_blockings(node.at("integers"));
   const auto int4 = node.find("int4");
-  tuning.int4 = int4 ? read_blockings(*int4) : tuning.integers;  // nor these
+  tuning.int4 = int4 ? read_blockings(*int4) : tuning.integers;  // older files lack int4
   return tuning;
 }
 

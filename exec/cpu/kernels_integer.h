@@ -45,15 +45,16 @@ RoundedBlock round_block(const float* x, std::int64_t count, std::int64_t block,
     sum = sum + (moved - V::set(kMagic));
     V::store(rounded + i, moved);
   }
-  // The sum is below 2^22, so the float is exact. It is NaN if any number is NaN or infinite: an infinite one is
-  // multiplied by the zero that its inverse is. Then the scale is NaN too, and no integer changes the result.
+  // The sum is below 2^22, so the float is exact. It is NaN if any number is NaN or infinite: the inverse of infinity
+  // is zero, and zero times infinity is NaN. Then the scale is NaN too, and no integer changes the result.
   const float total = V::sum(sum);
   const float scale = highest > kTiny ? highest / kLargest : 0.0F;
   return total == total ? RoundedBlock{scale, static_cast<std::int32_t>(total)} : RoundedBlock{total, 0};
 }
 
-// Writes pairs of 16-bit integers as 32-bit words, which are handled as floats.
-inline void join_pairs(const float* rounded, std::int64_t block, float* words) {
+// Writes pairs of 16-bit integers as 32-bit words, which are handled as floats. This function and the next two are
+// static, so that each set of kernels has its own.
+static inline void join_pairs(const float* rounded, std::int64_t block, float* words) {
   for (std::int64_t i = 0; i < block / 2; ++i) {
     std::uint32_t low, high;
     __builtin_memcpy(&low, rounded + 2 * i, sizeof low);
@@ -64,7 +65,7 @@ inline void join_pairs(const float* rounded, std::int64_t block, float* words) {
 }
 
 // The integer that a column's sums of a block start from, for the zero of the weights: see integer_tile().
-inline std::int32_t start_of(const IntegerLayout& layout, std::int32_t sum) {
+static inline std::int32_t start_of(const IntegerLayout& layout, std::int32_t sum) {
   if (!layout.zeros) return -layout.middle() * sum;
   // As a pair for weights (zero, zero << 7): minus the sum has 23 bits, too many for one 16-bit factor.
   const std::int32_t minus = -sum;
@@ -74,7 +75,7 @@ inline std::int32_t start_of(const IntegerLayout& layout, std::int32_t sum) {
 
 // Writes numbers as bytes that lie as the weights do (IntegerLinear::pack_weights): for each byte of a half word, a
 // word of the upper bytes and then one of the lower bytes. Each number is 256 upper + lower, and both are signed.
-inline void split_bytes(const float* rounded, std::int64_t block, int bits, float* words) {
+static inline void split_bytes(const float* rounded, std::int64_t block, int bits, float* words) {
   using Words [[gnu::vector_size(16)]] = std::uint32_t;
   using Bytes [[gnu::vector_size(16)]] = std::uint8_t;
   for (std::int64_t i = 0; i < block; i += 8) {

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Carries KV between the devices of a live run. Its simulated counterpart is
-// load::TransferLinks.
+// SPDX-License-Identifier: Apache-2.0
+// Carries KV between the devices of a live run. Its simulated counterpart is load::TransferLinks.
 #pragma once
 
 #include <condition_variable>

@@ -64,7 +64,7 @@ class AnswerCard final : public QWidget {
   QTableWidget* rows_ = nullptr;
   std::set<QString> hidden_;
   TableData shown_;
-  std::vector<int> widest_;  // text of each column that its width fits, in pixels
+  std::vector<int> widest_;  // for each column: the widest text when its width was last set, in pixels
   const Theme* theme_ = &light_theme();
 };
 

@@ -353,7 +353,10 @@ MatrixXd reference_logits(const model::Architecture& architecture, const WeightS
 void expect_greedy(const model::Architecture& architecture, const WeightSource& weights,
                    const std::vector<std::vector<std::int32_t>>& prompts,
                    const std::vector<std::vector<std::int32_t>>& decoded) {
+  ASSERT_EQ(decoded.size(), prompts.size());
   for (std::size_t i = 0; i < prompts.size(); ++i) {
+    ASSERT_FALSE(decoded[i].empty());
+    ASSERT_EQ(decoded[i].size(), decoded[0].size());
     std::vector<std::int32_t> all = prompts[i];
     all.insert(all.end(), decoded[i].begin(), decoded[i].end() - 1);
     const MatrixXd expected = reference_logits(architecture, weights, all);
