@@ -101,12 +101,13 @@ void VllmV1::schedule_running(const View& view, Step& step, Decision& out, Forwa
     tokens = std::min(tokens, step.budget);
     if (max_len_ > 0) tokens = std::min<std::int64_t>(tokens, max_len_ - 1 - computed);
     if (tokens <= 0) continue;
-    const Blk need = view.kv.need(id, computed + tokens);
-    if (need > step.kv.free() && !make_room(id, computed + tokens, view, step, out)) break;
+    const std::int64_t end = computed + tokens;
+    const Blk need = view.kv.need(id, end);
+    if (need > step.kv.free() && !make_room(id, end, view, step, out)) break;
     step.kv.take(need);
     if (!view.requests.decoding(id)) {
-      out.kv.push_back({KvOp::Kind::grow, id, computed + tokens});
-      step.kv.publish(id, computed + tokens);
+      out.kv.push_back({KvOp::Kind::grow, id, end});
+      step.kv.publish(id, end);
     }
     given_.push_back({id, tokens, computed, need});
     step.budget -= tokens;
