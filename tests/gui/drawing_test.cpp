@@ -146,16 +146,20 @@ TEST_F(LayerCacheTest, BandsAreBlendedWhereTheyOverlap) {
   EXPECT_EQ(layer.times_made(), 5) << "the other one is kept";
 }
 
-class Paints final : public QObject {
+/// Counts the events of one type that reach a widget.
+class EventCount final : public QObject {
  public:
-  explicit Paints(QWidget& widget) { widget.installEventFilter(this); }
+  EventCount(QWidget& widget, QEvent::Type type) : type_(type) { widget.installEventFilter(this); }
   int count = 0;
 
  protected:
   bool eventFilter(QObject* /*watched*/, QEvent* event) override {
-    count += event->type() == QEvent::Paint ? 1 : 0;
+    count += event->type() == type_ ? 1 : 0;
     return false;
   }
+
+ private:
+  QEvent::Type type_;
 };
 
 // Each move produces an outline, estimates, single points and a complete curve: at least four changes. The bound is the
@@ -168,7 +172,7 @@ TEST(FrameTest, ADragIsDrawnOnceAFrame) {
   bench.set_value(QStringLiteral("deployment.tp"), QStringLiteral("4"));
   ASSERT_TRUE(QTest::qWaitFor([&] { return !bench.is_busy(); }, kPatienceMs));
   for (int turn = 0; turn < 3; ++turn) QCoreApplication::processEvents();
-  Paints paints(*window.curves().plot().findChild<QWidget*>(QStringLiteral("canvas")));
+  EventCount paints(*window.curves().plot().findChild<QWidget*>(QStringLiteral("canvas")), QEvent::Paint);
   QSignalSpy changes(&bench, &Workbench::curves_changed);
   QElapsedTimer clock;
   clock.start();
@@ -246,19 +250,6 @@ TEST(ResidualTest, GiveWayToThePlotOfALowWindow) {
   EXPECT_EQ(plots(), 2U);
 }
 
-/// Counts the requests for a new layout that reach a widget.
-class Layouts final : public QObject {
- public:
-  explicit Layouts(QWidget& widget) { widget.installEventFilter(this); }
-  int count = 0;
-
- protected:
-  bool eventFilter(QObject* /*watched*/, QEvent* event) override {
-    count += event->type() == QEvent::LayoutRequest ? 1 : 0;
-    return false;
-  }
-};
-
 // The answer's text changes at every step of a drag. If its layout reached the window, all views would be painted
 // again.
 TEST(EnclosureTest, AnotherTextInsideDoesNotReachTheWindow) {
@@ -274,7 +265,7 @@ TEST(EnclosureTest, AnotherTextInsideDoesNotReachTheWindow) {
   window.resize(600, 400);
   window.show();
   for (int turn = 0; turn < 5; ++turn) QCoreApplication::processEvents();
-  Layouts layouts(window);
+  EventCount layouts(window, QEvent::LayoutRequest);
   label->setText(QStringLiteral("about 119 clients"));
   for (int turn = 0; turn < 5; ++turn) QCoreApplication::processEvents();
   EXPECT_EQ(layouts.count, 0);
