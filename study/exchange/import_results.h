@@ -32,7 +32,7 @@ struct ImportedPoint {
 };
 
 struct ImportedResults {
-  std::string format;                 // "vllm", "aiperf", "guidellm", "inferencex" or "csv"
+  std::string format;                 // one of kImportFormats (import_results.cpp)
   std::vector<ImportedPoint> points;  // at least one
   std::vector<std::string> notes;     // for the user: what was left out, converted or missing
 };
