@@ -291,8 +291,8 @@ TEST(FrameTest, TheAnswerFollowsThePlot) {
   EXPECT_EQ(view.plot().content().lines.size(), 1U);
   EXPECT_EQ(view.card().headline(), before);
   EXPECT_FALSE(view.is_ready());
-  ASSERT_TRUE(QTest::qWaitFor([&] { return view.is_ready(); }, kPatienceMs));
-  EXPECT_NE(view.card().headline(), before);
+  // While the new curve is incomplete, the card may keep its answer over several drawings.
+  ASSERT_TRUE(QTest::qWaitFor([&] { return view.card().headline() != before; }, kPatienceMs));
 }
 
 }  // namespace
