@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstring>
 
 #include "exec/cpu/kernels.h"
@@ -14,14 +13,10 @@ namespace plimsoll::exec {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
 template <class Shot>
 double best_of(const Shot& shot) {
   constexpr double kSeconds = 0.2;
-  const auto start = Clock::now();
+  const auto start = ProbeClock::now();
   double best = 0;
   do best = std::max(best, shot());
   while (seconds_since(start) < kSeconds);
@@ -31,7 +26,7 @@ double best_of(const Shot& shot) {
 // Returns the mean rate of shots of equal work: their number divided by the sum of their times.
 template <class Shot>
 double mean_of(const Shot& shot, double seconds) {
-  const auto start = Clock::now();
+  const auto start = ProbeClock::now();
   double inverse = 0;
   int shots = 0;
   do {
@@ -76,7 +71,7 @@ void Probe::rouse() {
 double Probe::read_once() {
   const auto bytes = static_cast<std::int64_t>(buffer_.bytes());
   rouse();
-  const auto start = Clock::now();
+  const auto start = ProbeClock::now();
   pool_.parallel_for(bytes, kPieceBytes, [&](int, std::int64_t begin, std::int64_t end) {
     use(kernels_.read(buffer_.data() + begin, static_cast<std::size_t>(end - begin)));
   });
@@ -86,7 +81,7 @@ double Probe::read_once() {
 double Probe::fma_once() {
   std::atomic<double> flops = 0;
   rouse();
-  const auto start = Clock::now();
+  const auto start = ProbeClock::now();
   pool_.for_each(pool_.threads() * kPiecesPerThread,
                  [&](int, std::int64_t) { multiply_add(kRounds / kPiecesPerThread, flops); });
   return flops / seconds_since(start);

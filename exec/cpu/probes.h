@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
@@ -12,6 +13,11 @@
 #include "exec/cpu/thread_pool.h"
 
 namespace plimsoll::exec {
+
+using ProbeClock = std::chrono::steady_clock;
+inline double seconds_since(ProbeClock::time_point start) {
+  return std::chrono::duration<double>(ProbeClock::now() - start).count();
+}
 
 /// Single shots. Alternate them with the measurement they are compared with, because neighbours on the machine come and
 /// go.

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <limits>
@@ -22,8 +21,6 @@ namespace plimsoll::exec {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // A layer of a model with some billion weights; more copies of it than the last-level cache holds.
 constexpr std::int64_t kColumns = 2048, kRows = 2048;
 constexpr std::size_t kLeastBytes = std::size_t{64} << 20U;
@@ -34,8 +31,6 @@ constexpr double kClearly = 0.98;    // of the default's time: less is no noise
 // Instructions that round activations to bf16 must be this much faster for some batch, and are at most as much slower
 // for any.
 constexpr double kWorthRounding = 0.9;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // What may be chosen for a product; the default comes first.
 std::vector<model::CpuBlocking> choices(const model::CpuBlocking& standard, std::size_t batch) {
@@ -102,7 +97,7 @@ class Layer {
       multiplier_->use(all);
     else
       integer_multiplier_->use(all);
-    const auto start = Clock::now();
+    const auto start = ProbeClock::now();
     if (floats_)
       multiplier_->run(*floats_, {&product, 1}, nullptr, false);
     else
@@ -203,7 +198,7 @@ class Tuner {
     std::array<double, kBatches.size()> all{}, fewer{};
     all.fill(std::numeric_limits<double>::infinity());
     fewer = all;
-    const auto start = Clock::now();
+    const auto start = ProbeClock::now();
     do {
       for (auto* const team : {&all, &fewer}) {
         layer.move_to(team == &all ? pool_ : half);
@@ -268,7 +263,7 @@ class Tuner {
   template <class Turn>
   void take_turns(const Turn& turn) {
     constexpr int kLeastRounds = 2;
-    const auto start = Clock::now();
+    const auto start = ProbeClock::now();
     for (int round = 0; round < kLeastRounds || seconds_since(start) < contest_seconds_; ++round) {
       if (settings_.check_in) settings_.check_in();
       result_.read_bandwidth = std::max(result_.read_bandwidth, probe_.read_once());
