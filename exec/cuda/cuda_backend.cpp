@@ -15,8 +15,6 @@ namespace plimsoll::exec::cuda {
 
 namespace {
 
-Element element_of(model::DType dtype) { return dtype == model::DType::fp32 ? Element::f32 : Element::bf16; }
-
 KvGeometry geometry_of(const BackendConfig& config) {
   KvGeometry kv;
   kv.kv_heads = static_cast<std::int32_t>(config.rank.kv_heads);

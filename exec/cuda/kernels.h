@@ -16,6 +16,10 @@
 namespace plimsoll::exec::cuda {
 
 enum class Element : std::uint8_t { f32, bf16 };
+/// Returns how kernels hold numbers of a study's type: those of every narrower type than fp32 as bf16.
+[[nodiscard]] constexpr Element element_of(model::DType dtype) {
+  return dtype == model::DType::fp32 ? Element::f32 : Element::bf16;
+}
 [[nodiscard]] constexpr std::int64_t bytes_of(Element element) { return element == Element::f32 ? 4 : 2; }
 
 /// [layer][K|V][block][kv_head][block_tokens][head_dim]; `plane` elements hold K (or V) of one layer.

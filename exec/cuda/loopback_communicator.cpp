@@ -38,7 +38,7 @@ class LoopbackCommunicator final : public CudaCommunicator {
     together(data, data, stream, [&](cudaStream_t on) {
       RankPointers buffers{};
       for (int rank = 0; rank < size(); ++rank) buffers.of[rank] = group_->operands[static_cast<std::size_t>(rank)].out;
-      sum_ranks(dtype == model::DType::fp32 ? Element::f32 : Element::bf16, buffers, size(), elements, on);
+      sum_ranks(element_of(dtype), buffers, size(), elements, on);
     });
   }
 

@@ -48,7 +48,7 @@ class PeerCommunicator final : public CudaCommunicator {
 
   void all_reduce(void* data, std::int64_t elements, model::DType dtype, Stream stream) override {
     check_alive();
-    const Element element = dtype == model::DType::fp32 ? Element::f32 : Element::bf16;
+    const Element element = element_of(dtype);
     const std::int64_t bytes = elements * bytes_of(element);
     PLIMSOLL_CHECK(bytes % 16 == 0, "rows of 16-byte pieces are summed");
     auto* at = static_cast<std::byte*>(data);

@@ -7,8 +7,6 @@ namespace plimsoll::exec::cuda {
 
 namespace {
 
-Element element_of(model::DType dtype) { return dtype == model::DType::fp32 ? Element::f32 : Element::bf16; }
-
 std::int64_t per_token(const BackendConfig& config) {
   return config.architecture.shape.moe ? config.architecture.shape.moe->experts_per_token : 0;
 }
