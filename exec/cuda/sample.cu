@@ -127,7 +127,10 @@ void finish_logits(float* logits, std::int64_t count, float scale, float cap, cu
 
 void least_logits(const float* logits, std::int64_t rows, std::int64_t stride, std::int64_t valid, const StepView& step,
                   float* least, cudaStream_t stream) {
-  launch(least_logit_kernel, static_cast<unsigned>(rows), 1024, 0, stream, logits, stride, valid, step, least);
+  // A small vocabulary does not occupy a whole block.
+  const std::int64_t threads = min((valid + kWarpSize - 1) / kWarpSize * kWarpSize, std::int64_t{1024});
+  launch(least_logit_kernel, static_cast<unsigned>(rows), static_cast<unsigned>(max(threads, std::int64_t{kWarpSize})),
+         0, stream, logits, stride, valid, step, least);
 }
 
 void sample(const float* logits, std::int64_t rows, std::int64_t stride, std::int64_t vocab_begin, std::int64_t valid,
