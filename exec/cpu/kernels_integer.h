@@ -251,6 +251,34 @@ template <int Vecs>
   }
 }
 
+// Sets the sums that a tile adds to. They are divided by the columns' factors, which is exact: these are powers of two.
+template <class V, int Rows, int Vecs>
+[[gnu::always_inline]] inline void load_sums(typename V::F (&sums)[Rows][Vecs], const IntegerOutput& out) {
+#pragma GCC unroll 16
+  for (int row = 0; row < Rows; ++row) {
+#pragma GCC unroll 8
+    for (int i = 0; i < Vecs; ++i) {
+      const std::int64_t column = i * V::kWidth, left = out.columns - column;
+      typename V::F sum = out.add ? load_columns<V>(out.y + row * out.stride + column, left) : V::zero();
+      if (out.bias != nullptr) sum = sum + load_columns<V>(out.bias + column, left);
+      sums[row][i] = sum / V::load(out.factor + column);
+    }
+  }
+}
+
+template <class V, int Rows, int Vecs>
+[[gnu::always_inline]] inline void store_sums(const typename V::F (&sums)[Rows][Vecs], const IntegerOutput& out) {
+#pragma GCC unroll 16
+  for (int row = 0; row < Rows; ++row) {
+#pragma GCC unroll 8
+    for (int i = 0; i < Vecs; ++i) {
+      const std::int64_t column = i * V::kWidth;
+      store_columns<V>(out.y + row * out.stride + column, sums[row][i] * V::load(out.factor + column),
+                       out.columns - column);
+    }
+  }
+}
+
 template <class V, class Bits, int Rows, int Vecs>
 void integer_tile(const IntegerLayout& layout, const std::int32_t* x, IntegerPanel panel, std::int64_t blocks,
                   const IntegerOutput& out) {
@@ -258,16 +286,7 @@ void integer_tile(const IntegerLayout& layout, const std::int32_t* x, IntegerPan
   const std::int64_t header = (layout.zeros ? 4 : 2) * kPanel, half_bytes = kWidth * layout.block * layout.bits / 8;
   const std::int64_t steps = half_bytes / kVector, block_bytes = header + 2 * half_bytes;
   typename V::F sums[Rows][Vecs];
-#pragma GCC unroll 16
-  for (int row = 0; row < Rows; ++row) {
-#pragma GCC unroll 8
-    for (int i = 0; i < Vecs; ++i) {
-      const std::int64_t column = i * kWidth, left = out.columns - column;
-      typename V::F sum = out.add ? load_columns<V>(out.y + row * out.stride + column, left) : V::zero();
-      if (out.bias != nullptr) sum = sum + load_columns<V>(out.bias + column, left);
-      sums[row][i] = sum / V::load(out.factor + column);  // exact: a power of two
-    }
-  }
+  load_sums<V, Rows, Vecs>(sums, out);
   for (std::int64_t b = 0; b < blocks; ++b, panel.at += block_bytes, x += Rows * (2 + layout.block / 2)) {
     typename V::I integers[Rows][Vecs];
     const std::byte *w[Vecs], *scales[Vecs], *zeros[Vecs];
@@ -307,15 +326,7 @@ void integer_tile(const IntegerLayout& layout, const std::int32_t* x, IntegerPan
       }
     }
   }
-#pragma GCC unroll 16
-  for (int row = 0; row < Rows; ++row) {
-#pragma GCC unroll 8
-    for (int i = 0; i < Vecs; ++i) {
-      const std::int64_t column = i * kWidth;
-      store_columns<V>(out.y + row * out.stride + column, sums[row][i] * V::load(out.factor + column),
-                       out.columns - column);
-    }
-  }
+  store_sums<V, Rows, Vecs>(sums, out);
 }
 
 // Returns how many vectors of columns a tile of this height processes: its sums, as many weights, and a few others
