@@ -111,7 +111,7 @@ void BM_DecodeAttention(benchmark::State& state) {
   state.counters["of_read_bandwidth"] = cache.bytes() / best / bandwidth;
 }
 
-void shapes(benchmark::internal::Benchmark* bench) {
+void attention_shapes(benchmark::internal::Benchmark* bench) {
   for (const std::int64_t threads : {1, 2}) {
     bench->Args({threads, 8, 1, 128, 8, 2048});
     bench->Args({threads, 8, 2, 64, 16, 2048});
@@ -121,7 +121,7 @@ void shapes(benchmark::internal::Benchmark* bench) {
 }
 BENCHMARK(BM_DecodeAttention)
     ->ArgNames({"threads", "kv_heads", "group", "head_dim", "sequences", "context"})
-    ->Apply(shapes)
+    ->Apply(attention_shapes)
     ->UseManualTime()
     ->Iterations(20)
     ->Unit(benchmark::kMillisecond);

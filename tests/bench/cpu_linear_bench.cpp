@@ -65,7 +65,7 @@ void BM_Linear(benchmark::State& state) {
   state.counters["of_fma_peak"] = 2 * elements * static_cast<double>(rows) / best / peak;
 }
 
-void shapes(benchmark::internal::Benchmark* bench) {
+void linear_shapes(benchmark::internal::Benchmark* bench) {
   const std::int64_t layers[][2] = {{2048, 1024}, {1024, 1024}, {5632, 1024}, {1024, 2816}, {32000, 1024}};
   for (const std::int64_t threads : {1, 2})
     for (const std::int64_t rows : {1, 4, 16, 64, 128})
@@ -74,7 +74,7 @@ void shapes(benchmark::internal::Benchmark* bench) {
 }
 BENCHMARK(BM_Linear)
     ->ArgNames({"threads", "rows", "n", "k", "bits"})
-    ->Apply(shapes)
+    ->Apply(linear_shapes)
     ->UseManualTime()
     ->Iterations(20)
     ->Unit(benchmark::kMicrosecond);
