@@ -54,6 +54,8 @@ struct PendingCopy {
   std::size_t bytes;
 };
 
+// A thread of a block. When it ends, its fiber waits for a thread of a later block, because making one takes as long as
+// many a kernel.
 struct Fiber {
   ThreadState state;
   Warp* warp = nullptr;
@@ -78,7 +80,6 @@ struct Block {
   bool copies_early = false;  // asynchronous copies happen when they are committed, not when they are waited for
   const std::function<void()>* body = nullptr;
   Fiber* running = nullptr;
-  ucontext_t scheduler_entry;
   void* scheduler_jump[5];
   void* scheduler_fake_stack = nullptr;
   const void* scheduler_stack = nullptr;
@@ -86,7 +87,7 @@ struct Block {
 };
 
 thread_local Block* current = nullptr;
-thread_local std::vector<std::unique_ptr<char[]>> spare_stacks;
+thread_local std::vector<std::unique_ptr<Fiber>> spare_fibers;
 
 // The address sanitizer must be notified of every change of stacks.
 void leave(void** fake_stack, const void* stack, std::size_t bytes) {
@@ -110,12 +111,11 @@ __attribute__((noipa)) void jump(void** from, void** to) {
   if (__builtin_setjmp(from) == 0) leap(to);
 }
 
-void to_scheduler(bool for_good) {
-  Block& block = *current;
-  Fiber& fiber = *block.running;
-  leave(for_good ? nullptr : &fiber.fake_stack, block.scheduler_stack, block.scheduler_stack_bytes);
-  jump(fiber.jump, block.scheduler_jump);
-  arrive(fiber.fake_stack, nullptr, nullptr);
+void to_scheduler() {
+  Fiber& fiber = *current->running;
+  leave(&fiber.fake_stack, current->scheduler_stack, current->scheduler_stack_bytes);
+  jump(fiber.jump, current->scheduler_jump);
+  arrive(fiber.fake_stack, &current->scheduler_stack, &current->scheduler_stack_bytes);  // perhaps of another block
 }
 
 void release(Barrier& barrier) {
@@ -129,14 +129,15 @@ void release_block(Block& block) {
 }
 
 void fiber_main() {
-  Block& block = *current;
-  Fiber& fiber = *block.running;
-  arrive(nullptr, &block.scheduler_stack, &block.scheduler_stack_bytes);
-  (*block.body)();
-  fiber.done = true;
-  --block.live;
-  if (block.live > 0 && block.barrier.arrived == block.live) release_block(block);  // exited threads count as arrived
-  to_scheduler(true);
+  arrive(nullptr, &current->scheduler_stack, &current->scheduler_stack_bytes);
+  for (;;) {
+    Block& block = *current;
+    (*block.body)();
+    block.running->done = true;
+    --block.live;
+    if (block.live > 0 && block.barrier.arrived == block.live) release_block(block);  // exited threads count as arrived
+    to_scheduler();
+  }
 }
 
 __attribute__((noipa)) void enter(Block& block, Fiber& fiber) {
@@ -158,7 +159,7 @@ void wait(const Barrier& barrier) {
   Fiber& fiber = *current->running;
   fiber.waits_for = &barrier;
   fiber.waits_at = barrier.generation;
-  to_scheduler(false);
+  to_scheduler();
 }
 
 void meet(Meeting meeting) {
@@ -170,18 +171,28 @@ void meet(Meeting meeting) {
   release(warp.barrier);
 }
 
-__attribute__((noipa)) void prepare(ucontext_t& entry, char* stack) {
-  getcontext(&entry);
-  entry.uc_stack.ss_sp = stack;
-  entry.uc_stack.ss_size = kStackBytes;
-  entry.uc_link = nullptr;
-  makecontext(&entry, fiber_main, 0);
+__attribute__((noipa)) std::unique_ptr<Fiber> make_fiber() {
+  auto fiber = std::make_unique<Fiber>();
+  fiber->stack = std::make_unique_for_overwrite<char[]>(kStackBytes);
+  getcontext(&fiber->entry);
+  fiber->entry.uc_stack.ss_sp = fiber->stack.get();
+  fiber->entry.uc_stack.ss_size = kStackBytes;
+  fiber->entry.uc_link = nullptr;
+  makecontext(&fiber->entry, fiber_main, 0);
+  return fiber;
 }
 
-void make_fibers(Block& block, Index grid, Index size, Index at) {
+void take_fibers(Block& block, Index grid, Index size, Index at) {
   const unsigned threads = size.x * size.y * size.z;
   for (unsigned i = 0; i < threads; ++i) {
-    auto fiber = std::make_unique<Fiber>();
+    if (spare_fibers.empty()) spare_fibers.push_back(make_fiber());
+    auto fiber = std::move(spare_fibers.back());
+    spare_fibers.pop_back();
+    fiber->done = false;
+    fiber->waits_for = nullptr;
+    fiber->collectives = 0;
+    fiber->open.clear();
+    fiber->groups.clear();
     fiber->state = {{i % size.x, i / size.x % size.y, i / size.x / size.y}, at, size, grid, i % kWarp};
     if (i % kWarp == 0) {
       block.warps.push_back(std::make_unique<Warp>());
@@ -189,10 +200,6 @@ void make_fibers(Block& block, Index grid, Index size, Index at) {
     }
     fiber->warp = block.warps.back().get();
     ++fiber->warp->lanes;
-    if (spare_stacks.empty()) spare_stacks.push_back(std::make_unique_for_overwrite<char[]>(kStackBytes));
-    fiber->stack = std::move(spare_stacks.back());
-    spare_stacks.pop_back();
-    prepare(fiber->entry, fiber->stack.get());
     block.fibers.push_back(std::move(fiber));
   }
   block.live = threads;
@@ -267,13 +274,13 @@ void run_grid(Index grid, Index size, std::size_t shared_bytes, const std::funct
         Block block;
         block.body = &body;
         block.shared.assign((shared_bytes + 7) / 8, ~std::uint64_t{0});
-        make_fibers(block, grid, size, {x, y, z});
+        take_fibers(block, grid, size, {x, y, z});
         block.copies_early = ((x + y + z) / 2 + seed) % 2 == 0;
         current = &block;
         races::begin_block((z * grid.y + y) * grid.x + x, threads, {block.shared.data(), block.shared.size() * 8});
         run_block(block, order_of_threads(threads, {x, y, z}));
         current = nullptr;
-        for (auto& fiber : block.fibers) spare_stacks.push_back(std::move(fiber->stack));
+        for (auto& fiber : block.fibers) spare_fibers.push_back(std::move(fiber));
       }
     }
   }

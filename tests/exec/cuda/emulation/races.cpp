@@ -57,25 +57,28 @@ struct Detector {
   bool is_early = false, any_waited = false;  // this grid must wait for the previous one; a thread has
   std::vector<bool> waited;                   // by thread
   std::unordered_map<std::uintptr_t, std::unique_ptr<Page>> pages;
-  std::uintptr_t last_number = 0;
-  Page* last_page = nullptr;
+  struct Recent {
+    std::uintptr_t number = 0;
+    Page* page = nullptr;
+  };
+  std::array<Recent, 256> recent;  // pages by the lowest bits of their numbers: most accesses find theirs here
 
   std::uint32_t block = 0, block_barriers = 0, thread = 0;
   std::vector<std::uint32_t> warp_barriers, fences;  // by warp, by thread
-  Range shared, stack, bookkeeping;
-  const void* code = nullptr;  // of the access that is being checked
+  Range shared, statics, stack, bookkeeping;         // `statics`: the program's thread-local variables
+  const void* code = nullptr;                        // of the access that is being checked
   std::map<const void*, std::vector<Published>> published;
   std::vector<std::vector<Published>> seen;  // by thread: atomics whose fence is still missing
   std::vector<Known> known;
 
   Page& page(std::uintptr_t number) {
-    if (number != last_number || last_page == nullptr) {
+    Recent& one = recent[number % recent.size()];
+    if (one.number != number || one.page == nullptr) {
       auto& place = pages[number];
       if (place == nullptr) place = std::make_unique<Page>();
-      last_number = number;
-      last_page = place.get();
+      one = {number, place.get()};
     }
-    return *last_page;
+    return *one.page;
   }
 
   [[nodiscard]] Access now() const { return {grid, block, block_barriers, warp_barriers[thread / kWarp], thread}; }
@@ -118,8 +121,8 @@ bool lies_in(const Range& range, const void* at) {
   return offset < range.bytes;
 }
 
-// `__shared__` variables are thread-local ones of the program, which lie below the thread pointer.
-std::size_t thread_local_bytes() {
+// Returns where the program's thread-local variables lie, among them all `__shared__` ones: below the thread pointer.
+Range thread_local_range() {
   std::size_t bytes = 0;
   dl_iterate_phdr(
       [](dl_phdr_info* program, std::size_t, void* result) {
@@ -130,22 +133,17 @@ std::size_t thread_local_bytes() {
         return 1;  // the first one is the program itself
       },
       &bytes);
-  return bytes;
+  return {static_cast<char*>(__builtin_thread_pointer()) - bytes, bytes};
 }
 
-bool is_shared(const void* at) {
-  static const std::size_t kBytes = thread_local_bytes();
-  const auto end = reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());
-  const std::uintptr_t below = end - reinterpret_cast<std::uintptr_t>(at);
-  return lies_in(detector.shared, at) || below - 1 < kBytes;
-}
+bool is_shared(const Detector& d, const void* at) { return lies_in(d.shared, at) || lies_in(d.statics, at); }
 
 [[noreturn]] void report(const char* what, const Access& before, bool many, const void* at) {
   const Detector& d = detector;
   std::fprintf(stderr,
                "CUDA emulation: race in %s memory: %s by thread %u of block %u%s, not ordered with thread %u of block "
                "%u (addr2line -e PROGRAM 0x%zx)\n",
-               is_shared(at) ? "shared" : "device", what, before.thread, before.block, many ? " and others" : "",
+               is_shared(d, at) ? "shared" : "device", what, before.thread, before.block, many ? " and others" : "",
                d.thread, d.block, static_cast<std::size_t>(static_cast<const char*>(d.code) - &__executable_start));
   std::abort();
 }
@@ -160,8 +158,7 @@ bool is_shared(const void* at) {
   std::abort();
 }
 
-void note_read(Cell& cell) {
-  const Detector& d = detector;
+void note_read(const Detector& d, Cell& cell) {
   const Access now = d.now();
   if (cell.read.grid != d.grid || (!cell.blocks && !cell.warps && !cell.lanes && d.ordered(cell.read)) ||
       (cell.read.block == d.block && cell.read.block_barriers < d.block_barriers && !cell.blocks)) {
@@ -178,8 +175,7 @@ void note_read(Cell& cell) {
 }
 
 // Reads that are not ordered before the current write.
-bool clashes(const Cell& cell) {
-  const Detector& d = detector;
+bool clashes(const Detector& d, const Cell& cell) {
   const Access& read = cell.read;
   if (read.grid != d.grid) return false;
   if (cell.blocks) return true;
@@ -196,6 +192,7 @@ void begin_grid() {
   detector.grid = __atomic_add_fetch(&grids, 1, __ATOMIC_RELAXED);
   detector.published.clear();
   detector.is_early = detector.any_waited = false;
+  detector.statics = thread_local_range();
   detector.running = true;
 }
 void end_grid() {
@@ -263,7 +260,7 @@ void access(const void* at, std::size_t bytes, bool writes, const void* code) {
   Detector& d = detector;
   d.code = code;
   if (!d.running || lies_in(d.stack, at) || lies_in(d.bookkeeping, at)) return;
-  const bool shared = is_shared(at);
+  const bool shared = is_shared(d, at);
   if (!shared && !d.waited[d.thread]) report_early(writes ? "writes device memory" : "reads device memory");
   auto address = reinterpret_cast<std::uintptr_t>(at);
   for (const std::uintptr_t end = address + bytes; address < end; address += kGranule) {
@@ -273,10 +270,10 @@ void access(const void* at, std::size_t bytes, bool writes, const void* code) {
     if (cell.write.grid == d.grid && !d.ordered(cell.write))
       report(writes ? "two writes, the first" : "a read of a write", cell.write, false, at);
     if (!writes) {
-      note_read(cell);
+      note_read(d, cell);
       continue;
     }
-    if (clashes(cell)) report("a write over a read", cell.read, cell.lanes || cell.warps || cell.blocks, at);
+    if (clashes(d, cell)) report("a write over a read", cell.read, cell.lanes || cell.warps || cell.blocks, at);
     cell.write = d.now();
     cell.read.grid = 0;
   }
