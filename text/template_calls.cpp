@@ -30,7 +30,7 @@ Value Arguments::get(std::size_t position, std::string_view name, Value fallback
 const std::string& Arguments::text(std::size_t position, std::string_view name) const {
   const Value* const found = find(position, name);
   if (found == nullptr || found->as_string() == nullptr)
-    throw TemplateError(fmt::format("argument '{}': a text was expected", name));
+    throw TemplateError(fmt::format("argument '{}': expected a string", name));
   return *found->as_string();
 }
 
@@ -259,7 +259,7 @@ Value path_member(Value value, const Value& path) {
 Value slice(const Value& object, const Value& begin, const Value& end, const Value& step) {
   object.required();
   if (object.is(Sequence::Kind::range)) throw TemplateError("a slice of a range is not supported");
-  if (!has_index(object)) throw TemplateError("a list or text was expected, found " + object.kind());
+  if (!has_index(object)) throw TemplateError("expected a list or string, found " + object.kind());
   const List items = items_of(object);
   const auto size = static_cast<std::int64_t>(items.size());
   // Every step beyond the size takes one item, so it can be clamped.

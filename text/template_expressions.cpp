@@ -54,7 +54,7 @@ Expression ExpressionParser::parse_expression() {
   while (take_name("if")) {
     Expression condition = parse_or();
     Expression otherwise =
-        take_name("else") ? parse_expression() : [](Scope&) { return Value::undefined("the value without else"); };
+        take_name("else") ? parse_expression() : [](Scope&) { return Value::undefined("an if without else"); };
     value = [value = std::move(value), condition = std::move(condition), otherwise = std::move(otherwise)](
                 Scope& scope) { return condition(scope).truth() ? value(scope) : otherwise(scope); };
   }
@@ -152,7 +152,7 @@ Expression ExpressionParser::parse_concatenation() {
 Expression ExpressionParser::parse_product() {
   const bool text = peek().kind == Kind::string && peek(1).kind == Kind::op && peek(1).text == "%";
   Expression left = parse_power();
-  if (text && is_op("%")) refuse("operator of a text", "%");
+  if (text && is_op("%")) refuse("operator of a string", "%");
   while (is_op("*") || is_op("/") || is_op("//") || is_op("%")) {
     const std::string text = take().text;
     const Operator op = text == "*"    ? Operator::multiply

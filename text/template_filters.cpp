@@ -109,7 +109,7 @@ Value tojson(const Value& self, const Arguments& arguments) {
     style.item_separator = text_of((*pair)[0]);
     style.key_separator = text_of((*pair)[1]);
   } else if (!separators.is_none()) {
-    throw TemplateError("tojson: two separators were expected, found " + separators.kind());
+    throw TemplateError("tojson: expected two separators, found " + separators.kind());
   }
   style.sort_keys = arguments.get(3, "sort_keys", false).truth();
   return to_json(self, style);
@@ -226,7 +226,7 @@ Value extreme(const Value& self, const Arguments& arguments) {
     Value key = sort_key(path.is_none() ? item : path_member(item, path), exact);
     if (!best || (Largest ? less(best->first, key) : less(key, best->first))) best.emplace(std::move(key), item);
   }
-  return best ? best->second : Value::undefined("the extreme of an empty list");
+  return best ? best->second : Value::undefined("the minimum or maximum of an empty list");
 }
 
 Value reverse(const Value& self, const Arguments&) {
@@ -303,7 +303,7 @@ double rounded(double value, std::int64_t precision) {
 Value round_filter(const Value& self, const Arguments& arguments) {
   const Value places = arguments.get(0, "precision", std::int64_t{0});
   const std::string method = arguments.get(1, "method", "common").text();
-  if (!self.is_number()) throw TemplateError("round: a number was expected, found " + self.kind());
+  if (!self.is_number()) throw TemplateError("round: expected a number, found " + self.kind());
   if (method == "common" && places.is_none()) return to_int(rounded(self.number(), 0), {});
   const std::int64_t precision = places.whole();
   if (method == "common") {
@@ -318,7 +318,7 @@ Value round_filter(const Value& self, const Arguments& arguments) {
 Value sum_filter(const Value& self, const Arguments& arguments) {
   const Value path = arguments.get(0, "attribute");
   Value total = arguments.get(1, "start", std::int64_t{0});
-  if (total.as_string() != nullptr) throw TemplateError("sum: texts have no sum");
+  if (total.as_string() != nullptr) throw TemplateError("sum: strings cannot be summed");
   for (const Value& item : items_of(self))
     total = calculate(Operator::add, total, path.is_none() ? item : path_member(item, path));
   return total;

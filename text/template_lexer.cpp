@@ -200,7 +200,7 @@ class Lexer {
       else
         text.push_back(in_[at++]);
     }
-    if (at >= in_.size()) fail("a text has no end");
+    if (at >= in_.size()) fail("a string has no end");
     add(LexToken::Kind::string, std::move(text));
     move_to(at + 1);
   }

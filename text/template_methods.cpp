@@ -184,7 +184,7 @@ Value find_text(const Value& self, const Arguments& arguments) {
   const std::size_t at = !part ? std::string::npos : FromRight ? part->text.rfind(wanted) : part->text.find(wanted);
   if (at != std::string::npos)
     return part->begin + static_cast<std::int64_t>(characters_of(part->text.substr(0, at)).size());
-  if (Required) throw TemplateError("index: the text is not found");
+  if (Required) throw TemplateError("index: the substring is not found");
   return std::int64_t{-1};
 }
 
@@ -340,12 +340,12 @@ const NamedCallable* look_up(std::span<const NamedCallable> table, std::string_v
 }
 
 const std::string& text_of(const Value& value) {
-  if (value.as_string() == nullptr) throw TemplateError("a text was expected, found " + value.kind());
+  if (value.as_string() == nullptr) throw TemplateError("expected a string, found " + value.kind());
   return *value.as_string();
 }
 
 const Dict& dict_of(const Value& value) {
-  if (value.as_dict() == nullptr) throw TemplateError("a dictionary was expected, found " + value.kind());
+  if (value.as_dict() == nullptr) throw TemplateError("expected a dictionary, found " + value.kind());
   return *value.as_dict();
 }
 
@@ -384,7 +384,7 @@ bool is_method(std::string_view name) {
 std::optional<Value> find_method(const Value& self, std::string_view name) {
   const unsigned kind = kind_of(self);
   if (self.is_safe_text() && is_method(name))
-    throw TemplateError("methods of a text of the filter 'safe' are not supported");
+    throw TemplateError("methods of a string marked 'safe' are not supported");
   for (const Method& method : kMethods)
     if (method.callable.name == name && (method.kinds & kind) != 0)
       return Function{.callable = &method.callable, .self = std::make_shared<const Value>(self)};

@@ -131,7 +131,7 @@ Value raised(const Value& a, const Value& b) {
 Value calculate(Operator op, const Value& a, const Value& b) {
   if (op == Operator::concatenate) return a.text() + b.text();
   if (op == Operator::modulo && a.as_string() != nullptr)
-    throw TemplateError("the operator '%' of a text is not supported");
+    throw TemplateError("the operator '%' of a string is not supported");
   a.required();
   b.required();
   switch (op) {

@@ -77,7 +77,7 @@ std::string call_macro(const MacroValue& macro, Arguments& arguments) {
   thread_local std::size_t depth = 0;
   const Depth guard(depth);
   if (macro.alive.expired())
-    throw TemplateError(fmt::format("macro {}: where it was defined has ended", macro.node->name));
+    throw TemplateError(fmt::format("macro {}: the scope that defined it has ended", macro.node->name));
   std::string out;
   Scope scope{.parent = macro.scope, .out = &out};
   bind(scope, *macro.node, arguments);
@@ -119,9 +119,9 @@ Arguments CallArguments::compute(Scope& scope) const {
     for (Value& item : items_of(unpacked_list(scope).required())) out.positional.push_back(std::move(item));
   if (!unpacked_dict) return out;
   const Value dict = unpacked_dict(scope).required();
-  if (dict.as_dict() == nullptr) throw TemplateError("'**': a dictionary was expected, found " + dict.kind());
+  if (dict.as_dict() == nullptr) throw TemplateError("'**': expected a dictionary, found " + dict.kind());
   for (const auto& [key, value] : dict.as_dict()->items) {
-    if (key.as_string() == nullptr) throw TemplateError("'**': a name was expected, found " + key.kind());
+    if (key.as_string() == nullptr) throw TemplateError("'**': expected a string as key, found " + key.kind());
     const std::string& name = *key.as_string();
     if (out.find(std::string::npos, name) != nullptr) throw TemplateError("the argument '" + name + "' is given twice");
     out.named.emplace_back(name, value);

@@ -186,13 +186,13 @@ double Value::number() const {
   if (const bool* flag = as_bool()) return *flag ? 1 : 0;
   if (const std::int64_t* whole = as_int()) return static_cast<double>(*whole);
   if (const double* number = as_float()) return *number;
-  throw TemplateError("a number was expected, found " + kind());
+  throw TemplateError("expected a number, found " + kind());
 }
 
 std::int64_t Value::whole() const {
   if (const bool* flag = as_bool()) return *flag ? 1 : 0;
   if (const std::int64_t* whole = as_int()) return *whole;
-  throw TemplateError("a whole number was expected, found " + kind());
+  throw TemplateError("expected a whole number, found " + kind());
 }
 
 bool Value::hashable() const {
@@ -244,22 +244,22 @@ std::string Value::repr() const {
   if (const std::string* text = as_string()) return python_repr(*text);
   if (const Dict* dict = as_dict()) return dict_repr(*dict);
   if (const Namespace* space = as_namespace()) return "<Namespace " + dict_repr(*space->members) + ">";
-  if (as_sequence() == nullptr || is(Sequence::Kind::generator)) throw TemplateError(kind() + " has no text");
+  if (as_sequence() == nullptr || is(Sequence::Kind::generator)) throw TemplateError(kind() + " cannot be printed");
   return sequence_repr(*as_sequence());
 }
 
 std::string Value::kind() const {
   if (is_none()) return "none";
   if (const auto* undefined = std::get_if<Undefined>(&data_)) return "'" + undefined->name + "', which is undefined";
-  if (as_bool() != nullptr) return "a truth value";
+  if (as_bool() != nullptr) return "a boolean";
   if (is_number()) return "a number";
-  if (as_string() != nullptr) return "a text";
+  if (as_string() != nullptr) return "a string";
   if (as_dict() != nullptr) return "a dictionary";
   if (as_namespace() != nullptr) return "a namespace";
   if (as_macro() != nullptr) return "a macro";
   if (const Function* function = as_function())
     return fmt::format("the {} '{}'", function->self ? "method" : "function", function->callable->name);
-  constexpr const char* kKinds[] = {"a list", "a tuple", "a range", "a view of a dictionary", "a generator"};
+  constexpr const char* kKinds[] = {"a list", "a tuple", "a range", "a dictionary view", "a generator"};
   return kKinds[static_cast<std::size_t>(as_sequence()->kind)];
 }
 
@@ -320,17 +320,17 @@ bool less(const Value& a, const Value& b) {
   if (a.as_string() != nullptr && b.as_string() != nullptr) return *a.as_string() < *b.as_string();
   if (a.as_list() != nullptr && b.as_list() != nullptr && a.as_sequence()->kind == b.as_sequence()->kind)
     return less_lists(*a.as_list(), *b.as_list());
-  throw TemplateError(fmt::format("{} and {} have no order", a.kind(), b.kind()));
+  throw TemplateError(fmt::format("{} and {} cannot be compared", a.kind(), b.kind()));
 }
 
 bool contains(const Value& container, const Value& item) {
   if (const std::string* text = container.as_string()) {
-    if (item.as_string() == nullptr) throw TemplateError("'in' a text: a text was expected, found " + item.kind());
+    if (item.as_string() == nullptr) throw TemplateError("'in' a string: expected a string, found " + item.kind());
     return text->find(*item.as_string()) != std::string::npos;
   }
   if (const Dict* dict = container.as_dict()) return dict->find(item) != nullptr;
   if (container.is_undefined()) return false;
-  if (container.as_sequence() == nullptr) throw TemplateError("'in': nothing is in " + container.kind());
+  if (container.as_sequence() == nullptr) throw TemplateError("'in': cannot search in " + container.kind());
   return std::ranges::any_of(items_of(container), [&](const Value& other) { return equal(item, other); });
 }
 
@@ -349,7 +349,7 @@ List items_of(const Value& value) {
   } else if (const std::string* text = value.as_string()) {
     for (const std::string_view c : characters_of(*text)) out.emplace_back(c);
   } else {
-    throw TemplateError("a list was expected, found " + value.kind());
+    throw TemplateError("expected a list, found " + value.kind());
   }
   return out;
 }

@@ -65,7 +65,7 @@ TEST(ChatTemplate, WhatIsOutsideTheSubsetIsRefusedByName) {
   EXPECT_THAT(template_refusal("{{ lipsum() }}"), HasSubstr("the function 'lipsum'"));
   EXPECT_THAT(template_refusal("{{ messages.encode() }}"), HasSubstr("the method 'encode'"));
   EXPECT_THAT(template_refusal("{{ cycler is defined }}"), HasSubstr("the function 'cycler'"));
-  EXPECT_THAT(template_refusal("{{ '%s' % 1 }}"), HasSubstr("the operator of a text '%'"));
+  EXPECT_THAT(template_refusal("{{ '%s' % 1 }}"), HasSubstr("the operator of a string '%'"));
   EXPECT_THAT(template_refusal("{{ x | map('wordcount') }}"), HasSubstr("the filter 'wordcount'"));
   EXPECT_THAT(template_refusal("{{ x | selectattr('y', 'sameas', 1) }}"), HasSubstr("the test 'sameas'"));
   EXPECT_THAT(template_refusal("{{ x.__class__ }}"), HasSubstr("the attribute '__class__'"));
@@ -75,7 +75,7 @@ TEST(ChatTemplate, WhatIsOutsideTheSubsetIsRefusedByName) {
 
 TEST(ChatTemplate, BrokenTemplatesAreRefused) {
   EXPECT_THAT(template_refusal("{% if x %}"), HasSubstr("'endif' is missing"));
-  EXPECT_THAT(template_refusal("{{ 'a }}"), HasSubstr("a text has no end"));
+  EXPECT_THAT(template_refusal("{{ 'a }}"), HasSubstr("a string has no end"));
   EXPECT_THAT(template_refusal("{{ 1 + }}"), HasSubstr("a value is expected"));
   EXPECT_THAT(template_refusal("{% endfor %}"), HasSubstr("'endfor'"));
   EXPECT_THAT(template_refusal(std::string(100'000, '(')), ::testing::IsEmpty());  // text
@@ -103,7 +103,7 @@ TEST(ChatTemplate, AFailureNamesItsReason) {
     return ChatTemplate(source, {}).render(ordered_json::array(), true, {}).problem;
   };
   EXPECT_THAT(problem("{{ missing.field }}"), HasSubstr("'missing', which is undefined"));
-  EXPECT_THAT(problem("{{ 'a' + 1 }}"), HasSubstr("'+' does not take a text and a number"));
+  EXPECT_THAT(problem("{{ 'a' + 1 }}"), HasSubstr("'+' does not take a string and a number"));
   EXPECT_THAT(problem("{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}"), HasSubstr("too deeply"));
   EXPECT_THAT(problem("{{ range(1000000) }}"), HasSubstr("100000"));
   EXPECT_THAT(problem("{{ 9223372036854775807 + 1 }}"), HasSubstr("beyond 64 bits"));
@@ -118,7 +118,7 @@ TEST(ChatTemplate, AValueIsNotTakenForAnother) {
   };
   EXPECT_THAT(problem("{{ [1].strip() }}"), HasSubstr("'strip', which is undefined"));
   EXPECT_THAT(problem("{{ none.items() }}"), HasSubstr("'items', which is undefined"));
-  EXPECT_THAT(problem("{{ ', '.join([1]) }}"), HasSubstr("a text was expected, found a number"));
+  EXPECT_THAT(problem("{{ ', '.join([1]) }}"), HasSubstr("expected a string, found a number"));
   EXPECT_THAT(problem("{{ [1].append(2) }}"), HasSubstr("'append', which is undefined"));  // it would change the list
   EXPECT_THAT(problem("{{ [1] | select | length }}"), HasSubstr("a generator has no length"));
   EXPECT_THAT(problem("{{ [1] + (2,) }}"), HasSubstr("'+' does not take a list and a tuple"));
@@ -134,7 +134,7 @@ TEST(ChatTemplate, AMacroOutlivesNotItsScope) {
       "{% set n = namespace() %}{% for x in [1] %}{% macro m() %}{{ x }}{% endmacro %}{% set n.m = m %}{{ n.m() }}"
       "{% endfor %}{{ n.m() }}";
   EXPECT_THAT(ChatTemplate(source, {}).render(ordered_json::array(), true, {}).problem,
-              HasSubstr("macro m: where it was defined has ended"));
+              HasSubstr("macro m: the scope that defined it has ended"));
 }
 
 // Nesting and cycles would overflow the stack, or never be freed.
