@@ -102,7 +102,7 @@ void read_scaling(const JsonFields& f, const JsonFields& rope, Architecture& a) 
   if (kind == "longrope") return read_longrope(f, rope, a);
   if (kind == "dynamic") return read_dynamic(f, rope, a);
   if (kind != "linear" && kind != "llama3" && kind != "yarn")
-    rope.fail(kKind, fmt::format("found '{}': this scaling of the rotation is not executed, expected default, linear, "
+    rope.fail(kKind, fmt::format("found '{}': this rotary scaling is not executed, expected default, linear, "
                                  "llama3, yarn, longrope or dynamic",
                                  kind));
   if (rope.is_null("factor"))
@@ -150,7 +150,7 @@ void read_two_rotations(const JsonFields& f, const std::optional<JsonFields>& ro
   a.window_rope->base = window ? window->number_or("rope_theta", 1e-6, kMaxSize, 10'000)
                                : f.number_or("rope_local_base_freq", 1e-6, kMaxSize, 10'000);
   if (window && window->text_or({"rope_type", "type"}, "default") != "default")
-    window->fail("rope_type", "a scaled rotation of layers with a window is not executed, expected default");
+    window->fail("rope_type", "rotary scaling in layers with a window is not executed, expected default");
 }
 
 void read_rope(const JsonFields& f, Architecture& a) {
@@ -161,7 +161,7 @@ void read_rope(const JsonFields& f, Architecture& a) {
   }
   if (!rope || a.rope.rotary_dim == 0 || a.shape.family == "gptj") return;
   for (const char* const kind : {"full_attention", "sliding_attention"})
-    if (rope->find(kind) != nullptr) rope->fail(kind, "two rotations are executed for gemma3_text only");
+    if (rope->find(kind) != nullptr) rope->fail(kind, "two rotary embeddings are executed for gemma3_text only");
   read_rotation(f, *rope, a);
 }
 
@@ -169,7 +169,7 @@ void read_rope(const JsonFields& f, Architecture& a) {
 
 void read_falcon(const JsonFields& f) {
   require(f, "alibi", false, "attention biased by distance (ALiBi) is");
-  require(f, "apply_residual_connection_post_layernorm", false, "a residual taken after the norm is");
+  require(f, "apply_residual_connection_post_layernorm", false, "a residual connection after the norm is");
 }
 
 void read_opt(const JsonFields& f) {
@@ -179,7 +179,7 @@ void read_opt(const JsonFields& f) {
 
 void read_gptj(const JsonFields& f) {
   if (f.find("rotary_dim") != nullptr && f.is_null("rotary_dim"))
-    f.fail("rotary_dim", "found null, expected the number of dimensions that rotate");
+    f.fail("rotary_dim", "found null, expected the number of rotary dimensions");
 }
 
 void read_gemma(const JsonFields& f, Architecture& a) {
@@ -225,8 +225,8 @@ void read_smollm3(const JsonFields& f, Architecture& a) {
 
 void require_text(const JsonFields& f, const char* field, const std::string& expected) {
   if (const std::string found = f.text_or(field, expected); found != expected)
-    f.fail(field,
-           fmt::format("found '{}': this choice of experts is not executed, expected {}", shortened(found), expected));
+    f.fail(field, fmt::format("found '{}': this routing of tokens to experts is not executed, expected {}",
+                              shortened(found), expected));
 }
 
 void read_groups(const JsonFields& f, model::Routing& routing) {
@@ -242,7 +242,7 @@ void read_deepseek_v2(const JsonFields& f, Architecture& a) {
     read_groups(f, routing);
   }
   require_text(f, "scoring_func", "softmax");
-  require(f, "norm_topk_prob", false, "a choice of experts whose weights sum to 1 is");
+  require(f, "norm_topk_prob", false, "normalising the weights of the chosen experts is");
   require(f, "mlp_bias", false, "a bias of the MLP is");
 }
 
@@ -277,7 +277,7 @@ void read_gpt_oss(const JsonFields& f, Architecture& a) {
 }
 
 void read_minimax_m2(const JsonFields& f, Architecture& a) {
-  require(f, "use_routing_bias", true, "a choice of experts without a bias is");
+  require(f, "use_routing_bias", true, "routing to experts without a bias is");
   require_text(f, "scoring_func", "sigmoid");
   if (!a.shape.qk_norm) f.fail("use_qk_norm", "found false: queries without a norm are not executed, expected true");
 }

@@ -69,11 +69,12 @@ std::string routing_problem(const Architecture& a) {
   const Routing& r = a.routing;
   const std::int32_t experts = a.shape.moe->experts;
   if (r.groups < 1 || experts % r.groups != 0 || r.open_groups < 1 || r.open_groups > r.groups)
-    return fmt::format("{} of {} groups of {} experts are not executed: only equal groups are", r.open_groups, r.groups,
-                       experts);
+    return fmt::format(
+        "{} experts in {} groups, {} of them open, are not executed: groups must be equal and 1 or more open", experts,
+        r.groups, r.open_groups);
   const std::int32_t in_group = experts / r.groups;
   if (r.groups > 1 && (in_group < r.group_best || r.open_groups * in_group < a.shape.moe->experts_per_token))
-    return fmt::format("{} experts a token of {} groups with {} each are not executed, fewer are",
+    return fmt::format("{} experts per token from {} groups of {} are not executed: the groups have too few",
                        a.shape.moe->experts_per_token, r.open_groups, in_group);
   return {};
 }
@@ -92,10 +93,10 @@ std::string rope_problem(const Architecture& architecture) {
   const LlmShape& shape = architecture.shape;
   const std::int32_t head = shape.mla ? shape.mla->qk_rope_head_dim : shape.head_dim;
   if (rope.rotary_dim % 2 != 0 || rope.rotary_dim < 0 || rope.rotary_dim > head)
-    return fmt::format("{} rotating dimensions of {} a head are not executed, an even number up to all of them is",
+    return fmt::format("{} rotary dimensions are not executed, allowed: an even number up to the {} of a head",
                        rope.rotary_dim, head);
-  if (rope.rotary_dim == 0 && !shape.learned_positions) return "a model without positions is not executed";
-  if (!(rope.base > 0)) return "a base of the rotation that is not positive is not executed";
+  if (rope.rotary_dim == 0 && !shape.learned_positions) return "a model without position embeddings is not executed";
+  if (!(rope.base > 0)) return "a rotary base that is not positive is not executed";
   return {};
 }
 
@@ -165,7 +166,7 @@ Rope rope_of(const Architecture& architecture, std::int32_t layer) {
 std::string cpu_only_part(const Architecture& a) {
   if (a.shape.mla) return "multi-head latent attention";
   if (!a.shape.moe || (a.routing.groups == 1 && (!a.routing.choice_bias || a.routing.sigmoid))) return {};
-  return "this choice of experts";
+  return "this routing to experts";
 }
 
 std::string execution_problem(const Architecture& architecture) {

@@ -119,7 +119,7 @@ TEST_F(HfArchitecture, RefusesOtherScalingsByNameAndPlace) {
           R"("rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 4})")),
       HasSubstr("high_freq_factor: found 4, expected more than the 4"));
   EXPECT_THAT(problem(llama(R"("rope_parameters": {"full_attention": {"rope_theta": 1}})")),
-              HasSubstr("two rotations are executed for gemma3_text only"));
+              HasSubstr("two rotary embeddings are executed for gemma3_text only"));
   EXPECT_THAT(problem(llama(R"("rope_theta": 0)")), HasSubstr("rope_theta: found 0, expected a number from"));
   EXPECT_THAT(problem(llama(R"("rope_parameters": {"rope_theta": -1})")),
               HasSubstr("rope_parameters.rope_theta: found -1"));
@@ -157,7 +157,7 @@ TEST_F(HfArchitecture, RefusesFalconsThatAreNotExecuted) {
   EXPECT_THAT(problem(falcon("\n\"alibi\": true")),
               HasSubstr("config.json:3:1: alibi: found true: attention biased by distance (ALiBi) is not executed"));
   EXPECT_THAT(problem(falcon(R"("apply_residual_connection_post_layernorm": true)")),
-              HasSubstr("residual taken after the norm"));
+              HasSubstr("residual connection after the norm"));
   EXPECT_EQ(problem(falcon(R"("alibi": false, "bias": true)")), "no error");
 }
 

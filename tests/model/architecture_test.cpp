@@ -98,7 +98,7 @@ TEST(Architecture, WhatOnlyCpusExecuteIsNamed) {
   }
   Architecture grouped = default_architecture(s);
   grouped.routing.groups = 2;
-  EXPECT_EQ(cpu_only_part(grouped), "this choice of experts");
+  EXPECT_EQ(cpu_only_part(grouped), "this routing to experts");
 }
 
 // Gemma 3 rotates by 10 000 in layers with a window, else by its own base. SmolLM3 leaves the rotation out in some.
@@ -135,14 +135,14 @@ TEST(Architecture, WhatIsNotExecutedIsNamed) {
   s.moe->experts = 6;
   Architecture grouped = default_architecture(s);
   grouped.routing.groups = 4;
-  EXPECT_THAT(execution_problem(grouped), HasSubstr("groups of 6 experts"));
+  EXPECT_THAT(execution_problem(grouped), HasSubstr("6 experts in 4 groups"));
   grouped.routing.groups = 3;  // one group of two experts is eligible, but a token needs two: allowed; three are not
   EXPECT_EQ(execution_problem(grouped), "");
   grouped.shape.moe->experts_per_token = 3;
-  EXPECT_THAT(execution_problem(grouped), HasSubstr("3 experts a token of 1 groups with 2 each"));
+  EXPECT_THAT(execution_problem(grouped), HasSubstr("3 experts per token from 1 groups of 2"));
   s = shape("phi3");
   s.rotary_dim = 9;
-  EXPECT_THAT(problem(s), HasSubstr("9 rotating dimensions of 16"));
+  EXPECT_THAT(problem(s), HasSubstr("9 rotary dimensions are not executed, allowed: an even number up to the 16"));
 }
 
 }  // namespace
