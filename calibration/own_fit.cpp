@@ -275,10 +275,10 @@ void warn_of_limits(OwnFit& fit, const std::string& like) {
       fit.warnings.push_back(
           fmt::format("{} is at the limit of what is plausible: {:.4g} {}", n.name, value, fit.model.numbers[i].unit));
     else if (n.name.starts_with("host.") && value > kFar * n.prior)
-      fit.warnings.push_back(fmt::format(
-          "{} is {:.0f} times as long as where the fit starts (like {}): are the model, the hardware and the "
-          "units of the runs right?",
-          n.name, value / n.prior, like));
+      fit.warnings.push_back(
+          fmt::format("{} is {:.0f} times its start value (like {}): are the model, the hardware and the "
+                      "units of the runs right?",
+                      n.name, value / n.prior, like));
   }
 }
 

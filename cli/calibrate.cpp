@@ -55,7 +55,7 @@ Usage calibrate_usage() {
       "TP ranks that share the machine (default: 1,2; a GPU: 1)");
   add("seconds", po::value<std::string>()->value_name("N"),
       "approximate time to spend (default: 120); at most twice this plus a minute; with --endpoint: the time after "
-      "which no run of the ladder begins (default: 900)");
+      "which no further run begins (default: 900)");
   add("device", po::value<std::string>()->value_name("cpu|cuda"), "what to measure (default: cpu)");
   add_engine_options(usage.options);
   add_own_options(usage.options);

@@ -66,8 +66,8 @@ void add_engine_options(po::options_description& options) {
       "fit this engine's profile to the measured serving runs that ship with the program; with --from or "
       "--endpoint: to runs of your own, under a new name")(
       "halves", po::bool_switch(),
-      "with --engine: leave out half of the configurations at a time instead of one, and keep the file's errors of "
-      "whole groups; takes minutes instead of hours");
+      "with --engine: leave out half of the configurations at a time instead of one (minutes instead of hours); the "
+      "file's errors of left-out groups stay as they are");
 }
 
 int calibrate_engine(const Parsed& parsed, Console& console, const std::string& date) {

@@ -29,7 +29,7 @@ std::string secret_of(const std::string& option, const std::string& variable) {
     throw InputError(fmt::format("{}: the environment has no variable {}", option, variable));
   const std::string text(value);
   if (std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; }))
-    throw InputError(fmt::format("{}: the value of {} has a character that a header cannot have", option, variable));
+    throw InputError(fmt::format("{}: the value of {} has a character that headers do not allow", option, variable));
   return text;
 }
 
@@ -152,7 +152,7 @@ void add_server_options(po::options_description& options) {
   add("insecure", po::bool_switch(), "accept any certificate, and send a key over plain http");
   add("proxy", po::value<std::string>()->value_name("URL"), "http proxy; none is read from the environment");
   add("vocab", po::value<std::string>()->value_name("N"),
-      "tokens of the served vocabulary (default: the study's model)");
+      "size of the served model's vocabulary (default: that of the study's model)");
   add("nonce", po::value<std::string>()->value_name("N"), "repeats the prompts of a run that printed this number");
 }
 
@@ -163,7 +163,8 @@ void add_endpoint_options(po::options_description& options) {
       "write adopted.yaml to --out: the study with the server's KV pool, if /metrics states it; validate predicts it");
   add("dry-run", po::bool_switch(), "send nothing; print the requests, tokens, duration and cost");
   add("price", po::value<std::string>()->value_name("IN,OUT"), "USD per million tokens, for --dry-run");
-  add("yes", po::bool_switch(), "do not ask before more than 100000 requests or an hour");
+  add("yes", po::bool_switch(),
+      "do not ask for confirmation of a run with more than 100000 requests or of more than an hour");
 }
 
 endpoints::ServerFacts ask_server(const Parsed& parsed, Console& console) {

@@ -37,7 +37,7 @@ constexpr std::array kCommands = {
     Command{"list", "lists models, accelerators, interconnects, instances, engines, policies, routers, formats",
             run_list},
     Command{"gui", "opens the desktop program: curves simulated live, beside measured ones", run_gui},
-    Command{kPoolMember, "has the prefill replicas of a measured point", run_pool_member, true},
+    Command{kPoolMember, "runs the prefill replicas of a measured point", run_pool_member, true},
     Command{"demo", "what ./plimsoll does without arguments", run_demo, true},
 };
 

@@ -183,7 +183,7 @@ std::vector<study::PointResult> predict(const study::Study& study, const Parsed&
     again.swept = point.swept;
     point = std::move(again);
     if (shorter)
-      console.note(fmt::format("point {}: predicted with lengths drawn from those of the answers", point.index));
+      console.note(fmt::format("point {}: predicted with output lengths drawn from the measured answers", point.index));
     any_cancels = any_cancels || cancels;
   }
   if (any_cancels)

@@ -302,8 +302,7 @@ void MeasuredPoints::load(const study::PointSpec& spec, const load::Scenario& sc
   console_.note(fmt::format("{}, {}: {}", spec.shape->id, model.origin, machine()));
   if (const std::string note = engines_->engine(0).note(); !note.empty()) console_.note(note);
   if (settings_.processes > 1 && config.device == exec::DeviceKind::cpu && configs::calibrated_tuning())
-    console_.note(
-        "processes of a group run as on a machine that was not calibrated, because their machines may differ");
+    console_.note("processes of a group do not use this machine's calibration, because their machines may differ");
   if (settings_.trace_ops)
     for (std::size_t i = 0; i < engines_->size(); ++i) engines_->engine(i).trace_ops();
 }

@@ -49,7 +49,7 @@ Usage serve_usage() {
   add("point", text("N"), "which point of a sweep, from 0");
   add("served-model-name", po::value<std::vector<std::string>>()->value_name("NAME"),
       "model name that requests may ask for; repeatable (default: any)");
-  add("chars-per-token", text("N"), "characters of a text that count as a token (default: 4)");
+  add("chars-per-token", text("N"), "characters of text that count as one token (default: 4)");
   add("api-key-env", text("NAME"), "environment variable with the key that clients must send");
   add("drain", text("TIME"), "after SIGTERM or Ctrl-C, time for open requests to end (default: 5 s)");
   add("max-requests", text("N"), "most open requests; further ones get 503 (default: 65536)");

@@ -155,7 +155,7 @@ std::shared_ptr<const serve::Vocabulary> ServedEngines::vocabulary(double chars_
   std::error_code error;
   if (folder.empty() || !fs::exists(folder / "tokenizer.json", error)) {
     const std::string text = fmt::format(
-        "{} has no tokenizer.json: a text counts {:g} characters a token, and answers are words without meaning",
+        "{} has no tokenizer.json: text counts as {:g} characters per token, and answers are meaningless words",
         folder.empty() ? spec_.shape->id : folder.string(), chars_per_token);
     spec_.weights.empty() ? console_.note(text) : console_.warn(text);
     return std::make_shared<serve::Vocabulary>(size, chars_per_token);

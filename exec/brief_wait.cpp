@@ -52,7 +52,7 @@ struct Displacement {
 
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free &&
                   sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t),
-              "the kernel looks at the word itself");
+              "futex needs a lock-free 32-bit word");
 
 long futex(const std::atomic<std::uint32_t>& word, int operation, std::uint32_t value) {
   return syscall(SYS_futex, &word, operation | FUTEX_PRIVATE_FLAG, value, nullptr, nullptr, 0);

@@ -45,7 +45,7 @@ FrontEndQueue::FrontEndQueue(const FrontEnd& front_end, std::int32_t replicas, N
       stream_(front_end.stream.count() * 1e9 / replicas),
       busy_until_(apart_ > 0 || stream_ > 0 ? static_cast<std::size_t>(replicas) : 0, 0),
       tokens_(front_end.tokens) {
-  PLIMSOLL_CHECK(stream_ == 0 || tokens_, "a front end that sends out tokens needs their number");
+  PLIMSOLL_CHECK(stream_ == 0 || tokens_, "a front end that streams tokens needs the token counts");
 }
 
 // One front end per replica, each busy for `intake_` with a request. The first free one takes the next request.
@@ -334,7 +334,7 @@ void Clients::dispatched(ClientId client, std::int32_t replica, std::optional<sc
 
 // Ends an attempt whose replica did not report the end.
 sched::FinishedAttempt Clients::failed(ClientId client, sched::Outcome outcome, const char* code) const {
-  PLIMSOLL_CHECK(keep_open_, "attempts fail only with time-outs or replicas that come and go");
+  PLIMSOLL_CHECK(keep_open_, "attempts fail only if clients time out or replicas come and go");
   const OpenRequest& open = requests_[client];
   sched::FinishedAttempt ended;
   ended.client = client;

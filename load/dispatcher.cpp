@@ -206,10 +206,11 @@ bool Dispatcher::may_go_on() const {
     throw InputError(
         fmt::format("more than {} requests have been sent; state requests, or a shorter duration", kMaxAttempts));
   if (life_ && life_->events() > kMaxLifeEvents)
-    throw InputError(fmt::format(
-        "replicas have come and gone, or been counted, more than {} times; state a longer autoscaling.period or "
-        "failures.mean_time_between, or a shorter run",
-        kMaxLifeEvents));
+    throw InputError(
+        fmt::format("replicas have started, ended or been counted by the autoscaler more than {} times; state a longer "
+                    "autoscaling.period or "
+                    "failures.mean_time_between, or a shorter run",
+                    kMaxLifeEvents));
   // Called even if the progress is unknown: the callback is also where callers check for a cancellation and request a
   // stop.
   if (run_.options.progress && clients_)

@@ -554,7 +554,8 @@ bool RequestChains::rests() const {
 
 void RequestChains::fail_all(Nanos now) {
   for (sched::ReqId id = 0; id < chains_.size(); ++id)
-    if (chains_[id].stage != Stage::free) fail(id, "the decode side waits for itself", now);
+    if (chains_[id].stage != Stage::free)
+      fail(id, "the decode pool is deadlocked: no request can free the blocks that others need", now);
 }
 
 // Its times stay readable until the next request arrives.

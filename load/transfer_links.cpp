@@ -18,7 +18,7 @@ double KvTransport::Rates::alone() const { return std::min({source, target, path
 
 TransferLinks::TransferLinks(const Rates& rates, std::size_t sources, std::size_t targets)
     : KvTransport(rates), sources_(sources, 0), targets_(targets, 0) {
-  PLIMSOLL_CHECK(rates.alone() > 0, "links have a rate");
+  PLIMSOLL_CHECK(rates.alone() > 0, "the rate of a link is above 0");
 }
 
 TransferLinks::Id TransferLinks::open(std::size_t source, std::size_t target) {

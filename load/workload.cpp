@@ -35,7 +35,7 @@ void check(const WorkloadSpec& spec) {
   if (replay != nullptr && replay->after_answers && !uses_own_rows(spec))
     throw InputError("turns follow answers only in a replay with the trace's own lengths");
   if (replay != nullptr && !replay->after_answers && replay->trace->needs_answers)
-    throw InputError("the trace has turns without a time of their own: they can only follow answers");
+    throw InputError("turns of the trace have no times of their own: they can only follow answers");
   if (spec.requests < 0) throw InputError(fmt::format("requests is {}, allowed: 0 (no limit) or more", spec.requests));
   if (!(spec.duration.count() >= 0)) throw InputError("duration must be 0 s (no limit) or more");
   for (const PriorityClass& c : spec.priorities)

@@ -102,7 +102,7 @@ void KvLedger::grow(ReqId id, std::int64_t tokens) {
   const Blk missing = need(id, tokens);
   if (missing == 0) return;
   Account& a = accounts_.make(id);
-  PLIMSOLL_CHECK(a.phase < 0, "members of the decode group grow with it");
+  PLIMSOLL_CHECK(a.phase < 0, "the ledger grows a decode group as a whole, not its single members");
   take(missing);
   a.held += missing;
 }
@@ -114,7 +114,8 @@ void KvLedger::reserve(ReqId id, std::int64_t tokens) {
 
 void KvLedger::attach_prefix(ReqId id, Tok tokens) {
   Account& a = accounts_.make(id);
-  PLIMSOLL_CHECK(cache_ != nullptr && a.held == 0, "a prefix is attached first, with caching on");
+  PLIMSOLL_CHECK(cache_ != nullptr && a.held == 0,
+                 "a prefix is attached before any other block, and only with caching on");
   free_ -= cache_->attach(id, tokens);
   a.held = blocks_for(tokens);
   held_ += a.held;

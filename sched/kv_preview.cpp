@@ -111,7 +111,7 @@ void KvPreview::attach_prefix(ReqId id, Tok tokens) {
     Changed& change = changed_[part.run];
     change.joined = std::max(change.joined, part.end);
   });
-  PLIMSOLL_CHECK(there == blocks, "a prefix is attached as it was hit");
+  PLIMSOLL_CHECK(there == blocks, "the attached prefix is as long as the lookup said");
 }
 
 void KvPreview::release(ReqId id, Blk taken) {

@@ -168,7 +168,8 @@ constexpr std::array<Row, 12> kRows = {{
      rolling_limits,
      {},
      {.name = "rolling",
-      .description = "LMI rolling batch: new prefills, then one decode of all, each iteration (lmi-dist)",
+      .description =
+          "LMI rolling batch: each iteration prefills new requests, then decodes one token of all (lmi-dist)",
       .variants = kRollingVariants,
       .servers = kLmiAlone,
       .lmi = {.rolling_batch = "lmi-dist", .starts_by_mpi = true}}},

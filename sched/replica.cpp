@@ -133,7 +133,8 @@ bool Replica::is_live(ReqId id, std::uint64_t serial) const {
 void Replica::abandon(ReqId id) { live_[id].abandoned = true; }
 
 void Replica::set_output(ReqId id, Tok output) {
-  PLIMSOLL_CHECK(output > table_.generated(id) && output <= table_[id].max_new, "an answer ends with a token to come");
+  PLIMSOLL_CHECK(output > table_.generated(id) && output <= table_[id].max_new,
+                 "the output length exceeds what is generated and is within the cap");
   live_[id].output = output;
   if (table_.decoding(id)) push_finish(id);
 }

@@ -63,7 +63,7 @@ bool Replica::is_held(ReqId id, std::uint64_t serial) const {
 }
 
 void Replica::release_held(ReqId id) {
-  PLIMSOLL_CHECK(live_[id].held, "only a request that has ended gives its blocks back late");
+  PLIMSOLL_CHECK(live_[id].held, "only an ended request whose blocks are held can release them");
   occupancy_.forget(table_.computed(id));
   kv_.release(id, table_.computed(id), false);
   kv_.close(id);

@@ -440,7 +440,8 @@ class Judgement {
     const double share = quotient(e_.shed, e_.requests), room = std::max(1 - kShareServed - share, 0.001);
     const double longer = std::pow(shed_margin() * share / room, 2);
     return too_short(
-        text("%.2g %% of the requests are refused or time out: too few to tell whether it is 3 %%", 100 * share),
+        text("%.2g %% of the requests are refused or time out: too few requests to tell whether the true share is 3 %%",
+             100 * share),
         std::clamp(longer, kAtLeast, kSpeaksFor) * now());
   }
   [[nodiscard]] SteadyState near_timeout() const {

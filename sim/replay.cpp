@@ -155,7 +155,7 @@ class Lane {
     const auto found = ids_.find(serial);
     if (found == ids_.end()) event.fail(fmt::format("request {} does not exist and cannot be cancelled", serial));
     if (decided_ > 0 && ran_ == 0)
-      event.fail(fmt::format("a cancel while the step decided in line {} is in flight", decided_));
+      event.fail(fmt::format("a request is cancelled while the step decided in line {} is in flight", decided_));
     replica_.cancel(found->second, sched::Outcome::timed_out, now);
     decided_ = 0;
     forget_ended();
@@ -167,7 +167,7 @@ class Lane {
     const bool waits =
         found != ids_.end() && std::any_of(replica_.loads().begin(), replica_.loads().end(),
                                            [&](const sched::Load& load) { return load.id == found->second; });
-    if (!waits) event.fail(fmt::format("request {} has taken no blocks for KV to come", serial));
+    if (!waits) event.fail(fmt::format("request {} holds no blocks that wait for KV", serial));
     between_steps(event, "KV arrives");
     std::erase_if(replica_.loads(), [&](const sched::Load& load) { return load.id == found->second; });
     replica_.land({.id = found->second, .serial = serial, .arrived = event.flag("arrived")}, now);
@@ -187,7 +187,7 @@ class Lane {
 
   void decide(const Events& event, Nanos now) {
     if (decided_ > 0 && ran_ == 0)
-      event.fail(fmt::format("a decision while the step decided in line {} is in flight", decided_));
+      event.fail(fmt::format("a step is decided while the one of line {} is in flight", decided_));
     ran_ = 0;
     decided_ = replica_.decide(now) ? event.line() : 0;
     plan_ = decided_ > 0 ? replica_.plan_steps() : 0;
@@ -244,8 +244,8 @@ class Replay {
     const auto window = static_cast<sched::Tok>(events_.whole("window", 0, INT32_MAX));
     const bool pools = events_.has("prefill");
     if (pools != (scenario.pools != nullptr))
-      events_.fail(
-          fmt::format("a run {} pools, but the study states {}", pools ? "with" : "without", pools ? "none" : "pools"));
+      events_.fail(fmt::format("the run has {}, but the study states {}", pools ? "pools" : "no pools",
+                               pools ? "none" : "pools"));
     add_pool(scenario, window);
     if (!pools) return;
     events_.enter("prefill");
@@ -291,8 +291,8 @@ class Replay {
     if (replicas != pool.replicas)
       events_.fail(fmt::format("a run of {} replicas, but the study states {}", replicas, pool.replicas));
     if (replicas * config.kv.block_tokens > kMaxCounts)
-      events_.fail(fmt::format("{} replicas with blocks of {} tokens, allowed: a product of up to {}", replicas,
-                               config.kv.block_tokens, kMaxCounts));
+      events_.fail(fmt::format("{} replicas with blocks of {} tokens; allowed: replicas x block tokens up to {}",
+                               replicas, config.kv.block_tokens, kMaxCounts));
     for (std::int64_t i = 0; i < replicas; ++i) lanes_.emplace_back(config);
   }
 

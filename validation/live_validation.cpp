@@ -65,13 +65,13 @@ double mean_log_ratio(const LiveValidation& validation) {
     sum += std::log(point.simulated.metrics->output_tokens_per_s / point.measured.metrics->output_tokens_per_s);
     ++count;
   }
-  if (count == 0) throw DeviceError("validate --live: none of the points to fit on was quiet");
+  if (count == 0) throw DeviceError("validate --live: no point of the fitted part was measured on a quiet machine");
   return sum / static_cast<double>(count);
 }
 
 // Finds the device-time factor that removes the mean error. It iterates, because host time is not scaled.
 void fit_device_time(LiveValidation& validation, const LiveSettings& settings) {
-  PLIMSOLL_CHECK(settings.with_device_time, "a fit needs studies on slower machines");
+  PLIMSOLL_CHECK(settings.with_device_time, "a fit needs the function that scales device time");
   constexpr int kRounds = 6;
   constexpr double kClose = 1e-3;
   for (int round = 0; round < kRounds; ++round) {

@@ -34,7 +34,7 @@ Pointwise pointwise(model::Activation kind) {
     case model::Activation::relu2: return Pointwise::relu2;
     case model::Activation::clamped_swiglu: break;
   }
-  PLIMSOLL_CHECK(false, "a function of one number is applied");
+  PLIMSOLL_CHECK(false, "clamped_swiglu is no unary function");
 }
 
 // Returns the bits of an integer weight; 0 for floats.

@@ -65,12 +65,12 @@ net::Bytes ForwardEncoder::encode(const ForwardInput& input) {
   Writer out(Kind::forward);
   out.byte(input.all_logits ? 1 : 0);
   // Only measured runs are spread over processes; their requests have no sampling of their own.
-  PLIMSOLL_CHECK(!input.sampling.filters(), "forwards of several processes have no top_k, top_p or min_p");
+  PLIMSOLL_CHECK(!input.sampling.filters(), "forwards sent to other processes have no top_k, top_p or min_p");
   out.f32(input.sampling.temperature);
   out.whole(input.sampling.seed);
   out.whole(input.prefill.size());
   for (const PrefillRows& span : input.prefill) {
-    PLIMSOLL_CHECK(span.sampling == nullptr, "sequences of several processes are sampled alike");
+    PLIMSOLL_CHECK(span.sampling == nullptr, "in forwards sent to other processes all sequences share one sampling");
     out.byte(span.emits ? 1 : 0);
     out.number(span.slot);
     out.whole(span.request);
@@ -83,7 +83,7 @@ net::Bytes ForwardEncoder::encode(const ForwardInput& input) {
   // Decode rows are numerous and mostly alike: a byte of flags states which fields follow.
   out.whole(input.decode.size());
   for (const DecodeRow& row : input.decode) {
-    PLIMSOLL_CHECK(row.sampling == nullptr, "sequences of several processes are sampled alike");
+    PLIMSOLL_CHECK(row.sampling == nullptr, "in forwards sent to other processes all sequences share one sampling");
     out.byte(static_cast<std::uint8_t>((row.dead ? kDead : 0) | (row.token != -1 ? kHasToken : 0) |
                                        (row.charged != 0 ? kIsCharged : 0)));
     if (row.token != -1) out.number(row.token);

@@ -108,7 +108,7 @@ std::optional<load::KvTransport::Id> KvCarrier::take(Nanos /*now*/) {
 LandedKv KvCarrier::landed(std::uint64_t serial) {
   const std::lock_guard lock(mutex_);
   const auto found = landed_.find(serial);
-  PLIMSOLL_CHECK(found != landed_.end(), "what lands has been carried");
+  PLIMSOLL_CHECK(found != landed_.end(), "KV lands only after it has been transferred");
   LandedKv kv = std::move(found->second);
   landed_.erase(found);
   return kv;

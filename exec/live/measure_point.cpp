@@ -94,7 +94,7 @@ void refuse_kept_prompts(const load::Scenario& scenario) {
 // KV is copied block by block, so both sides must have the same blocks; and a run in real time has its own transfers.
 void refuse_pools_that_differ(const load::Scenario& scenario, const LiveReplicas& replicas) {
   if (!scenario.pools) return;
-  const auto refuse = [](const std::string& text) { throw InputError("pools that are measured: " + text); };
+  const auto refuse = [](const std::string& text) { throw InputError("measured pools: " + text); };
   if (scenario.pools->transfer.overlap == load::TransferOverlap::layer)
     refuse("transfer.overlap: layer is simulated but not executed, allowed: none, chunk");
   if (std::holds_alternative<load::Script>(scenario.workload.load)) refuse("a script is simulated but not executed");
@@ -109,7 +109,7 @@ void refuse_pools_that_differ(const load::Scenario& scenario, const LiveReplicas
 
 sched::RunResult measure_point(const load::Scenario& scenario, const LiveReplicas& replicas,
                                const PromptSource& prompts, const sched::RunOptions& options) {
-  PLIMSOLL_CHECK(replicas.devices.size() == scenario.slots(), "one device a replica");
+  PLIMSOLL_CHECK(replicas.devices.size() == scenario.slots(), "one device per replica");
   refuse_kept_prompts(scenario);
   refuse_pools_that_differ(scenario, replicas);
   const bool whole_batches = sched::traits_of(scenario.policy).returns_at_batch_end;

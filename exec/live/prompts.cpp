@@ -44,7 +44,7 @@ class PromptReader final : public StrictReader {
     if (!inside_ || key_ != "id") return unexpected("text");
     // In logits.safetensors, a tensor of this name would be taken for the metadata.
     if (text.empty() || text == "__metadata__")
-      refuse(fmt::format("id: found {}, which is no name of a tensor", quoted_name(text)));
+      refuse(fmt::format("id: found {}, which cannot be the name of a tensor", quoted_name(text)));
     prompt_.id = text;
     return true;
   }

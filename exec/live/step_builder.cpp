@@ -105,14 +105,14 @@ void StepBuilder::land(const LandedKv& kv) {
   const auto bytes = static_cast<std::size_t>(device_.bytes_per_block());
   const std::span<const std::int32_t> table = pool_.table(kv.id);
   const auto first = static_cast<std::size_t>(kv.first / block_tokens_), count = kv.blocks.size() / bytes;
-  PLIMSOLL_CHECK(first + count <= table.size(), "KV that arrives has its blocks");
+  PLIMSOLL_CHECK(first + count <= table.size(), "the blocks of arriving KV are allocated");
   for (std::size_t i = 0; i < count; ++i)
     device_.write_block(table[first + i], std::span(kv.blocks).subspan(i * bytes, bytes));
   const Tok prompt = s.origin.input;
   s.computed = std::max(s.computed, s.origin.seeded ? prompt : prompt - 1);
   pool_.publish(kv.id, s.computed);
   if (!s.origin.seeded) return;
-  PLIMSOLL_CHECK(kv.token.has_value(), "a prompt that is whole has its first token");
+  PLIMSOLL_CHECK(kv.token.has_value(), "the KV of a complete prompt comes with its first token");
   materialise(s);
   take_slot(s);
   s.tokens.push_back(*kv.token);
@@ -125,7 +125,7 @@ StepBuilder::Outgoing StepBuilder::outgoing(ReqId id, Tok first, Tok last) const
   const std::span<const std::int32_t> table = pool_.table(id);
   const auto begin = static_cast<std::size_t>(first / block_tokens_);
   const auto end = static_cast<std::size_t>((last + block_tokens_ - 1) / block_tokens_);
-  PLIMSOLL_CHECK(end <= table.size() && last <= s.computed, "what leaves has been computed and is still there");
+  PLIMSOLL_CHECK(end <= table.size() && last <= s.computed, "KV that is sent has been computed and not freed");
   Outgoing out{
       .blocks = {table.begin() + static_cast<std::ptrdiff_t>(begin), table.begin() + static_cast<std::ptrdiff_t>(end)},
       .token = {}};

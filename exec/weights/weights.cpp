@@ -86,7 +86,7 @@ std::string describe(const TensorRef& tensor) {
 }
 
 void WeightSource::read_integers(const TensorRef&, const TensorSlice&, const IntegerRows&) const {
-  PLIMSOLL_CHECK(false, "a source that states integers can read them");
+  PLIMSOLL_CHECK(false, "a source with integer weights overrides read_integers()");
 }
 
 namespace {

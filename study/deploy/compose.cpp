@@ -45,8 +45,7 @@ std::string compose_problem(const Served& served) {
     if (spec.deployment.router_options.report_every.value_or(own) != own)
       return "vLLM's balancer has no option for the interval of its reports (router: stale)";
     if (spec.shape && spec.shape->moe)
-      return "vLLM's engines of a model with experts run in lock step, which the "
-             "prediction does not";
+      return "vLLM's data-parallel engines of a model with experts run in lock step, which is not modelled";
     return {};
   }
   for (const Rule& rule : kRules)

@@ -119,7 +119,7 @@ class Builder {
     const Nanos every = options.report_every.value_or(sched::router_info(RouterKind::scored).report_every);
     const std::string refresh =
         every % 1'000'000 == 0 ? fmt::format("{}ms", every / 1'000'000) : fmt::format("{}ns", every);
-    if (every == 0) refuse("llm-d's endpoint picker reads metrics at intervals, so it cannot have stale 0 s");
+    if (every == 0) refuse("llm-d's endpoint picker reads metrics at intervals, so stale must be above 0 s");
     if (!config_.refresh.empty() && config_.refresh != refresh)
       refuse("llm-d has one endpoint picker, so the routers of both pools need the same value of stale");
     config_.refresh = refresh;

@@ -281,7 +281,8 @@ std::string option_problem(const PointSpec& spec, Server server) {
 std::string version_problem(const PointSpec& spec, Server server, const std::string& version) {
   const std::int32_t minor = minor_of(version);
   if (minor != spec.policy.version)
-    return fmt::format("scheduler.version is 0.{}, but the engine's image is of {}", spec.policy.version, version);
+    return fmt::format("scheduler.version is 0.{}, but the engine's image has version {}", spec.policy.version,
+                       version);
   constexpr std::int32_t kFirstVllm = 10, kFirstSglang = 5, kAsyncWithStages = 16;
   if (server == Server::sglang)
     return minor < kFirstSglang ? "manifests are written for SGLang from 0.5 on" : std::string();
@@ -304,11 +305,12 @@ std::string transfer_problem(const PointSpec& spec, Server server, const std::st
   if (spec.deployment.tp < spec.prefill->deployment.tp)
     return fmt::format("vLLM's decode servers need at least the TP degree of its prefill servers ({} < {})",
                        spec.deployment.tp, spec.prefill->deployment.tp);
-  if (t.mode != TransferMode::pull) return "vLLM's NixlConnector pulls (deployment.transfer.mode)";
+  if (t.mode != TransferMode::pull) return "vLLM's NixlConnector always pulls KV: state deployment.transfer.mode: pull";
   if (t.overlap != TransferOverlap::none)
-    return "vLLM's NixlConnector reads KV after the prefill (deployment.transfer.overlap)";
+    return "vLLM's NixlConnector reads KV only after the prefill: state deployment.transfer.overlap: none";
   if (t.first_token != FirstToken::decode)
-    return "with vLLM's NixlConnector the first token comes from the decode side (deployment.transfer.first_token)";
+    return "with vLLM's NixlConnector the decode side sends the first token: state deployment.transfer.first_token: "
+           "decode";
   if (t.hold % 1'000'000'000 != 0)
     return "VLLM_NIXL_ABORT_REQUEST_TIMEOUT must be whole seconds (deployment.transfer.hold)";
   if (minor_of(version) >= kLoadFailureOption) return {};

@@ -72,8 +72,9 @@ std::string common_problem(const PointSpec& spec, Server server) {
   const Deployment& d = spec.deployment;
   if (spec.engine->constant) return "its servers are described by constant rates instead of an engine";
   if (d.autoscaling) return "deployment.autoscaling follows SageMaker's rules, which none of these products implements";
-  if (spec.model_is_file) return "the model is a file of this machine; state its name on the hub";
-  if (spec.weights.size() + spec.prompts.size() > 0) return "weights and prompts are for the executor";
+  if (spec.model_is_file) return "the model is a local file; state its name on Hugging Face's hub";
+  if (spec.weights.size() + spec.prompts.size() > 0)
+    return "the keys weights and prompts apply only to the executor: leave them out";
   if (spec.engine->scheduler_policy.empty())
     return fmt::format("engine {} is not a product; state one, such as vllm-0.12", spec.engine->id);
   if (spec.policy.policy != sched::policy_from_name(spec.engine->scheduler_policy))

@@ -63,7 +63,7 @@ json parse(std::string_view text, const std::string& file, std::size_t first_lin
     return json::parse(text.begin(), text.end(), shallow);
   } catch (const json::parse_error& error) {
     throw InputError(Where{file, first_line - 1 + line_of(text, error.byte > 0 ? error.byte - 1 : 0), 0},
-                     "is not JSON here, expected the results of a load generator as JSON");
+                     "is not valid JSON here, expected the results of a load generator as JSON");
   } catch (const json::out_of_range&) {
     throw InputError(Where{file, first_line, 0}, "holds a number that is too large");
   }

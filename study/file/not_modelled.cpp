@@ -46,31 +46,26 @@ const std::array<NotModelled, 10> kFeatures{{
       "moe_cluster_parallel_size",
       "expert_skew"}},
     {"data parallelism inside a replica",
-     "every TP rank keeps the whole latent cache, so the KV pool of DeepSeek-class models is up to TP times too "
-     "small and "
-     "their throughput at large batches too low, up to 1.9 times; the ranks' lock step is missing too",
+     "every TP rank stores the whole latent cache, so DeepSeek-class models are predicted with a KV pool up to TP "
+     "times too small; their throughput at large batches is too low, up to 1.9 times; the ranks' lock step is missing",
      "SGLang 0.4, DP attention (lmsys.org, 2024-12-04)",
      "for models without latent attention state deployment.replicas: each has its own scheduler",
      {"dp", "dp_size", "dp_degree", "data_parallel", "data_parallelism", "data_parallel_size",
       "data_parallel_size_local", "data_parallel_replicas", "enable_dp_attention", "dp_attention", "attention_dp",
       "enable_attention_dp", "attention_data_parallel", "attn_dp", "attention_dp_config", "enable_dp_lm_head"}},
     {"pipelining",
-     "a step passes through all stages before the next one begins, so with pp stages the throughput is predicted up "
-     "to pp "
-     "times too "
-     "low; the time of one batch and the memory are right",
+     "a step passes through all stages before the next one begins, so with pp stages the throughput is predicted up to "
+     "pp times too low; the time of one batch and the memory are right",
      "vLLM keeps as many batches in flight as stages (v1/engine/core.py, step_with_batch_queue)",
      "",
      {"micro_batches", "microbatches", "num_micro_batches", "virtual_engines", "pp_max_micro_batch_size",
       "pp_async_batch_depth", "stage_layers", "steps_in_flight", "batch_queue"}},
     {"speculative decoding",
-     "small batches are predicted too slow: TPOT 1.3 to 1.8 times too high; nothing is gained at some 256 sequences, "
-     "and "
-     "large batches of products that still speculate are predicted too fast",
+     "the TPOT of small batches is predicted 1.3 to 1.8 times too high; from about 256 sequences speculation gains "
+     "nothing, and products that still speculate are slower than predicted",
      "EAGLE with 2 drafts, 8B on an H100: 133 to 202 tokens/s (vllm#16937); MTP of DeepSeek-V3: 1.76 times "
-     "(sglang#3582); "
-     "none at 256 (HabanaAI/vllm-fork#1264)",
-     "divide TPOT at small batches by the mean accepted length over its cost, or measure",
+     "(sglang#3582); none at 256 (HabanaAI/vllm-fork#1264)",
+     "divide the TPOT of small batches by the speedup (mean accepted length / relative time of a step), or measure",
      {"speculation",
       "speculative",
       "speculative_decoding",
@@ -105,34 +100,30 @@ const std::array<NotModelled, 10> kFeatures{{
       "acceptance",
       "acceptance_rate"}},
     {"LoRA",
-     "the throughput of a server with adapters is predicted too high, by 1.3 to 1.5 times, whether one adapter is "
-     "used or "
-     "several; its adapters' memory is missing",
+     "the throughput of a server with adapters is predicted too high, by 1.3 to 1.5 times, whether one adapter is used "
+     "or several; its adapters' memory is missing",
      "A100, 7B: 11.45 to 7.60 requests/s (vllm#11267)",
      "",
      {"lora", "loras", "adapters", "adapter", "enable_lora", "max_loras", "max_lora_rank", "lora_modules",
       "lora_adapters", "lora_paths", "max_cpu_loras", "max_loras_per_batch", "lora_config", "lora_rank"}},
     {"a replica over several instances",
-     "a replica lives in one instance and its all-reduces run over that instance's link; over a network of 50 GB/s a "
-     "GPU "
-     "they would take some 9 times as long as over NVLink of 450 GB/s, so TP over nodes would be predicted much too "
-     "fast",
+     "all-reduces are modelled over the link inside one instance; over a network of 50 GB/s per GPU they take some 9 "
+     "times as long as over NVLink of 450 GB/s, so TP over nodes would be predicted much too fast",
      "link rates: ConnectX-7 400 Gb/s (DeepEP README), NVLink 4 (H100 datasheet)",
      "one replica per instance, with deployment.replicas",
      {"nodes", "nnodes", "num_nodes", "node_rank", "nodes_per_replica", "instances_per_replica", "multi_node",
       "multinode", "dist_init_addr", "distributed_executor_backend"}},
     {"priorities",
      "policies other than vllm_v1 serve requests in order, so urgent ones are predicted too slow and the others too "
-     "fast; the mean wait over all of them, weighted by their work, is the same",
+     "fast; the work-weighted mean wait is the same",
      "Kleinrock's conservation law (Queueing Systems II, 1976, section 3.4)",
-     "scheduler.scheduling: priority and workload.priorities with policy vllm_v1; for others, one study for each "
-     "class, each with its own replicas, bounds both",
+     "scheduler.scheduling: priority and workload.priorities with policy vllm_v1; for other policies one study per "
+     "class, each with its own replicas",
      {"priority", "priority_scheduling", "enable_priority_scheduling", "priority_scheduling_preemption_threshold",
       "request_priority", "schedule_low_priority_values_first"}},
     {"a second tier of the KV cache",
-     "KV that leaves the GPU is recomputed, so TTFT of returning requests is predicted too high: 2 to 22 times "
-     "for one "
-     "request, 3 times in the mean of agents' sessions",
+     "KV that leaves the GPU is recomputed, so TTFT of returning requests is predicted too high: 2 to 22 times for one "
+     "request, 3 times on average in agents' sessions",
      "Llama-3.1-8B on an H100 (vLLM blog, 2026-01-08); agents' traces (LMCache blog, 2026-05-12)",
      "scheduler.prefix_caching models the cache on the GPU",
      {"kv_tiers",
@@ -157,18 +148,16 @@ const std::array<NotModelled, 10> kFeatures{{
       "hicache_write_policy",
       "secondary_cache"}},
     {"asynchronous scheduling",
-     "host time is as in the fit of the engine's profile, so if the product hides more of it, TPOT is "
-     "predicted too "
-     "high by at most the host's part of a step, some 10 %",
+     "host time is as in the engine's profile; if the product hides more of it, TPOT is predicted too high by at most "
+     "the host's part of a step, some 10 %",
      "SGLang 0.4, scheduler overlapped with the device: 1.1 times the throughput (lmsys.org, 2024-12-04)",
      "an engine profile with host.overlap: full gives the opposite bound",
      {"async_scheduling", "enable_async_scheduling", "asynchronous_scheduling", "overlap_schedule", "overlap_scheduler",
       "disable_overlap_schedule", "enable_overlap_schedule", "disable_overlap_scheduler", "num_scheduler_steps",
       "multi_step", "multi_step_scheduling", "num_continuous_decode_steps"}},
     {"context parallelism",
-     "one TP group computes a prompt and every rank keeps the latent cache whole, so long prompts are predicted too "
-     "slow and "
-     "the KV pool of models with fewer KV heads than ranks too small, each at most by the degree",
+     "one TP group computes a prompt, so long prompts are predicted too slow; if a model has fewer KV heads than "
+     "ranks, its KV pool is predicted too small; both by at most the degree",
      "a cache that is striped over c ranks takes 1/c of each (SGLang's documentation of decode context parallelism)",
      "",
      {"cp", "cp_size", "context_parallel", "context_parallelism", "context_parallel_size", "dcp", "dcp_size",
@@ -251,10 +240,9 @@ std::string text_of(const NotModelled& feature) {
 
 void refuse_not_modelled(const std::string& key, const Node& value, const Where& where) {
   if (std::find(kPools.begin(), kPools.end(), plain(key)) != kPools.end())
-    throw InputError(where,
-                     fmt::format("'{}': pools for prefill and decode are stated as deployment.pools, transfer and "
-                                 "local_prefill (docs/pools.md)",
-                                 configs::shortened(key)));
+    throw InputError(where, fmt::format("'{}': pools for prefill and decode are stated as deployment.pools, transfer "
+                                        "and local_prefill (docs/pools.md)",
+                                        configs::shortened(key)));
   const NotModelled* const feature = feature_of(key);
   if (feature == nullptr) return;
   const std::string off = is_off(value) ? fmt::format("; '{}: {}' is always the case here: leave it out", key,

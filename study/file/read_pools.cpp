@@ -139,13 +139,14 @@ void check_product(const Node& deployment, const PointSpec& spec) {
   if (spec.policy.capacity_policy == sched::CapacityPolicy::max_utilization)
     throw InputError(spec.places.pools, "pools with capacity_policy max_utilization are not modelled yet");
   if (product.prefill_emits && spec.transfer.load_failure == load::LoadFailure::recompute)
-    refuse("transfer", "load_failure", fmt::format("with policy {} a request whose KV is lost fails", policy));
+    refuse("transfer", "load_failure", fmt::format("with policy {} a request whose KV is lost always fails", policy));
   if (product.prefill_emits && spec.transfer.first_token == load::FirstToken::decode)
     refuse("transfer", "first_token",
            fmt::format("with policy {} the first token comes from the prefill side", policy));
   if (product.decode_prefills) return;
   if (spec.transfer.mode == load::TransferMode::pull)
-    refuse("transfer", "mode", fmt::format("policy {} pushes: its decode side takes the blocks first", policy));
+    refuse("transfer", "mode",
+           fmt::format("policy {} always pushes KV: the decode side allocates the blocks before the prefill", policy));
   if (spec.local_prefill.policy != load::LocalPrefill::Policy::never)
     refuse("local_prefill", "policy", fmt::format("the decode side of policy {} computes no prompts", policy));
 }
@@ -224,7 +225,8 @@ void check_pool_search(const Node& root, const PointSpec& spec) {
   if (search.has("replicas") && !spec.search->finds_split)
     search.find("replicas")
         ->fail(
-            "with pools, 'replicas' is the total of split: auto; state that, or prefill.replicas and decode.replicas");
+            "with pools, 'replicas' is the total that split: auto divides; state split: auto, or prefill.replicas and "
+            "decode.replicas");
 }
 
 void refuse_pools(const Study& study, std::string_view verb) {

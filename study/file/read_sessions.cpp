@@ -97,9 +97,8 @@ void read_sessions(const Node& node, std::string_view kind, PointSpec& spec) {
   spec.workload.lengths = lengths;
   if (load.has("concurrency") == load.has("rate") || (arrive && !load.has("rate")))
     throw InputError(node.where(),
-                     arrive
-                         ? "state the rate at which sessions arrive: rate: 2 /s"
-                         : "state one: concurrency (sessions open at a time) or rate (sessions that begin a second)");
+                     arrive ? "state the rate at which sessions arrive: rate: 2 /s"
+                            : "state one: concurrency (sessions open at a time) or rate (new sessions per second)");
   if (!load.has("rate")) {
     if (load.has("cv")) throw InputError(load.where("cv"), "cv is the spread of arrivals: it needs rate");
     spec.workload.load = load::Sessions{std::move(talk), read_concurrency(load)};

@@ -199,7 +199,7 @@ Bounded Bounds::problem(const Candidate& candidate, double load) {
     if (least <= bound.limit * (1 + rounded)) continue;
     return {
         fmt::format(
-            "{:.3g} s are more than the limit of {:.3g} s even on an idle machine: its fastest step takes {:.3g} ms",
+            "at least {:.3g} s even on an idle machine, above the limit of {:.3g} s: the fastest step takes {:.3g} ms",
             least, bound.limit, 1e3 * floor.step),
         least / bound.limit};
   }

@@ -34,7 +34,7 @@ class Comparison {
     PoolFindings out;
     if (const auto need = RateBound().need(winner_.spec)) out.need = *need;
     if (!winner_.spec.hardware.accelerator || !winner_.spec.prefill->hardware.accelerator) {
-      out.not_compared = "a pool described by rates can do only its own work";
+      out.not_compared = "a pool described by rates cannot do the work of the other pool";
       return out;
     }
     if (std::holds_alternative<load::Script>(question_.spec.workload.load)) return out;

@@ -527,8 +527,8 @@ Answer find_best(const Question& question, Trials& trials, const SearchOptions& 
   }
   if (finds_load(question.search.objective) && !ends_somewhere(question.spec)) {
     throw InputError(question.spec.places.workload,
-                     "this objective searches for the largest load, so it needs a limit in slo: a closed loop or a "
-                     "burst of any size is carried, only slower");
+                     "this objective searches for the largest load, so it needs a limit in slo: without one, a closed "
+                     "loop or burst of any size is carried, only more slowly");
   }
   return Search(question, trials).run(options);
 }

@@ -137,12 +137,12 @@ Extrapolation extrapolation_of(const PointSpec& spec) {
   }
   if (spec.shape && spec.shape->sliding_window > 0 && longest_sent(spec.workload) > spec.shape->sliding_window) {
     add(
-        fmt::format("the cache of windowed layers counts at full length: beyond their {} tokens, servers that free it "
-                    "hold more sequences{}",
+        fmt::format("the cache of windowed layers counts at full length: servers that free it beyond the window of {} "
+                    "tokens hold more sequences{}",
                     spec.shape->sliding_window, spec.shape->chunked ? "; a chunk reads as much as a window" : ""));
   }
   if (spec.deployment.ep > 1)
-    add(fmt::format("ep {}: tokens choose experts as in the benchmark of the kernels, not as this model's do",
+    add(fmt::format("ep {}: tokens are routed to experts as in the kernels' benchmark, not as in this model",
                     spec.deployment.ep));
   if (spec.deployment.pp > 1) {
     add(fmt::format(

@@ -268,9 +268,10 @@ std::string beyond_text(const load::Scenario& s, const std::optional<PoolNeed>& 
   const auto text = [&](double work, std::int32_t replicas, std::string_view pool) {
     if (work / replicas < 1 + kShown)
       return grows(
-          fmt::format("the load is all that {} {}replicas can do, so random waits have no end", replicas, pool));
-    return grows(fmt::format("the load is the work of {:.{}f} {}replicas, and there {} {}", work,
-                             work / replicas < 1.01 ? 2 : 1, pool, replicas == 1 ? "is" : "are", replicas));
+          fmt::format("the load equals the capacity of {} {}replicas, so with random gaps the queue grows without end",
+                      replicas, pool));
+    return grows(fmt::format("the load needs {:.{}f} {}replicas, but there {} {}", work, work / replicas < 1.01 ? 2 : 1,
+                             pool, replicas == 1 ? "is" : "are", replicas));
   };
   if (!s.pools) return text(ratio * s.replicas, s.replicas, "");
   if (need && !has_local_prefills(s)) {

@@ -291,8 +291,8 @@ load::LifeConfig life_of(const PointSpec& spec) {
 void refuse_turns(const PointSpec& spec) {
   if (!load::has_turns(spec.workload.load)) return;
   throw InputError(spec.places.workload,
-                   "sessions are simulated but not measured: no measured run sends a turn after its answer; allowed: "
-                   "loads without sessions, and traces with turns: recorded");
+                   "sessions are simulated but not measured: measured runs do not wait for an answer to send the next "
+                   "turn; allowed: loads without sessions, and traces with turns: recorded");
 }
 
 std::int64_t longest_sequence(const PointSpec& spec) {

@@ -137,7 +137,7 @@ std::optional<Impossible> workload_problem(const PointSpec& spec) {
     const bool scales = spec.deployment.autoscaling.has_value();
     return Impossible{
         scales ? spec.places.autoscaling : spec.places.failures,
-        fmt::format("a script drives permanent replicas: it excludes '{}'", scales ? "autoscaling" : "failures")};
+        fmt::format("a script needs a fixed fleet: it excludes '{}'", scales ? "autoscaling" : "failures")};
   }
   if (std::optional<Impossible> problem = life_problem(spec)) return problem;
   if (std::optional<Impossible> problem = memory_problem(spec)) return problem;

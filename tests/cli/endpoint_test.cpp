@@ -77,7 +77,7 @@ TEST_F(EndpointTest, AnswersThatEndEarlyArePredictedWithTheirOwnLengths) {
   });
   const Outcome out = run("validate " + study() + " --out " + file("out") + " --endpoint " + stub.url());
   ASSERT_EQ(out.exit, 0) << out.output;
-  EXPECT_THAT(out.output, HasSubstr("predicted with lengths drawn from those of the answers"));
+  EXPECT_THAT(out.output, HasSubstr("predicted with output lengths drawn from the measured answers"));
   EXPECT_THAT(read_text(file("out/comparison.csv")), HasSubstr(",,,\n"));
 }
 

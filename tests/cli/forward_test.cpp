@@ -125,7 +125,7 @@ TEST_F(ForwardTest, PromptsThatAreWrongHaveAPlace) {
       {R"({"tokens": [1.0]})", "tokens: found a number that is not whole"},
       {R"({"tokens": [[[[[)", "tokens: found a list"},
       {R"({"tokens": [1], "ids": "a"})", "unknown key 'ids', allowed: id, tokens"},
-      {R"({"id": "__metadata__", "tokens": [1]})", "id: found '__metadata__', which is no name of a tensor"},
+      {R"({"id": "__metadata__", "tokens": [1]})", "id: found '__metadata__', which cannot be the name of a tensor"},
       {R"({"tokens": [1]} x)", "not valid JSON at byte 17 of the line"},
       {R"({"id": "a", "tokens": [1]})", "id 'a' occurs twice, first on line 1"},
   };

@@ -120,7 +120,7 @@ TEST_F(OverlayTest, MissingFieldsAreSaidInTheWindow) {
   EXPECT_THAT(problem(R"({"metadata": {"guidellm_version": "1"}, "benchmarks": [{"metrics": {}}]})"),
               ::testing::HasSubstr("holds neither a throughput nor a mean latency"));
   EXPECT_THAT(problem(R"({"a": 1})"), ::testing::HasSubstr("neither a model's config.json nor a result"));
-  EXPECT_THAT(problem(R"({"output_throughput": 1)"), ::testing::HasSubstr("is not JSON here"));
+  EXPECT_THAT(problem(R"({"output_throughput": 1)"), ::testing::HasSubstr("is not valid JSON here"));
   EXPECT_EQ(bench_.session().state().measured.size(), 0U);
 }
 

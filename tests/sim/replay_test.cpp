@@ -69,7 +69,7 @@ TEST_F(ReplayTest, RefusesAFileThatWasCutOff) {
 
 TEST_F(ReplayTest, RefusesWhatCannotHaveHappened) {
   const std::string start = kHeading + kArrival + kDecide;
-  EXPECT_THAT(refusal(start + kDecide), HasSubstr("4: a decision while the step decided in line 3 is in flight"));
+  EXPECT_THAT(refusal(start + kDecide), HasSubstr("4: a step is decided while the one of line 3 is in flight"));
   EXPECT_THAT(refusal(start + kStep + kStep), HasSubstr("5: a step ends that was never decided"));
   EXPECT_THAT(refusal(kHeading + kStep), HasSubstr("2: a step ends that was never decided"));
   EXPECT_THAT(refusal(start + R"({"t":6,"event":"cancel","replica":0,"id":7})"
@@ -77,7 +77,7 @@ TEST_F(ReplayTest, RefusesWhatCannotHaveHappened) {
               HasSubstr("4: request 7 does not exist"));
   EXPECT_THAT(refusal(start + R"({"t":6,"event":"cancel","replica":0,"id":0})"
                               "\n"),
-              HasSubstr("4: a cancel while the step"));
+              HasSubstr("4: a request is cancelled while the step"));
   EXPECT_THAT(refusal(start + R"({"t":4,"event":"decide","replica":0})"
                               "\n"),
               HasSubstr("4: \"t\" is 4, allowed: a whole number from 5"));
@@ -89,7 +89,7 @@ TEST_F(ReplayTest, RefusesWhatCannotHaveHappened) {
               HasSubstr("4: event \"nap\", allowed: arrival"));
   EXPECT_THAT(refusal(start + R"({"t":6,"event":"land","replica":0,"id":0,"arrived":true})"
                               "\n"),
-              HasSubstr("4: request 0 has taken no blocks for KV to come"));
+              HasSubstr("4: request 0 holds no blocks that wait for KV"));
   EXPECT_THAT(refusal(start + R"({"t":6,"event":"release","replica":0,"id":0})"
                               "\n"),
               HasSubstr("4: request 0 holds no blocks after its end"));
@@ -121,7 +121,7 @@ TEST_F(ReplayTest, RefusesDamagedLines) {
 TEST_F(ReplayTest, RefusesPoolsThatTheStudyDoesNotState) {
   std::string pools = kHeading;
   pools.replace(pools.find("\"window\""), 0, "\"prefill\":{},");
-  EXPECT_THAT(refusal(pools), HasSubstr("1: a run with pools, but the study states none"));
+  EXPECT_THAT(refusal(pools), HasSubstr("1: the run has pools, but the study states none"));
 }
 
 TEST_F(ReplayTest, RefusesAHeadingThatWouldTakeAllMemory) {

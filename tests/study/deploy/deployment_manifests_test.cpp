@@ -256,7 +256,7 @@ TEST_F(ManifestsTest, WhatAProductCannotDoIsRefusedByName) {
       {vllm + "deployment: {tp: 2, pp: 2, router: round_robin}\nscheduler: {async_scheduling: true}\n",
        "production stack", "vLLM 0.12.0 refuses async_scheduling with pipeline stages", ""},
       {vllm + "scheduler: {watermark: 0.01}\n", "llm-d", "vLLM has no option for scheduler.watermark", ""},
-      {vllm + "scheduler: {version: \"0.19\"}\n", "llm-d", "the engine's image is of 0.12.0", ""},
+      {vllm + "scheduler: {version: \"0.19\"}\n", "llm-d", "the engine's image has version 0.12.0", ""},
       {vllm + "scheduler: {block_size: 48}\n", "llm-d", "no blocks of 48 tokens", ""},
       {vllm + "dtype: int4\n", "llm-d", "need a checkpoint of that type", ""},
       {"model: llama-3.1-8b\nhardware: h100\nengine: vllm-0.24\n", "Dynamo", "no release is known", "llm-d"},
@@ -266,7 +266,7 @@ TEST_F(ManifestsTest, WhatAProductCannotDoIsRefusedByName) {
       {kTwoPools, "Docker Compose", "the pools run on separate instances", "llm-d"},
       {kTwoPools, "Dynamo", "has no router scored", "llm-d"},
       {std::string(kVllm) + "deployment: {pools: {prefill: {}, decode: {}}, transfer: {mode: push}}\n", "llm-d",
-       "NixlConnector pulls", ""},
+       "NixlConnector always pulls", ""},
       {std::string(kVllm) + "deployment: {pools: {prefill: {router: round_robin}, decode: {router: round_robin}}, "
                             "local_prefill: {policy: "
                             "isl}}\n",

@@ -172,13 +172,13 @@ TEST_F(ExchangeTest, LabelsOfTheCallerWin) {
 }
 
 TEST_F(ExchangeTest, BadFilesAreRefusedByPlace) {
-  EXPECT_THAT(refusal("{\"mean_ttft_ms\": 1,\n \"a\": }"), HasSubstr("result.json:2: is not JSON here"));
+  EXPECT_THAT(refusal("{\"mean_ttft_ms\": 1,\n \"a\": }"), HasSubstr("result.json:2: is not valid JSON here"));
   EXPECT_THAT(refusal("{\"mean_ttft_ms\": \"fast\", \"max_concurrency\": 1}"),
               HasSubstr("mean_ttft_ms: found \"fast\", expected a number of 0 or more"));
   EXPECT_THAT(refusal("{\"mean_ttft_ms\": -3}"), HasSubstr("mean_ttft_ms: found -3"));
   EXPECT_THAT(refusal("{\"something\": 1}"),
               HasSubstr("holds no results of a known tool; expected those of vllm, aiperf, guidellm, inferencex"));
-  EXPECT_THAT(refusal(""), HasSubstr("is not JSON here"));
+  EXPECT_THAT(refusal(""), HasSubstr("is not valid JSON here"));
   EXPECT_THAT(refusal("[]"), HasSubstr("holds no results"));
   EXPECT_THAT(refusal("{\"metadata\": {\"guidellm_version\": 1}, \"benchmarks\": [{\"metrics\": {}}]}"),
               HasSubstr("holds neither a throughput nor a mean latency"));

@@ -97,7 +97,10 @@ TEST_F(CheckpointDtype, WindowsBeyondWhichTheCacheWouldBeFreedAreMarked) {
                Study(write("study.yaml", head + kLoad), {{"workload.lengths.input", input}}, shipped_catalogue()), 0)
         .result.extrapolates;
   };
-  EXPECT_THAT(reason("1032"), HasSubstr("the cache of windowed layers counts at full length: beyond their 128 tokens"));
+  EXPECT_THAT(
+      reason("1032"),
+      HasSubstr(
+          "the cache of windowed layers counts at full length: servers that free it beyond the window of 128 tokens"));
   EXPECT_THAT(reason("32"), Not(HasSubstr("windowed")));
 }
 

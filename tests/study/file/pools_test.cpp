@@ -138,7 +138,7 @@ TEST_F(PoolsStudyTest, RefusesMistakesWithTheirPlace) {
               HasSubstr("the prefill pool needs prefill_tokens_per_s"));
   EXPECT_THAT(problem({{"workload", "{load: {script: 'A:4+2'}}"},
                        {"deployment.pools.decode.failures", "{mean_time_between: 1 h, restart: 1 s}"}}),
-              HasSubstr("a script drives permanent replicas"));
+              HasSubstr("a script needs a fixed fleet"));
 }
 
 TEST_F(PoolsStudyTest, OtherCommandsRefuseInOneLine) {

@@ -38,7 +38,7 @@ TEST_F(RateBoundTest, APoolBeyondItsRateIsUnstable) {
   const sched::SteadyState decode = steady(pools_of(4, 2, "{poisson: {rate: 20.1 /s}}"));
   EXPECT_EQ(decode.verdict, sched::Steadiness::unstable);
   EXPECT_TRUE(decode.grows);
-  EXPECT_EQ(decode.reason, "the backlog grows: the load is the work of 2.01 decode replicas, and there are 2");
+  EXPECT_EQ(decode.reason, "the backlog grows: the load needs 2.01 decode replicas, but there are 2");
   const sched::SteadyState prefill = steady(pools_of(2, 4, "{poisson: {rate: 20.1 /s}}"));
   EXPECT_EQ(prefill.verdict, sched::Steadiness::unstable);
   EXPECT_THAT(prefill.reason, HasSubstr("2.01 prefill replicas"));
@@ -48,7 +48,7 @@ TEST_F(RateBoundTest, APoolBeyondItsRateIsUnstable) {
 TEST_F(RateBoundTest, AtItsRateAPoolKeepsUpWithEvenArrivalsOnly) {
   const sched::SteadyState random = steady(pools_of(4, 2, "{poisson: {rate: 20 /s}}"));
   EXPECT_EQ(random.verdict, sched::Steadiness::unstable);
-  EXPECT_THAT(random.reason, HasSubstr("all that 2 decode replicas can do"));
+  EXPECT_THAT(random.reason, HasSubstr("equals the capacity of 2 decode replicas"));
   EXPECT_EQ(steady(pools_of(4, 2, "{constant: {rate: 20 /s}}")).verdict, sched::Steadiness::stable);
 }
 
@@ -65,7 +65,7 @@ TEST_F(RateBoundTest, OnePoolOfConstantStepsIsJudgedAlike) {
       "scheduler: {policy: vllm_v1, block_size: 16, max_running: 5}\n"
       "workload:\n  load: {poisson: {rate: 4.97 /s}}\n  lengths: {input: 10, output: 101}\n  requests: 3000\n";
   EXPECT_EQ(steady(yaml).verdict, sched::Steadiness::unstable);
-  EXPECT_THAT(steady(yaml).reason, HasSubstr("the work of 1.00 replicas, and there is 1"));
+  EXPECT_THAT(steady(yaml).reason, HasSubstr("the load needs 1.00 replicas, but there is 1"));
 }
 
 // The means of drawn lengths are known. Answers of 2 to 200 tokens have 101 on average, as above.
@@ -90,8 +90,7 @@ TEST_F(RateBoundTest, DeepSeeksDayNeedsTheNodesOfItsRates) {
                       shipped_catalogue());
     return simulate_point(resolve_point(study, 0)).result.metrics.value().steady;
   };
-  EXPECT_EQ(verdict("131").reason,
-            "the backlog grows: the load is the work of 131.23 decode replicas, and there are 131");
+  EXPECT_EQ(verdict("131").reason, "the backlog grows: the load needs 131.23 decode replicas, but there are 131");
   EXPECT_NE(verdict("132").verdict, sched::Steadiness::unstable);
 }
 
