@@ -35,7 +35,7 @@ model::CpuBlocking read_blocking(const Node& node) {
 model::CpuBlockings read_blockings(const Node& node) {
   static constexpr std::array<std::string_view, 4> kKeys = {"one", "tile", "few", "many"};
   node.require_known_keys(kKeys);
-  // Files from before 2026-11-29 do not tell one row from a tile of several.
+  // Files from before 2026-11-29 have one entry for a single row and for a tile of several.
   return {.one = read_blocking(node.at("one")),
           .tile = read_blocking(node.find("tile").value_or(node.at("one"))),
           .few = read_blocking(node.at("few")),

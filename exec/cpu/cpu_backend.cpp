@@ -97,7 +97,8 @@ std::unique_ptr<Linear> CpuBackend::make_linear(const LinearSpec& spec, const Fi
   if (bits > 0 && runs) return std::make_unique<IntegerLinear>(integers_, own, bits, fill, pool_);
   // Routers stay in full precision: rounding may send a token to another expert.
   const bool bf16 = config_.weight_dtype != model::DType::fp32 && !spec.full_precision;
-  // Beside integers, whose products keep 16 bits of activations, floats keep theirs too.
+  // In a model with integer weights, whose products keep 16 bits of activations, float matrices do not round theirs to
+  // bf16 either.
   const ProductKernels& products = bf16 && config_.weight_dtype == model::DType::bf16 ? bf16_products_ : kernels_;
   return std::make_unique<PackedLinear>(products, spec, bf16, fill, pool_);
 }

@@ -8,8 +8,8 @@
 
 namespace plimsoll::exec {
 
-// Functions that are no templates are static: those of one instruction set must not stand for all (simd_portable.h).
-// As to_bf16() of bf16.h, which this file must not use for the same reason.
+// Rounds as to_bf16() of bf16.h does. Functions that are not templates are static here, so that the linker cannot merge
+// those of different instruction sets (simd_portable.h). For the same reason this file must not use bf16.h.
 static inline std::uint32_t pair_half(float value) {
   std::uint32_t bits;
   __builtin_memcpy(&bits, &value, sizeof bits);

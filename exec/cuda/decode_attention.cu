@@ -282,7 +282,7 @@ std::int64_t decode_smallest_part(std::int32_t head_dim) {
   return kMinPart * kTileKeys * (head_dim <= 128 ? kWarps<128> : kWarps<256>);
 }
 
-// Rows with several parts have at most twice the extra parts (plan_decodes).
+// plan_decodes() adds at most decode_extra_parts() parts, so the rows that are split have at most twice as many in all.
 std::int64_t decode_partial_floats(std::int32_t head_dim, std::int32_t multiprocessors) {
   return std::int64_t{4} * multiprocessors * kQueries * (head_dim + 2);
 }

@@ -41,7 +41,8 @@ class Workspace {
   [[nodiscard]] std::uint64_t* gathered() const { return gathered_.as<std::uint64_t>(); }  // [ranks][sampled]
   [[nodiscard]] std::int32_t* ids() const { return ids_.as<std::int32_t>(); }              // [sampled]
 
-  /// Bytes of the buffers and the rope tables for that many rows and sampled rows; bytes of the largest buffer.
+  /// Return the bytes of all buffers with the rope tables, and of the largest buffer, for that many rows and sampled
+  /// rows.
   [[nodiscard]] static std::size_t bytes(const BackendConfig& config, std::int64_t rows, std::int64_t sampled);
   [[nodiscard]] static std::size_t largest(const BackendConfig& config, std::int64_t rows, std::int64_t sampled);
 

@@ -109,7 +109,7 @@ void choose_figure(ImportColumn& column, const std::string& figure) {
   const bool recognised = !figure.empty() && figure == column.recognised;
   column.unit.clear();
   if (known == nullptr || !known->is_time) return;
-  // A time with the last word of the name as its unit, if that is one.
+  // The unit of a time may be the last word of the column's name.
   static const QRegularExpression breaks(QStringLiteral("[^A-Za-z0-9]+"));
   const QStringList words = column.name.split(breaks, Qt::SkipEmptyParts);
   const auto meaning = study::recognised_column(

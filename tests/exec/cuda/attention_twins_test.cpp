@@ -132,8 +132,8 @@ TEST_P(AttentionTwins, agree_on_prompts_chunks_and_decodes) {
   EXPECT_LT(attend(second), tolerance(GetParam()));
 
   ForwardInput third;
-  // The long sequence is first again, so a split sequence uses its counter a second time. The other one pays for keys
-  // that it lacks.
+  // The long sequence is first again, so a split sequence uses its counter a second time. The other one is
+  // charged for keys that it does not have.
   third.decode = {decode(static_cast<std::int64_t>(longest) + 1, of_a), decode(31, of_b)};
   third.decode[1].charged = 71;
   EXPECT_LT(attend(third), tolerance(GetParam()));

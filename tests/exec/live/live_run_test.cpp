@@ -161,7 +161,7 @@ load::Scenario constant_pools(std::uint64_t seed) {
   prefill.policy.role = sched::Role::prefill;
   prefill.workload = s.workload;
   pools.prefill = std::make_shared<const load::Scenario>(prefill);
-  // Layers leave while a step runs, whose end a run in real time does not know.
+  // Layers are sent while a step runs, and a run in real time does not know when that step ends.
   if (pools.transfer.overlap == load::TransferOverlap::layer) pools.transfer.overlap = load::TransferOverlap::chunk;
   pools.transfer.launch_s += 1'700'021e-9;
   pools.transfer.hop = pools.transfer.hop > 0 ? 1'300'033 : 0;
