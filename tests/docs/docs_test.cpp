@@ -3,11 +3,8 @@
 // the page. PLIMSOLL_DOCS_UPDATE=1 writes the output into the pages instead. Marks above a block state exceptions
 // (CONTRIBUTING.md, "Documentation").
 #include <gmock/gmock.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -19,6 +16,7 @@
 #include <sstream>
 
 #include "tests/docs/page.h"
+#include "tests/shell.h"
 
 namespace plimsoll::docs {
 namespace {
@@ -36,11 +34,6 @@ std::vector<std::string> pages() {
   std::sort(all.begin(), all.end());
   return all;
 }
-
-struct Outcome {
-  int exit = -1;
-  std::string output;  // standard output and standard error
-};
 
 /// Links to the files of a checkout, with the program where a build puts it; tests may write there.
 class Checkout {
@@ -63,15 +56,7 @@ class Checkout {
   Checkout& operator=(const Checkout&) = delete;
 
   [[nodiscard]] Outcome run(const std::string& command) const {
-    Outcome outcome;
-    std::FILE* const pipe =
-        ::popen(("cd '" + path_.string() + "' && { " + command + "\n} 2>&1 </dev/null").c_str(), "r");
-    std::array<char, 4096> buffer{};
-    while (const std::size_t size = std::fread(buffer.data(), 1, buffer.size(), pipe))
-      outcome.output.append(buffer.data(), size);
-    const int status = ::pclose(pipe);
-    outcome.exit = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    return outcome;
+    return shell("cd '" + path_.string() + "' && { " + command + "\n} 2>&1 </dev/null");
   }
   void write(const std::string& name, const std::vector<std::string>& lines) const {
     std::ofstream file(path_ / name);
