@@ -256,30 +256,20 @@ MeasuredTable read_measured(const std::string& file) {
 
 namespace {
 
-// Returns the first line of a plain or gzip file that is not a comment; empty if it is longer than any header.
-std::string first_line(const std::string& file) {
-  constexpr std::size_t kLongest = 1U << 16U;
-  std::vector<char> piece(kLongest);
+// Returns the header of a plain or gzip file; empty if its first 64 KiB have none.
+std::vector<study::CsvField> header_of(const std::string& file) {
+  std::vector<char> piece(1U << 16U);
   traces::ByteSource source(file);
-  std::string_view text(piece.data(), source.read(piece));
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // spreadsheets write one
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-  while (text.starts_with('#') || text.starts_with('\n')) {
-    const std::size_t end = text.find('\n');
-    if (end == std::string_view::npos) return {};
-    text.remove_prefix(end + 1);
-  }
-  return std::string(text.substr(0, text.find_first_of("\r\n")));
+  study::CsvLines lines({piece.data(), source.read(piece)}, file);
+  return lines.next() ? lines.fields() : std::vector<study::CsvField>();
 }
 
 // Returns whether a table has the columns that read_measured() needs; other tools name theirs differently. The reader
 // reports a file that cannot be opened.
 bool is_measured_table(const std::string& file) {
   try {
-    const std::string header = first_line(file);
-    if (header.starts_with('{') || header.starts_with('[')) return false;
     std::size_t found = 0;
-    for (const study::CsvField& field : study::csv_fields(header, {file, 1, 1})) {
+    for (const study::CsvField& field : header_of(file)) {
       const std::string_view name = measured_name(field.text);
       for (const std::size_t needed : kNeeded) found += name == kColumns[needed] ? 1 : 0;
     }
