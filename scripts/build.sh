@@ -42,7 +42,7 @@ install_missing() {
   "${apt[@]}" update < /dev/null > "$log" 2>&1 || true
   if ! "${apt[@]}" install "${missing[@]}" < /dev/null >> "$log" 2>&1; then
     tail -n 15 "$log" >&2
-    fail "could not install ${missing[*]}; apt-get's words are above and in $log"
+    fail "could not install ${missing[*]}; the output of apt-get is above and in $log"
   fi
 }
 

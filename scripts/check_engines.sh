@@ -33,7 +33,7 @@ PYTHON
   ); then
     say "the machine is quiet $1: $told"
   else
-    say "the machine is NOT quiet $1: $told; figures of this run mean little"
+    say "the machine is NOT quiet $1: $told; the figures of this run are unreliable"
     noisy=1
   fi
 }
@@ -82,7 +82,7 @@ install_llama() {
       -DBUILD_SHARED_LIBS=OFF -DLLAMA_BUILD_UI=OFF -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_BUILD_TESTS=OFF \
       -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_OPENSSL=OFF &&
     cmake --build "$engines/llama" --target llama-server --parallel "$(nproc)"; } > "$engines/llama.log" 2>&1 ||
-    fail "llama-server could not be built; the compiler's words are in build/engines/llama.log"
+    fail "llama-server could not be built; the compiler's output is in build/engines/llama.log"
   touch "$stamp"
 }
 
@@ -100,12 +100,12 @@ start_server() {
   # The process number is inserted now: when the shell ends, the variable may hold that of another server.
   trap "kill $server 2>/dev/null; wait $server 2>/dev/null || true" EXIT
   for (( waited = 0; waited < 300; waited += 2 )); do
-    kill -0 "$server" 2>/dev/null || fail "$name ended; its words are in build/engines/$name.log"
+    kill -0 "$server" 2>/dev/null || fail "$name ended; its output is in build/engines/$name.log"
     "$engines/vllm/bin/python" -c "import urllib.request as r; r.urlopen('http://127.0.0.1:$port/health', timeout=1)" \
       2>/dev/null && return 0
     sleep 2
   done
-  fail "$name did not start within five minutes; its words are in build/engines/$name.log"
+  fail "$name did not start within five minutes; its output is in build/engines/$name.log"
 }
 
 stop_server() {
@@ -203,7 +203,7 @@ print(f"transformers serve, {sys.argv[1]} users: {row['output_tokens_per_s']:.1f
       f"{1000 * row['mean_ttft_s']:.0f} ms, mean TPOT {1000 * row['mean_tpot_s']:.0f} ms")
 PYTHON
     else
-      say "transformers serve, $users users: failed; its words are in build/engines/transformers-$users.log"
+      say "transformers serve, $users users: failed; its output is in build/engines/transformers-$users.log"
       failed=1
     fi
   done
@@ -227,6 +227,6 @@ check_engines() {
   measure_transformers || failed+=', transformers serve'
   check_clients || failed+=', the clients'
   probe_quiet "at the end"
-  [[ -z $noisy ]] || say "the machine was not quiet: repeat the check on an idle one before you believe its figures"
+  [[ -z $noisy ]] || say "the machine was not quiet, so the figures are unreliable: repeat the check on an idle one"
   [[ -z $failed ]] || { say "failed: ${failed#, }"; return 1; }
 }

@@ -95,7 +95,7 @@ compare_client() {
   local file=$engines/clients/$1-$2
   rm -rf "$file".*
   if ! "run_$1" "$2" "$file.json" > "$file.log" 2>&1; then
-    say "$1, $2 users: failed; its words are in build/engines/clients/$1-$2.log"
+    say "$1, $2 users: failed; its output is in build/engines/clients/$1-$2.log"
     return 1
   fi
   "$plimsoll" import "$file.json" --format csv --quiet > "$file.csv" 2>> "$file.log" || return 1
@@ -141,7 +141,7 @@ check_clients() {
   mkdir -p "$engines/clients"
   start_ours
   for users in $kClientUsers; do
-    measure_ours "$users" > "$engines/clients/ours-$users.log" 2>&1 || fail "our own client failed; its words are in \
+    measure_ours "$users" > "$engines/clients/ours-$users.log" 2>&1 || fail "our own client failed; its output is in \
 build/engines/clients/ours-$users.log"
     for name in $clients; do compare_client "$name" "$users" || failed=1; done
   done

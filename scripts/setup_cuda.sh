@@ -52,7 +52,7 @@ for present in "${CUDACXX:-}" "$(command -v nvcc || true)" /usr/local/cuda/bin/n
   [[ -n $present ]] && command -v "$present" >/dev/null || continue
   release=$(release_of "$present")
   if [[ ${release%%.*} -ge 12 ]]; then
-    say "CUDA is here already: $present of CUDA $release; the next ./plimsoll builds with it"
+    say "CUDA $release is already installed ($present); the next ./plimsoll builds with it"
     configure_anew
     exit 0
   fi
@@ -70,7 +70,7 @@ if ! python3 -m pip install --no-input --no-deps --no-compile --disable-pip-vers
        "${kPackages[@]}" > "$log" 2>&1; then
   grep "^ERROR" "$log" | tail -n 1 >&2 || true
   rm -rf "$fresh"
-  fail "could not download CUDA (the Python package index is out of reach?); pip's words are in $log"
+  fail "could not download CUDA (is the Python package index unreachable?); the output of pip is in $log"
 fi
 
 # Arranges the packages' folders like those of a toolkit; nvcc looks for libraries in lib64.
