@@ -25,9 +25,9 @@ QString band_words(const Curve& curve, const SloAnswer& answer, const DrawnLimit
   const auto safe = slo_answer(curve, drawn, BandSide::unfavourable);
   // The bands are computed after the curve.
   if (!safe) return {};
-  if (!safe->carried) return tr("at no load is the whole 90 % band within");
+  if (!safe->carried) return tr("the whole 90 % band is not within the limits at any load");
   if (safe->every) return tr("the whole 90 % band is within the limits at every load");
-  return tr("the whole 90 % band is within up to %1").arg(load_text(safe->labels, digits(*safe)));
+  return tr("the whole 90 % band is within the limits up to %1").arg(load_text(safe->labels, digits(*safe)));
 }
 
 // If the answer keeps the limits with the whole band, adds the load that the prediction itself carries.

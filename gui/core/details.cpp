@@ -53,8 +53,8 @@ std::int64_t swept_number(const study::Study& study, const study::PointResult& p
 void require_one_pool(const Scenario& scenario) {
   if (states_pools(scenario))
     throw InputError(
-        "the map varies one pool; with separate pools, type lists such as 1, 2, 4 into their fields to "
-        "compare splits in Curves");
+        "the map is for a single pool; with separate pools, enter lists such as 1, 2, 4 in their fields to compare "
+        "splits in Curves");
 }
 
 // Returns the scenario with a sweep over every TP degree and batch limit of the map.

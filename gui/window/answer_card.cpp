@@ -88,7 +88,7 @@ AnswerCard::AnswerCard(QWidget* parent) : QWidget(parent) {
   copy->setAutoRaise(true);
   connect(copy, &QToolButton::clicked, this, &AnswerCard::copy);
   longer_ = new QToolButton(this);
-  longer_->setToolTip(tr("So many requests are enough to tell whether the deployment keeps up with this load"));
+  longer_->setToolTip(tr("With this many requests a run shows whether the deployment keeps up with this load"));
   longer_->setAccessibleName(tr("Simulate enough requests"));
   longer_->hide();
   connect(longer_, &QToolButton::clicked, this, [this] { Q_EMIT longer_runs_wanted(offered_.first, offered_.second); });

@@ -17,7 +17,7 @@ Banner::Banner(QWidget* parent) : QFrame(parent) {
   label_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
   label_->setAccessibleName(tr("Message"));
   offer_ = new QToolButton(this);
-  offer_->setAccessibleName(tr("Do what the message offers"));
+  offer_->setAccessibleName(tr("Run the action of this message"));
   close_ = new QToolButton(this);
   close_->setText(QStringLiteral("✕"));
   close_->setAutoRaise(true);

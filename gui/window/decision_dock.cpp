@@ -138,7 +138,7 @@ void DecisionDock::make_panel() {
   fold_->setAutoRaise(true);
   fold_->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
   fold_->setArrowType(Qt::DownArrow);
-  fold_->setToolTip(tr("Show or hide what may vary and what is best"));
+  fold_->setToolTip(tr("Show or hide the search and its best answer"));
   // On a small screen the form scrolls.
   form_ = new QScrollArea(this);
   panel_ = new PlanPanel(bench_, form_);
@@ -294,7 +294,7 @@ void DecisionDock::show_so_far() {
     const auto index = static_cast<std::size_t>(ranking_->item(row, 0)->data(Qt::UserRole).toULongLong());
     auto* rank = new SortedItem(QStringLiteral("(%1)").arg(place[index]), static_cast<double>(place[index]));
     rank->setData(Qt::UserRole, static_cast<qulonglong>(index));
-    rank->setToolTip(tr("The place so far, after a first look at the study's load"));
+    rank->setToolTip(tr("Provisional rank, from a first short simulation at the study's load"));
     ranking_->setItem(row, 0, rank);
   }
   ranking_->sortItems(0, Qt::AscendingOrder);

@@ -125,7 +125,7 @@ QFormLayout* FitDialog::make_server(QWidget* page) {
   seconds_->setRange(30, 36000);
   seconds_->setValue(900);
   seconds_->setSuffix(tr(" s"));
-  seconds_->setAccessibleName(tr("After which no further run begins"));
+  seconds_->setAccessibleName(tr("Time after which no further run begins"));
   users_ = new QSpinBox(page);
   users_->setRange(1, 4096);
   users_->setValue(32);

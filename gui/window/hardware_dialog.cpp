@@ -104,14 +104,16 @@ void HardwareDialog::make_prices(QVBoxLayout& column) {
     connect(made, &QDoubleSpinBox::valueChanged, this, &HardwareDialog::refresh_summary);
     return made;
   };
-  own_ = spin(tr("&Own price"), tr("USD an hour for each selected instance, in place of the catalogue's price"),
+  own_ = spin(tr("&Own price"), tr("USD per hour of each selected instance; replaces the catalogue's price"),
               tr("the catalogue's"));
-  discount_ = spin(tr("&Discount"), tr("On the catalogue's price of the selected instances, in percent"), tr("none"));
+  discount_ =
+      spin(tr("&Discount"), tr("Discount on the catalogue's price of the selected instances, in percent"), tr("none"));
   discount_->setRange(0, 99);
   discount_->setDecimals(1);
   discount_->setSuffix(tr(" %"));
   gpu_hour_ = spin(tr("USD per &GPU-hour"),
-                   tr("One price for every GPU, whatever the instance; single prices precede it"), tr("none"));
+                   tr("One price for every GPU, whatever the instance; prices of single instances take precedence"),
+                   tr("none"));
   row->addStretch();
   column.addLayout(row);
   const OwnPrices prices = own_prices(bench_.session().scenario());

@@ -304,9 +304,9 @@ void ScenarioDock::make_load(FoldGroup& group) {
   load_problem_ = problem_label(&group);
   group.content().addWidget(kind_);
   group.content().addWidget(values_);
-  follows_ = new QCheckBox(tr("Find the loads by itself"), &group);
+  follows_ = new QCheckBox(tr("Find the loads automatically"), &group);
   follows_->setToolTip(
-      tr("From a small load up to saturation, or to the first that misses the SLO; again after each change"));
+      tr("From a small load up to saturation or the first load that misses the SLO; repeated after each change"));
   group.content().addWidget(follows_);
   group.content().addWidget(load_problem_);
   connect(follows_, &QCheckBox::clicked, &bench_, &Workbench::follow_load);
