@@ -101,10 +101,6 @@ Nanos draw_pause(const Pause& pause, const RandomBlock& bits) {
   return std::llround(1e9 * std::clamp(seconds, pause.min, pause.max > 0 ? std::min(pause.max, kMost) : kMost));
 }
 
-double pause_mean(const Pause& pause) {
-  return pause.family == PauseFamily::uniform ? (pause.min + pause.max) / 2 : pause.mean;
-}
-
 std::int32_t draw_priority(std::span<const PriorityClass> classes, std::uint64_t bits) {
   double sum = 0;
   for (const PriorityClass& c : classes) sum += c.share;

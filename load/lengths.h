@@ -36,8 +36,6 @@ class LengthSampler {
 void check_pause(const Pause& pause, std::string_view what);
 /// Returns the pause in nanoseconds for these random bits.
 [[nodiscard]] Nanos draw_pause(const Pause& pause, const RandomBlock& bits);
-/// Returns the mean in seconds, before clamping to `min` and `max`.
-[[nodiscard]] double pause_mean(const Pause& pause);
 /// Returns the priority of one of the classes, which must not be empty, for these random bits.
 [[nodiscard]] std::int32_t draw_priority(std::span<const PriorityClass> classes, std::uint64_t bits);
 /// Maps ids of a trace's repetition to ids of its own, so that a prompt of one tile does not hit the cached blocks of

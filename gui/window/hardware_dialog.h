@@ -27,7 +27,6 @@ class HardwareDialog final : public QDialog {
   [[nodiscard]] QTableWidget& table() { return *table_; }
   [[nodiscard]] QLineEdit& filter() { return *filter_; }
   [[nodiscard]] QDoubleSpinBox& discount() { return *discount_; }
-  [[nodiscard]] QDoubleSpinBox& own_price() { return *own_; }
   [[nodiscard]] QDoubleSpinBox& gpu_hour() { return *gpu_hour_; }
   /// Returns how many rows are visible.
   [[nodiscard]] int shown() const;

@@ -104,8 +104,6 @@ void Legend::show_series(const std::vector<PlotSeries>& series, const Theme& the
   }
 }
 
-void Legend::clear_hidden() { hidden_.clear(); }
-
 void Legend::toggle(const QString& name) {
   if (!hidden_.erase(name)) hidden_.insert(name);
   Q_EMIT changed();

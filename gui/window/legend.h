@@ -20,8 +20,6 @@ class Legend final : public QWidget {
   /// Replaces the buttons. Whether a series is hidden is kept by its name.
   void show_series(const std::vector<PlotSeries>& series, const Theme& theme);
   [[nodiscard]] const std::set<QString>& hidden() const { return hidden_; }
-  /// The next show_series() shows all series.
-  void clear_hidden();
   /// Places the legend, the last item of `row`, beside the plot if a view of `width` pixels has room for both, else
   /// below it.
   void place_in(QBoxLayout& row, int width);

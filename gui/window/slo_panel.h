@@ -29,8 +29,6 @@ class SloPanel final : public QWidget {
   /// Adds a limit that the scenario does not have yet.
   void add_row();
   [[nodiscard]] std::size_t row_count() const { return rows_.size(); }
-  [[nodiscard]] QComboBox& quantity_box(std::size_t row) { return *rows_.at(row).quantity; }
-  [[nodiscard]] QComboBox& statistic_box(std::size_t row) { return *rows_.at(row).statistic; }
   [[nodiscard]] QLineEdit& limit_line(std::size_t row) { return *rows_.at(row).limit; }
   [[nodiscard]] QLabel& standing_label(std::size_t row) { return *rows_.at(row).standing; }
   [[nodiscard]] QToolButton& remove_button(std::size_t row) { return *rows_.at(row).remove; }
