@@ -4,7 +4,6 @@
 #pragma once
 
 #include <span>
-#include <vector>
 
 #include "calibration/kernel_rows.h"
 #include "model/accelerator.h"

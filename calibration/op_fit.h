@@ -5,7 +5,6 @@
 
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "calibration/op_samples.h"
 #include "model/accelerator.h"

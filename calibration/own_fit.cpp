@@ -12,7 +12,6 @@
 #include "calibration/serving_files.h"
 #include "model/error.h"
 #include "sched/policy_config.h"
-#include "study/file/cell.h"
 #include "validation/error_summary.h"
 
 namespace plimsoll::calibration {

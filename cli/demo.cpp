@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // plimsoll demo: what `./plimsoll` runs without arguments.
 #include <fmt/format.h>
-#include <filesystem>
 
 #include "calibration/machine_calibration.h"
 #include "cli/commands.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // plimsoll measure STUDY: measures the points of a study on the real executor.
-#include <fmt/format.h>
 
 #include "cli/commands.h"
 #include "cli/endpoint_points.h"

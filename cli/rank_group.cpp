@@ -8,7 +8,6 @@
 #include <csignal>
 #include <exception>
 #include <filesystem>
-#include <optional>
 #include <set>
 #include <sstream>
 #include <utility>

@@ -2,7 +2,6 @@
 // plimsoll serve STUDY: serves the study's deployment as an HTTP endpoint.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 

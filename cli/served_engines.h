@@ -4,7 +4,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "cli/console.h"
 #include "cli/measured_points.h"

@@ -2,7 +2,6 @@
 // plimsoll simulate STUDY: simulates the points of a study.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "cli/commands.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // plimsoll trace FILE: describes a trace. Problems are printed as `FILE[:LINE[:BYTECOL]]: [COLUMN: ]text [code]`.
-#include <fmt/format.h>
 
 #include <cstdio>
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "configs/yaml_document.h"
 #include "configs/yaml_node_data.h"

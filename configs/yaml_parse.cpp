@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdint>
 #include <sstream>
 #include <unordered_map>
 

@@ -2,7 +2,6 @@
 #include "load/request_chains.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "load/run_loop.h"
 #include "model/error.h"

@@ -2,7 +2,6 @@
 #include "load/sessions.h"
 
 #include <algorithm>
-#include <cmath>
 #include <unordered_map>
 #include <utility>
 #include <vector>

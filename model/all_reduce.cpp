@@ -4,7 +4,6 @@
 // measurements on NVLink and two-GPU PCIe for small messages.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 
 #include "model/accelerator.h"

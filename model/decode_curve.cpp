@@ -2,7 +2,6 @@
 // Evaluates DecodeCurve. A layer's attention is affine in the context. With a residual it is affine between the points
 // of the residual's grid; ForwardCost ensures that the times at these points do not fall.
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "model/error.h"

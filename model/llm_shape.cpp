@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/llm_shape.h"
 
-#include <algorithm>
 #include <array>
-#include <string>
 #include <utility>
 
 #include "model/tp_layout.h"

@@ -9,7 +9,6 @@
 #include <list>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "net/link.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sched/log_histogram.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace plimsoll::sched {

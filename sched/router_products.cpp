@@ -7,7 +7,6 @@
 #include <deque>
 #include <limits>
 #include <random>
-#include <utility>
 #include <vector>
 
 #include "model/error.h"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/sim_run.h"
 
-#include <algorithm>
-
 namespace plimsoll::sim {
 
 SimRun::SimRun(const load::Scenario& scenario, const RunOptions& options)

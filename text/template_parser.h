@@ -2,12 +2,10 @@
 // Compiles chat templates to functions. Private to text/chat_template.cpp.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 

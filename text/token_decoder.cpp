@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 
 #include "text/json_fields.h"
 #include "text/normalizer.h"

@@ -4,7 +4,6 @@
 // by its name when the file is read; truncation and padding are ignored.
 #pragma once
 
-#include <cstddef>
 #include <map>
 #include <memory>
 #include <optional>

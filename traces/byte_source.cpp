@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "traces/byte_source.h"
 
-#include <array>
 #include <cerrno>
 #include <cstring>
-#include <limits>
 #include <string_view>
 #include <vector>
 

@@ -2,7 +2,6 @@
 #include "traces/csv_reader.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include <fmt/format.h>

@@ -2,7 +2,6 @@
 #include "exec/cpu/integer_kernels.h"
 #include "exec/cpu/kernels.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <string>
 

@@ -7,7 +7,6 @@
 // that it was computed in.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "exec/cpu/kernels.h"

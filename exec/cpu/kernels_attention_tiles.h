@@ -2,7 +2,6 @@
 // The steps of attention over one tile of tokens: scores, softmax weights, weighted sums of values.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "exec/cpu/kernels.h"

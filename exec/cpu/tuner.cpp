@@ -6,7 +6,6 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
-#include <memory>
 #include <optional>
 
 #include <unistd.h>

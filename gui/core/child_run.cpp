@@ -2,7 +2,6 @@
 #include "gui/core/child_run.h"
 
 #include <QCoreApplication>
-#include <QJsonArray>
 #include <QJsonDocument>
 #include <algorithm>
 #include <csignal>

@@ -2,7 +2,6 @@
 #include "gui/core/curve_lane.h"
 
 #include <algorithm>
-#include <cmath>
 #include <exception>
 
 #include "gui/core/coarse_order.h"

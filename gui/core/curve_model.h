@@ -5,7 +5,6 @@
 #pragma once
 
 #include <QAbstractTableModel>
-#include <optional>
 #include <vector>
 
 #include "gui/core/curve_lane.h"

@@ -3,15 +3,12 @@
 
 #include <QCoreApplication>
 #include <QFile>
-#include <QStringList>
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cmath>
 #include <filesystem>
-#include <map>
 
-#include "configs/quantity.h"
 #include "gui/core/text.h"
 #include "model/error.h"
 #include "study/exchange/import_results.h"

@@ -5,7 +5,6 @@
 
 #include <QPainter>
 #include <QPixmap>
-#include <functional>
 #include <optional>
 
 #include "gui/plot/plot_painter.h"

@@ -2,7 +2,6 @@
 // The dock that measures the current scenario, on this machine or on a server, and calibrates the machine.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "gui/window/run_dock.h"

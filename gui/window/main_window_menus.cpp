@@ -7,7 +7,6 @@
 #include <QFileDialog>
 #include <QFileInfo>
 #include <QHBoxLayout>
-#include <QLabel>
 #include <QLineEdit>
 #include <QMenuBar>
 #include <QMessageBox>
@@ -15,7 +14,6 @@
 #include <QStandardPaths>
 #include <QStatusBar>
 #include <QToolButton>
-#include <algorithm>
 
 #include "gui/core/pool_form.h"
 #include "gui/core/recovery.h"

@@ -3,8 +3,6 @@
 // against B.
 #pragma once
 
-#include <memory>
-
 #include "gui/core/details.h"
 #include "gui/window/curve_content.h"
 #include "gui/window/legend.h"

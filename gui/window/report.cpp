@@ -8,7 +8,6 @@
 #include <QSvgGenerator>
 #include <QTextDocument>
 #include <QUrl>
-#include <optional>
 
 #include "gui/core/footprint.h"
 #include "gui/core/hardware_list.h"

@@ -8,7 +8,6 @@
 #include <QPushButton>
 #include <QTextCursor>
 #include <QVBoxLayout>
-#include <algorithm>
 #include <cmath>
 
 #include "gui/core/text.h"

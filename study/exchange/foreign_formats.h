@@ -3,7 +3,6 @@
 // the tools' own exporters (docs/import.md gives the versions).
 #pragma once
 
-#include <array>
 #include <string>
 #include <string_view>
 #include <vector>

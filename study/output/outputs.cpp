@@ -7,7 +7,6 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
-#include <sstream>
 #include <system_error>
 
 #include "study/file/cell.h"

@@ -8,7 +8,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "study/file/study.h"
 #include "study/run/point_keys.h"

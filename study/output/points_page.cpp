@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "study/output/html_page.h"
 
 namespace plimsoll::study {

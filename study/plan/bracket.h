@@ -3,7 +3,6 @@
 // time, so that many brackets can run side by side.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 
 namespace plimsoll::study::plan {

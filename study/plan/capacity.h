@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <map>
-#include <optional>
 #include <vector>
 
 #include "study/plan/answer.h"

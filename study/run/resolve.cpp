@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <variant>
-#include <vector>
 
 #include "model/op_cost.h"
 #include "study/file/read_point.h"

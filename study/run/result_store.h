@@ -7,7 +7,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <optional>

@@ -3,10 +3,7 @@
 // results.
 #pragma once
 
-#include <cstddef>
 #include <functional>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "sim/simulate.h"

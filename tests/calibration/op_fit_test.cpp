@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "model/op_cost.h"
 #include "model/p_norm.h"
 

@@ -2,7 +2,6 @@
 // Exit codes, messages and output formats of the program itself.
 #include <gmock/gmock.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/command_fixture.h"

@@ -2,7 +2,6 @@
 // `measure`, run as a user does, on this machine's CPU with a model of two small layers.
 #include <gmock/gmock.h>
 
-#include <array>
 #include <sstream>
 
 #include "tests/cli/command_fixture.h"

@@ -7,7 +7,6 @@
 
 #include <clocale>
 #include <cmath>
-#include <limits>
 
 namespace plimsoll::configs {
 namespace {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sampling on a whole model: draws have the distribution of the softmax, and what a request gets depends on its seed
 // alone. In f32, where other batches change logits too little to change a draw.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -3,7 +3,6 @@
 #include "gui/core/workbench.h"
 
 #include <QAbstractItemModelTester>
-#include <algorithm>
 #include <set>
 
 #include "gui/core/coarse_order.h"

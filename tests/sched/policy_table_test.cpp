@@ -2,7 +2,6 @@
 #include "sched/policy_table.h"
 
 #include <set>
-#include <tuple>
 
 #include "tests/sched/policy_checks.h"
 

@@ -3,7 +3,6 @@
 // bytes are those of the tokens that were missing, and no block stays taken.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <map>
 #include <optional>
 

@@ -2,8 +2,6 @@
 // Policy `none` with a constant-cost engine is a single server: its waiting times must agree with the closed forms.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "sim/simulate.h"
 #include "tests/sim/scenarios.h"
 
