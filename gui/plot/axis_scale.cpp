@@ -57,6 +57,21 @@ void AxisScale::fit(const std::vector<double>& places, bool from_zero, bool symm
   low_ = -high_;
 }
 
+void AxisScale::fit_loosely(const std::vector<double>& places, bool from_zero, bool symmetric) {
+  constexpr double kMost = 1.6;  // times the range that fit() chooses
+  const double low = low_, high = high_;
+  if (places.empty()) return;
+  fit(places, from_zero, symmetric);
+  const auto [least, most] = std::minmax_element(places.begin(), places.end());
+  // Each end stays if it holds; the ends of a symmetric range move together.
+  const bool below = low <= *least, above = *most <= high;
+  const double kept_low = below && (above || !symmetric) ? low : std::min(low, low_);
+  const double kept_high = above && (below || !symmetric) ? high : std::max(high, high_);
+  if (kept_high - kept_low > kMost * (high_ - low_)) return;
+  low_ = kept_low;
+  high_ = kept_high;
+}
+
 std::vector<AxisTick> AxisScale::linear_ticks(int wanted) const {
   std::vector<AxisTick> out;
   const double from = value(low_), to = value(high_);

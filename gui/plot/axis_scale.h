@@ -27,6 +27,9 @@ class AxisScale {
   /// Sets a range that shows `places` with a margin. It is rounded outwards to a grid, so that it does not flicker
   /// while they move. With `symmetric` (linear scales only) it extends equally above and below zero.
   void fit(const std::vector<double>& places, bool from_zero, bool symmetric = false);
+  /// Like fit(), but keeps the present range if it contains `places` and is at most 1.6 times as long as needed. A
+  /// range that must grow does not shrink at its other end, within the same bound.
+  void fit_loosely(const std::vector<double>& places, bool from_zero, bool symmetric = false);
   /// Sets the range on the linear scale.
   void set_range(double low, double high) {
     low_ = low;

@@ -122,6 +122,7 @@ void ChartsPlot::set_content(PlotContent content) {
       content.y.title != content_.y.title) {
     zoom_.reset();
     history_.clear();
+    fitted_ = false;
   }
   content_ = std::move(content);
   if (cursor_ &&
@@ -219,10 +220,11 @@ void ChartsPlot::fit() {
     const bool across = line.orientation == Qt::Horizontal;
     if (const auto place = (across ? y_ : x_).place(line.value)) (across ? ys : xs).push_back(*place);
   }
-  x_.fit(xs, content_.x.from_zero, content_.x.symmetric);
-  y_.fit(ys, content_.y.from_zero, content_.y.symmetric);
-  if (content_.y.most > 0 && !y_.is_log() && y_.high() > content_.y.most && y_.low() < content_.y.most)
-    y_.set_range(y_.low(), content_.y.most);
+  fit_axis(fitted_x_, xs, content_.x);
+  fit_axis(fitted_y_, ys, content_.y);
+  fitted_ = !xs.empty() || (fitted_ && !content_.settled);
+  x_ = fitted_x_;
+  y_ = fitted_y_;
   // The user's own zoom takes precedence over the range of another plot.
   if (followed_) x_.set_range(followed_->first, followed_->second);
   if (zoom_) {
@@ -230,6 +232,16 @@ void ChartsPlot::fit() {
     y_.set_range(zoom_->top(), zoom_->bottom());
   }
   lay_out();
+}
+
+void ChartsPlot::fit_axis(AxisScale& scale, const std::vector<double>& places, const PlotAxis& axis) const {
+  scale.set_log(axis.log);
+  if (fitted_ && !content_.settled)
+    scale.fit_loosely(places, axis.from_zero, axis.symmetric);
+  else
+    scale.fit(places, axis.from_zero, axis.symmetric);
+  if (axis.most > 0 && !axis.log && scale.high() > axis.most && scale.low() < axis.most)
+    scale.set_range(scale.low(), axis.most);
 }
 
 void ChartsPlot::lay_out() {

@@ -52,6 +52,7 @@ class ChartsPlot final : public PlotView {
   void style_series();
   void update_lines();
   void fit();
+  void fit_axis(AxisScale& scale, const std::vector<double>& places, const PlotAxis& axis) const;
   void lay_out();
   [[nodiscard]] std::vector<QPointF> places_of(const PlotSeries& series) const;
   [[nodiscard]] std::optional<Hit> hit(const QPointF& at) const;
@@ -69,7 +70,9 @@ class ChartsPlot final : public PlotView {
 
   PlotContent content_;
   const Theme* theme_ = &light_theme();
-  AxisScale x_, y_;
+  AxisScale x_, y_;                // as shown
+  AxisScale fitted_x_, fitted_y_;  // to the content
+  bool fitted_ = false;            // to a content with points on the present axes
   LayerCache axes_;
   BandLayer bands_;
   QChart* chart_ = nullptr;

@@ -102,6 +102,9 @@ struct PlotContent {
   std::vector<QPointF> cloud;  // drawn as a density
   QString message;             // shown over an empty or a stale chart
   QString note;                // small text below
+  /// False while more points will follow: then the axes keep their range if it shows everything and is not far too
+  /// large, so that they do not jump during a drag.
+  bool settled = true;
 };
 
 /// A chart with zoom, hover and keyboard cursor. Belongs to the window's thread.

@@ -335,6 +335,7 @@ CurveContent curve_content(const Workbench& bench, const ContentChoice& choice) 
                                  true, true});
   }
   add_study_limits(drawn, choice, out);
+  out.content.settled = !bench.is_busy();
   out.content.message = message_of(bench, drawn);
   if (out.content.message.isEmpty()) out.content.message = empty_reason(bench, choice, out);
   return out;
@@ -362,6 +363,7 @@ PlotContent residual_content(const Workbench& bench, const ContentChoice& choice
   content.x = {QString(), choice.log_x, true};
   content.x.labels = false;
   content.y = {tr("error (%)"), false, true, true};
+  content.settled = !bench.is_busy();
   const auto all = residuals_of(bench, drawn, *choice.x, *choice.y);
   for (const DrawnCurve& curve : drawn) {
     if (choice.hidden.contains(curve.name)) continue;

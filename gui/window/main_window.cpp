@@ -82,8 +82,8 @@ MainWindow::MainWindow(Workbench& bench, bool dark) : bench_(bench), dark_(dark)
     connect(&bench_, change, this, &MainWindow::refresh_in_time);
   }
   connect(&bench_, &Workbench::settled, this, [this] {
-    // No more results will arrive, so the last drawing need not wait for its frame.
-    if (refresh_soon_.isActive()) refresh_soon_.start(0);
+    // No more results will arrive, so the last drawing need not wait for its frame. It chooses the final ranges.
+    refresh_soon_.start(0);
     refresh_status();
   });
   connect(&bench_.session(), &Session::changed, this, [this] {

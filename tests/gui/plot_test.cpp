@@ -140,6 +140,36 @@ TEST(AxisScaleTest, ASymmetricRangeHasTicksOnBothSides) {
   }
 }
 
+// fit({0, 90}) is 0 to 95: steps of half of 20, and 2 % of room.
+TEST(AxisScaleTest, ALooseRangeStaysWhileItIsLargeEnoughAndNotFarTooLarge) {
+  AxisScale axis;
+  axis.fit({0, 90}, true);
+  const double high = axis.high();
+  axis.fit_loosely({0, 65}, true);
+  EXPECT_EQ(axis.high(), high) << "contains all";
+  axis.fit_loosely({0, high}, true);
+  EXPECT_EQ(axis.high(), high) << "a place at the end is still inside";
+  axis.fit_loosely({}, true);
+  EXPECT_EQ(axis.high(), high) << "nothing to show";
+  axis.fit_loosely({0, 120}, true);
+  EXPECT_GE(axis.high(), 120) << "grows at once";
+  AxisScale fresh;
+  fresh.fit({0, 5}, true);
+  axis.fit_loosely({0, 5}, true);
+  EXPECT_EQ(axis.high(), fresh.high()) << "far too large";
+}
+
+// On a logarithmic axis, a range that grows at one end keeps the other.
+TEST(AxisScaleTest, ALooseRangeGrowsAtOneEnd) {
+  AxisScale axis;
+  axis.set_log(true);
+  axis.fit({1, 3}, false);
+  const double low = axis.low();
+  axis.fit_loosely({1.3, 3.5}, false);
+  EXPECT_EQ(axis.low(), low);
+  EXPECT_GE(axis.high(), 3.5);
+}
+
 class PlotTest : public ::testing::Test {
  protected:
   PlotTest() : plot_(make_plot_view()) {
@@ -192,6 +222,61 @@ TEST_F(PlotTest, TheLimitCanBeDragged) {
   QTest::mouseRelease(canvas(), Qt::LeftButton, {}, to);
   EXPECT_TRUE(finished);
   EXPECT_NEAR(moved, 500, 25);  // a pixel of 350 over 4 decades is 2.6 %
+}
+
+// During a drag, curves come and go within a few milliseconds; the axes must not jump with each of them.
+TEST_F(PlotTest, TheRangeStaysUntilTheContentIsSettled) {
+  const auto before = plot_->x_range();  // of x from 1 to 1000
+  PlotContent content = plot_->content();
+  content.settled = false;
+  content.series[0].points.pop_back();  // to 100: two thirds of the decades
+  plot_->set_content(content);
+  EXPECT_EQ(plot_->x_range(), before);
+  content.settled = true;
+  plot_->set_content(content);
+  const auto final_range = plot_->x_range();
+  EXPECT_LT(final_range.second, before.second);
+  // The final range does not depend on the way to it.
+  const auto fresh = make_plot_view();
+  fresh->resize(plot_->size());
+  fresh->set_content(content);
+  EXPECT_EQ(fresh->x_range(), final_range);
+}
+
+TEST_F(PlotTest, APointOutsideTheRangeIsShownAtOnce) {
+  const auto before = plot_->x_range();
+  PlotContent content = plot_->content();
+  content.settled = false;
+  content.series[0].points.push_back({9000, 9000, PointLook::filled, {}, 0, 0});
+  plot_->set_content(content);
+  EXPECT_GT(plot_->x_range().second, std::log10(9000));
+  EXPECT_EQ(plot_->x_range().first, before.first);
+  EXPECT_TRUE(plot_->rect().contains(plot_->place_of(9000, 9000).toPoint()));
+}
+
+// The user's zoom and the range of another plot take precedence; other axes have no range to keep.
+TEST_F(PlotTest, AKeptRangeYieldsToZoomToFollowedRangesAndToOtherAxes) {
+  const auto before = plot_->x_range();
+  PlotContent content = plot_->content();
+  content.settled = false;
+  plot_->follow_x(std::pair(0.5, 1.5));
+  plot_->set_content(content);
+  EXPECT_EQ(plot_->x_range(), std::pair(0.5, 1.5));
+  plot_->follow_x({});
+  EXPECT_EQ(plot_->x_range(), before);
+  QTest::mousePress(canvas(), Qt::LeftButton, {}, QPoint(150, 60));
+  QTest::mouseMove(canvas(), QPoint(350, 250));
+  QTest::mouseRelease(canvas(), Qt::LeftButton, {}, QPoint(350, 250));
+  const auto zoomed = plot_->x_range();
+  plot_->set_content(content);
+  EXPECT_EQ(plot_->x_range(), zoomed);
+  plot_->reset_zoom();
+  EXPECT_EQ(plot_->x_range(), before);
+  content.x.log = false;
+  content.series[0].points.pop_back();
+  plot_->set_content(content);
+  EXPECT_EQ(plot_->x_range().first, 0);
+  EXPECT_LT(plot_->x_range().second, 200) << "fits the points up to 100";
 }
 
 TEST_F(PlotTest, ARubberBandZoomsAndTheKeyResets) {
