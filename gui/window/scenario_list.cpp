@@ -21,6 +21,7 @@ namespace {
 
 constexpr int kMostScenarios = 6;  // more are scrolled
 constexpr int kChip = 16;
+constexpr int kChipRole = Qt::UserRole + 1;
 
 QToolButton* button(const QString& text, const QString& help, QWidget* parent) {
   auto* made = new QToolButton(parent);
@@ -134,6 +135,18 @@ void ScenarioList::show_menu(const QPoint& place) {
   menu.exec(list_->viewport()->mapToGlobal(place));
 }
 
+// Returns what chip() depends on. Most edits leave the chips alone, and another icon would repaint the list.
+QString ScenarioList::look_of(std::size_t scenario) const {
+  const SessionState& state = bench_.session().state();
+  const bool pair = state.compared && *state.compared != state.current;
+  return QStringLiteral("%1 %2 %3 %4 %5")
+      .arg(state.scenarios[scenario].colour)
+      .arg(pair && scenario == *state.compared)
+      .arg(pair && scenario == state.current)
+      .arg(theme_->dark)
+      .arg(devicePixelRatioF());
+}
+
 // The scenario's colour and marker. While two scenarios are compared, their letters.
 QIcon ScenarioList::chip(std::size_t scenario) const {
   const SessionState& state = bench_.session().state();
@@ -184,7 +197,10 @@ void ScenarioList::refresh() {
     QListWidgetItem* item = list_->item(row);
     item->setText(state.scenarios[index].name);
     item->setCheckState(state.scenarios[index].shown ? Qt::Checked : Qt::Unchecked);
-    item->setIcon(chip(index));
+    if (const QString look = look_of(index); item->data(kChipRole).toString() != look) {
+      item->setData(kChipRole, look);
+      item->setIcon(chip(index));
+    }
     item->setToolTip(tip_of(bench_, index));
   }
   list_->setCurrentRow(static_cast<int>(state.current));

@@ -29,6 +29,7 @@ class ScenarioList final : public QWidget {
   void show_menu(const QPoint& place);
   void fill_presets(QMenu& menu);
   void changed(int row);
+  [[nodiscard]] QString look_of(std::size_t scenario) const;
   [[nodiscard]] QIcon chip(std::size_t scenario) const;
   Workbench& bench_;
   QListWidget* list_ = nullptr;
