@@ -126,6 +126,7 @@ void AnswerCard::make_rows() {
   rows_->horizontalHeader()->setHighlightSections(false);
   rows_->horizontalHeader()->setDefaultAlignment(Qt::AlignLeft | Qt::AlignVCenter);
   rows_->horizontalHeader()->setSortIndicator(-1, Qt::AscendingOrder);
+  rows_->setSortingEnabled(true);
   rows_->installEventFilter(this);
   connect(rows_, &QTableWidget::itemChanged, this, [this](const QTableWidgetItem* item) {
     if (item->column() == 0) toggle(item->row());
@@ -179,7 +180,7 @@ void AnswerCard::show_alone(int row) {
   Q_EMIT changed();
 }
 
-void AnswerCard::show_rows(const std::vector<AnswerRow>& rows, const QString& limits) {
+void AnswerCard::show_rows(const std::vector<AnswerRow>& rows, const QString& limits, bool settled) {
   const AnswerRow* best = best_row(rows);
   const bool limited = !limits.isEmpty();
   QString text;
@@ -197,9 +198,9 @@ void AnswerCard::show_rows(const std::vector<AnswerRow>& rows, const QString& li
   if (headline_->text() != text && (best != nullptr || complete)) headline_->setText(text);
   const QString kept = limited ? tr("Within the SLO: %1").arg(limits) : QString();
   if (limits_->text() != kept) limits_->setText(kept);
-  limits_->setVisible(limited);
+  show_row(*limits_, limited, settled);
   const AnswerRow* rival = possibly_better_row(rows);
-  show_chips(best, rival);
+  show_chips(best, rival, settled);
   // Offers longer runs for the answer, or for a better answer that is still uncertain.
   const AnswerRow* unsure = rival != nullptr ? rival : best;
   offered_ = unsure != nullptr ? std::pair(unsure->drawn.scenario, static_cast<qint64>(unsure->requests_needed))
@@ -212,7 +213,7 @@ void AnswerCard::show_rows(const std::vector<AnswerRow>& rows, const QString& li
   fill(rows);
 }
 
-void AnswerCard::show_chips(const AnswerRow* row, const AnswerRow* rival) {
+void AnswerCard::show_chips(const AnswerRow* row, const AnswerRow* rival, bool settled) {
   QStringList words;
   if (rival != nullptr) words << possibly_better_words(*rival);
   if (row != nullptr) {
@@ -235,7 +236,7 @@ void AnswerCard::show_chips(const AnswerRow* row, const AnswerRow* rival) {
   for (qsizetype i = 0; i < words.size(); ++i) {
     if (chips[i]->text() != words[i]) chips[i]->setText(words[i]);
   }
-  chips_->setVisible(!words.isEmpty());
+  show_row(*chips_, !words.isEmpty(), settled);
 }
 
 // The columns after the name of the curve.
@@ -289,7 +290,9 @@ void AnswerCard::fill(const std::vector<AnswerRow>& rows) {
   const QSignalBlocker quiet(rows_);
   const QString current =
       rows_->currentRow() >= 0 ? rows_->item(rows_->currentRow(), 0)->data(kNameRole).toString() : QString();
-  rows_->setSortingEnabled(false);
+  // Sorting again repaints every cell. An unsorted table keeps the order of the scenarios.
+  const bool sorted = rows_->horizontalHeader()->sortIndicatorSection() >= 0;
+  if (sorted) rows_->setSortingEnabled(false);
   if (anew) {
     rows_->setColumnCount(static_cast<int>(shown_.headers.size()));
     rows_->setHorizontalHeaderLabels(shown_.headers);
@@ -297,8 +300,7 @@ void AnswerCard::fill(const std::vector<AnswerRow>& rows) {
   }
   for (std::size_t r = 0; r < rows.size(); ++r)
     fill_row(static_cast<int>(r), rows[r], cells[r], looks[static_cast<qsizetype>(r)]);
-  // An unsorted table keeps the order of the scenarios.
-  rows_->setSortingEnabled(true);
+  if (sorted) rows_->setSortingEnabled(true);
   for (int r = 0; r < rows_->rowCount() && !current.isEmpty(); ++r) {
     if (rows_->item(r, 0)->data(kNameRole).toString() == current) rows_->setCurrentCell(r, 0);
   }

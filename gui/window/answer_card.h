@@ -20,8 +20,9 @@ class AnswerCard final : public QWidget {
   Q_OBJECT
  public:
   explicit AnswerCard(QWidget* parent = nullptr);
-  /// Shows the rows. `limits` names the limits that they keep; empty: no limit.
-  void show_rows(const std::vector<AnswerRow>& rows, const QString& limits);
+  /// Shows the rows. `limits` names the limits that they keep; empty: no limit. Until the results have `settled`, the
+  /// card does not become lower: the plot above it would change its height at every step of a drag.
+  void show_rows(const std::vector<AnswerRow>& rows, const QString& limits, bool settled);
   void set_theme(const Theme& theme);
   /// Returns the names of the curves that are hidden.
   [[nodiscard]] const std::set<QString>& hidden() const { return hidden_; }
@@ -51,7 +52,7 @@ class AnswerCard final : public QWidget {
   void make_actions();
   void fill(const std::vector<AnswerRow>& rows);
   void fill_row(int r, const AnswerRow& row, const std::vector<Column>& cells, const QString& look);
-  void show_chips(const AnswerRow* row, const AnswerRow* rival);
+  void show_chips(const AnswerRow* row, const AnswerRow* rival, bool settled);
   void toggle(int row);
   void show_alone(int row);
   void copy() const;

@@ -10,6 +10,7 @@
 #include <QSignalBlocker>
 #include <QToolButton>
 #include <QVBoxLayout>
+#include <algorithm>
 
 #include "gui/core/slo_form.h"
 #include "gui/core/text.h"
@@ -23,6 +24,8 @@ namespace {
 
 // Long enough for the plot to be painted first, too short to be noticed.
 constexpr int kRestMs = 8;
+// A drag shows twenty answers a second; nobody reads more.
+constexpr int kRestEveryMs = 50;
 
 }  // namespace
 
@@ -190,7 +193,12 @@ void CurvesView::resizeEvent(QResizeEvent* event) {
   const bool folded = needed > bar_->width();
   for (const Flag& flag : flags_) flag.box->setVisible(!folded);
   show_->setVisible(folded);
-  if (!rest_.isActive()) rest_.start(kRestMs);
+  leave_rest();
+}
+
+void CurvesView::leave_rest() {
+  const qint64 passed = rested_.isValid() ? rested_.elapsed() : kRestEveryMs;
+  if (!rest_.isActive()) rest_.start(static_cast<int>(std::max<qint64>(kRestMs, kRestEveryMs - passed)));
 }
 
 ContentChoice CurvesView::choice() const {
@@ -221,7 +229,7 @@ void CurvesView::refresh() {
   CurveContent curves = curve_content(bench_, now);
   sources_ = std::move(curves.sources);
   plot_->set_content(std::move(curves.content));
-  if (!rest_.isActive()) rest_.start(kRestMs);
+  leave_rest();
 }
 
 void CurvesView::complete() {
@@ -231,11 +239,14 @@ void CurvesView::complete() {
 }
 
 void CurvesView::refresh_rest() {
+  rested_.start();
+  const bool settled = !bench_.is_busy();
   const ViewState& v = bench_.session().state().view;
   const ContentChoice now = choice();
   const QString summary = now.measured ? residual_summary(bench_, now) : QString();
-  // Without measured points the strip would only waste space.
-  const bool strip = v.residuals && !summary.isEmpty() && has_room();
+  // Without measured points the strip would only waste space. It does not leave for a moment during a drag.
+  const bool wanted = !summary.isEmpty() || (!settled && residuals_->isVisible());
+  const bool strip = v.residuals && wanted && has_room();
   residuals_->setVisible(strip);
   summary_->setVisible(strip);
   if (strip) {
@@ -245,8 +256,8 @@ void CurvesView::refresh_rest() {
   }
   DrawnLimit drawn = drawn_limit(v);
   drawn.most = now.limit;
-  card_->show_rows(answer_rows(bench_, drawn, now.bands), limits_text(bench_, drawn));
-  refresh_notes();
+  card_->show_rows(answer_rows(bench_, drawn, now.bands), limits_text(bench_, drawn), settled);
+  refresh_notes(settled);
 }
 
 // Returns whether the plot would be high enough above the residuals. Between the two bounds nothing changes: showing
@@ -258,7 +269,7 @@ bool CurvesView::has_room() const {
 }
 
 // Shows why rows of the user's tables are not in the chart, and what the curves are based on.
-void CurvesView::refresh_notes() {
+void CurvesView::refresh_notes(bool settled) {
   QStringList lines;
   const QString validity = validity_text(bench_);
   if (!validity.isEmpty()) lines << validity;
@@ -270,7 +281,7 @@ void CurvesView::refresh_notes() {
     }
     for (const QString& note : overlay_notes(models, bench_.tables())) lines << note;
   }
-  notes_->setVisible(!lines.isEmpty());
+  show_row(*notes_, !lines.isEmpty(), settled);
   notes_->setToolTip(bench_.curves().extrapolates());
   // Setting the same text again would clear the user's selection.
   if (notes_->text() != lines.join(QChar(u'\n'))) notes_->setText(lines.join(QChar(u'\n')));

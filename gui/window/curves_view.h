@@ -2,6 +2,7 @@
 // Plots any metric against any other, with measured points on top, and the residuals and the answer below.
 #pragma once
 
+#include <QElapsedTimer>
 #include <QTimer>
 
 #include "gui/window/answer_card.h"
@@ -53,7 +54,8 @@ class CurvesView final : public View {
   void move_limit(double value, bool finished);
   void refresh_rest();
   [[nodiscard]] bool has_room() const;
-  void refresh_notes();
+  void refresh_notes(bool settled);
+  void leave_rest();
   PlotView *plot_ = nullptr, *residuals_ = nullptr;
   AnswerCard* card_ = nullptr;
   QLabel *summary_ = nullptr, *notes_ = nullptr;
@@ -72,6 +74,7 @@ class CurvesView final : public View {
   const Theme* theme_ = &light_theme();
   double dragged_limit_ = -1;
   QTimer rest_;
+  QElapsedTimer rested_;
 };
 
 }  // namespace plimsoll::gui

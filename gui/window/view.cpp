@@ -27,6 +27,12 @@ QString table_text(const TableData& table, QChar separator) {
   return text;
 }
 
+void show_row(QWidget& row, bool shown, bool settled) {
+  const bool stays = !settled && row.isVisible();
+  row.setMinimumHeight(stays ? row.height() : 0);
+  row.setVisible(shown || stays);
+}
+
 TableData table_of(const PlotContent& content) {
   TableData table{{View::tr("series"), content.x.title.isEmpty() ? View::tr("x") : content.x.title, content.y.title},
                   {}};

@@ -26,6 +26,10 @@ struct PictureParts {
 /// Formats the table as in RFC 4180 for ",", or as tab-separated text for "\t".
 [[nodiscard]] QString table_text(const TableData& table, QChar separator);
 
+/// Shows or hides a row of text below a plot. Until the results have `settled`, a row on the screen stays and does not
+/// become lower, so that the plot keeps its height.
+void show_row(QWidget& row, bool shown, bool settled);
+
 /// Views keep no results: they draw those of the workbench, which outlives them.
 class View : public QWidget {
   Q_OBJECT

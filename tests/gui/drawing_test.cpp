@@ -277,6 +277,56 @@ TEST(EnclosureTest, AnotherTextInsideDoesNotReachTheWindow) {
   EXPECT_EQ(inside->width(), inside->parentWidget()->width());
 }
 
+// Rows below the plot that came and went with each point changed its height, and with it everything in the window.
+TEST(FrameTest, ThePlotKeepsItsHeightDuringADrag) {
+  Workbench bench;
+  MainWindow window(bench);
+  window.show();
+  bench.open(qs(kJumpStart));
+  bench.set_value(QStringLiteral("deployment.tp"), QStringLiteral("4"));
+  ASSERT_TRUE(QTest::qWaitFor([&] { return !bench.is_busy(); }, kPatienceMs));
+  for (int turn = 0; turn < 3; ++turn) QCoreApplication::processEvents();
+  PlotView& plot = window.curves().plot();
+  EventCount sizes(plot, QEvent::Resize);
+  int incomplete = 0;
+  QObject::connect(&bench, &Workbench::curves_changed, &window, [&] {
+    if (bench.curves().is_complete()) return;
+    // With the outline alone there is no measured point to compare, no warning and no note.
+    ++incomplete;
+    window.curves().refresh();
+    window.curves().complete();
+  });
+  for (int move = 0; move < 10; ++move) {
+    bench.set_value(QStringLiteral("scheduler.max_running"), QString::number(117 + move));
+    const int before = incomplete;
+    ASSERT_TRUE(QTest::qWaitFor([&] { return incomplete > before; }, kPatienceMs));
+    for (int turn = 0; turn < 3; ++turn) QCoreApplication::processEvents();
+  }
+  EXPECT_EQ(sizes.count, 0);
+  ASSERT_TRUE(QTest::qWaitFor([&] { return !bench.is_busy(); }, kPatienceMs));
+}
+
+// At rest, a row without a text gives its room back; until then it keeps it.
+TEST(FrameTest, ARowIsHeldUntilTheResultsHaveSettled) {
+  QWidget window;
+  auto* column = new QVBoxLayout(&window);
+  auto* row = new QLabel(QStringLiteral("estimated"), &window);
+  column->addWidget(row);
+  window.show();
+  const int height = row->height();
+  row->clear();
+  show_row(*row, false, false);
+  EXPECT_FALSE(row->isHidden());
+  EXPECT_EQ(row->minimumHeight(), height);
+  show_row(*row, false, true);
+  EXPECT_TRUE(row->isHidden());
+  show_row(*row, false, false);
+  EXPECT_TRUE(row->isHidden()) << "a row that is not there is not held";
+  show_row(*row, true, false);
+  EXPECT_FALSE(row->isHidden());
+  EXPECT_EQ(row->minimumHeight(), 0);
+}
+
 // The plot comes first; the answer follows in a later turn, so that no turn draws both.
 TEST(FrameTest, TheAnswerFollowsThePlot) {
   Workbench bench;
