@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/core/curve_lane.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <exception>
 
@@ -20,6 +22,9 @@ constexpr auto kMayFinish = std::chrono::milliseconds(100);
 // Bands are computed only when input pauses: during a drag the cores belong to the curve and the window.
 constexpr auto kRest = std::chrono::milliseconds(60);
 constexpr std::size_t kShownEnough = 3;
+// With as many busy threads as cores, the window would wait for their time slices. Larger steps do not help it, and on
+// a busy machine they delay the curve.
+constexpr int kNicer = 5;
 
 // Resolves one point of each curve. Studies with very many curves do not delay the first points.
 std::vector<Footprint> footprints_of(const study::Study& study, const CurveGrid& grid) {
@@ -150,6 +155,8 @@ void CurveLane::set_catalogue(std::shared_ptr<const configs::Catalogue> catalogu
 }
 
 void CurveLane::work(const std::stop_token& stop) {
+  // Linux changes the priority of the calling thread alone.
+  static_cast<void>(nice(kNicer));
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
     const bool woken =
