@@ -11,6 +11,7 @@
 #include <QPainter>
 #include <QScrollBar>
 #include <QSignalBlocker>
+#include <QStyledItemDelegate>
 #include <QTableWidget>
 #include <QToolButton>
 #include <QVBoxLayout>
@@ -33,8 +34,22 @@ struct AnswerCard::Column {
 
 namespace {
 
-constexpr int kMostRows = 5;  // more are scrolled
+constexpr QChar kIndent(0x2003);  // as wide as the letter m
+constexpr int kMostRows = 5;      // more are scrolled
 constexpr int kNameRole = Qt::UserRole + 1, kScenarioRole = Qt::UserRole + 2, kLookRole = Qt::UserRole + 3;
+
+/// Keeps texts away from the figures on their left, which end at the edge of their column.
+class Indented final : public QStyledItemDelegate {
+ public:
+  using QStyledItemDelegate::QStyledItemDelegate;
+
+ protected:
+  void initStyleOption(QStyleOptionViewItem* option, const QModelIndex& index) const override {
+    QStyledItemDelegate::initStyleOption(option, index);
+    const bool text = (option->displayAlignment & Qt::AlignLeft) != 0;
+    if (index.column() > 0 && text && !option->text.isEmpty()) option->text.prepend(kIndent);
+  }
+};
 
 std::optional<double> carried(const AnswerRow& row, double value) {
   return row.answer && row.answer->carried ? std::optional(value) : std::nullopt;
@@ -121,6 +136,7 @@ void AnswerCard::make_rows() {
   rows_->setAlternatingRowColors(true);
   rows_->setWordWrap(false);
   rows_->setIconSize(QSize(26, 14));
+  rows_->setItemDelegate(new Indented(rows_));
   rows_->verticalHeader()->hide();
   rows_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 6);
   rows_->horizontalHeader()->setHighlightSections(false);
@@ -343,7 +359,9 @@ void AnswerCard::arrange_columns(const std::vector<std::vector<Column>>& cells, 
       widest = std::max(widest, fontMetrics().horizontalAdvance(rows_->item(r, c)->text()));
     for (const std::vector<Column>& row : cells)
       figures = figures || (c > 0 && row[static_cast<std::size_t>(c - 1)].figure);
-    rows_->horizontalHeaderItem(c)->setTextAlignment((figures ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter);
+    QTableWidgetItem* heading = rows_->horizontalHeaderItem(c);
+    heading->setText(c == 0 || figures ? shown_.headers[c] : kIndent + shown_.headers[c]);
+    heading->setTextAlignment((figures ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter);
     rows_->setColumnHidden(c, widest == 0);
     int& known = widest_[static_cast<std::size_t>(c)];
     if (widest <= known && 2 * widest >= known) continue;

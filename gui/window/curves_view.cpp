@@ -182,17 +182,35 @@ QWidget* CurvesView::make_bar() {
   return bar;
 }
 
-// Where the check boxes would need a second row, a menu takes their place: the row is worth more to the plot.
-void CurvesView::resizeEvent(QResizeEvent* event) {
-  View::resizeEvent(event);
-  int needed = -FlowLayout::kAcross;
-  for (int i = 0; i < bar_->layout()->count(); ++i) {
-    const QWidget* item = bar_->layout()->itemAt(i)->widget();
-    if (item != show_) needed += item->sizeHint().width() + FlowLayout::kAcross;
-  }
-  const bool folded = needed > bar_->width();
+// A second row of controls would take height from the plot. So where the check boxes do not fit, a menu takes their
+// place, and the lists of metrics become narrower.
+void CurvesView::arrange_bar() {
+  constexpr int kLeast = 150;  // of a list of metrics, in pixels
+  for (QComboBox* box : {x_, y_}) box->setMaximumWidth(QWIDGETSIZE_MAX);
+  int flags = 0, others = 0;
+  for (const Flag& flag : flags_) flags += flag.box->sizeHint().width() + FlowLayout::kAcross;
+  for (const QWidget* item : {static_cast<QWidget*>(basis_), limit_->parentWidget(), static_cast<QWidget*>(show_)})
+    others += item->sizeHint().width() + FlowLayout::kAcross;
+  const int both =
+      x_->parentWidget()->sizeHint().width() + y_->parentWidget()->sizeHint().width() + FlowLayout::kAcross;
+  const int width = bar_->width();
+  const int full = both + others + flags - show_->sizeHint().width() - FlowLayout::kAcross;
+  const bool folded = full > width;
   for (const Flag& flag : flags_) flag.box->setVisible(!folded);
   show_->setVisible(folded);
+  // All in one row, or at least both lists.
+  const int widest = std::max(x_->sizeHint().width(), y_->sizeHint().width());
+  for (const int row : {both + others, both}) {
+    const int each = widest - (row - width + 1) / 2;
+    if (row <= width || each < kLeast) continue;
+    for (QComboBox* box : {x_, y_}) box->setMaximumWidth(each);
+    return;
+  }
+}
+
+void CurvesView::resizeEvent(QResizeEvent* event) {
+  View::resizeEvent(event);
+  arrange_bar();
   leave_rest();
 }
 

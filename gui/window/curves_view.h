@@ -52,6 +52,7 @@ class CurvesView final : public View {
   QCheckBox* flag_box(const QString& text, const QString& help, bool ViewState::*flag);
   void activate(std::size_t series, std::size_t point, Qt::KeyboardModifiers modifiers);
   void move_limit(double value, bool finished);
+  void arrange_bar();
   void refresh_rest();
   [[nodiscard]] bool has_room() const;
   void refresh_notes(bool settled);

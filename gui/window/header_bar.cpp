@@ -39,19 +39,23 @@ QToolButton* HeaderBar::make_button(const QString& path, const QString& name) {
 void HeaderBar::refresh() {
   const CurveOutline& outline = bench_.curves().outline();
   const Scenario& scenario = bench_.session().scenario();
+  names_.clear();
   // Until the study has been read, shows the fields as they are stated.
-  const auto show = [&](QToolButton* button, const QString& known, const char* path) {
+  const auto name = [&](QToolButton* button, const QString& known, const char* path) {
     const FieldValue stated = field_value(scenario, path);
     // Of several swept values, only the first is known in words.
-    QString text = bench_.failure() || known.isEmpty() || stated.swept ? stated.text : known;
+    const bool in_words = !bench_.failure() && !known.isEmpty() && !stated.swept;
+    QString text = in_words ? known : stated.text;
     if (text.isEmpty()) text = tr("%1 not stated").arg(button->accessibleName());
+    const QString tip = tr("%1: click to change it").arg(in_words ? text : button->accessibleName());
+    if (button->toolTip() != tip) button->setToolTip(tip);
     // Several swept values do not fit; the form shows them.
     text = fontMetrics().elidedText(text, Qt::ElideRight, 40 * fontMetrics().averageCharWidth());
-    if (button->text() != text) button->setText(text);
+    names_.push_back({text, in_words ? text.section(QStringLiteral(", "), 0, 0) : text});
   };
-  show(model_, outline.setup.model, "model");
-  show(hardware_, outline.setup.hardware, "hardware");
-  show(engine_, outline.setup.engine, "engine");
+  name(model_, outline.setup.model, "model");
+  name(hardware_, outline.setup.hardware, "hardware");
+  name(engine_, outline.setup.engine, "engine");
   const auto footprint = [&](bool machines) {
     const QString text = bench_.failure() ? QString() : footprint_range(outline.footprints, machines);
     const auto replicas = bench_.filling_replicas();
@@ -60,23 +64,54 @@ void HeaderBar::refresh() {
                           .arg(text.toHtmlEscaped(), tr("fill with %1 replicas").arg(*replicas))
                     : text;
   };
-  full_ = footprint(true);
-  brief_ = footprint(false);
+  machines_ = {footprint(true), footprint(false)};
   fit();
 }
 
-// A second row would take height from the plot. The hardware's name is in the row already, so it may be left out.
-void HeaderBar::fit() {
-  const auto show = [this](const QString& text) {
-    if (footprint_->text() != text) footprint_->setText(text);
-  };
-  int buttons = layout()->contentsMargins().left() + layout()->contentsMargins().right();
-  for (const QToolButton* button : {model_, hardware_, engine_})
-    buttons += button->sizeHint().width() + FlowLayout::kAcross;
-  const int room = width() - buttons;
-  QString plain = full_;
+// Returns the texts of the row. Each step leaves out what another place shows as well: the footprint's instances, which
+// the hardware names; the instance, which the form names; number format and price, which the form and the table of
+// answers have.
+std::vector<QString> HeaderBar::texts(int step) const {
+  std::vector<QString> out;
+  for (std::size_t i = 0; i < names_.size(); ++i)
+    out.push_back(step > (i == 1 ? 1 : 2) ? names_[i].brief : names_[i].full);
+  QString machines = step > 0 ? machines_.brief : machines_.full;
+  if (step > 2 && !machines.contains(QChar(u'<'))) machines = machines.section(QStringLiteral(", "), 0, 0);
+  out.push_back(machines);
+  return out;
+}
+
+int HeaderBar::width_of(const std::vector<QString>& texts) const {
   static const QRegularExpression tag(QStringLiteral("<[^>]*>"));
-  show(footprint_->fontMetrics().horizontalAdvance(plain.remove(tag)) <= room ? full_ : brief_);
+  int width = layout()->contentsMargins().left() + layout()->contentsMargins().right();
+  std::size_t i = 0;
+  for (const QToolButton* button : {model_, hardware_, engine_}) {
+    const QFontMetrics metrics = button->fontMetrics();
+    width += button->sizeHint().width() - metrics.horizontalAdvance(button->text()) +
+             metrics.horizontalAdvance(texts[i++]) + FlowLayout::kAcross;
+  }
+  return width + footprint_->fontMetrics().horizontalAdvance(QString(texts[i]).remove(tag));
+}
+
+// A second row would take height from the plot, so the texts are shortened where that avoids it.
+void HeaderBar::fit() {
+  constexpr int kSteps = 3;
+  if (names_.empty()) return;
+  for (int step = 0; step <= kSteps; ++step) {
+    if (width_of(texts(step)) > width()) continue;
+    show_texts(texts(step));
+    return;
+  }
+  show_texts(texts(1));
+}
+
+void HeaderBar::show_texts(const std::vector<QString>& texts) {
+  std::size_t i = 0;
+  for (QToolButton* button : {model_, hardware_, engine_}) {
+    if (button->text() != texts[i]) button->setText(texts[i]);
+    ++i;
+  }
+  if (footprint_->text() != texts[i]) footprint_->setText(texts[i]);
 }
 
 void HeaderBar::resizeEvent(QResizeEvent* event) {
@@ -85,7 +120,9 @@ void HeaderBar::resizeEvent(QResizeEvent* event) {
 }
 
 QString HeaderBar::text() const {
-  return QStringList{model_->text(), hardware_->text(), engine_->text(), full_}.join(QStringLiteral(" · "));
+  QStringList all;
+  for (const Part& name : names_) all << name.full;
+  return (all << machines_.full).join(QStringLiteral(" · "));
 }
 
 }  // namespace plimsoll::gui

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <QWidget>
+#include <vector>
 
 #include "gui/core/workbench.h"
 
@@ -29,11 +30,19 @@ class HeaderBar final : public QWidget {
 
  private:
   QToolButton* make_button(const QString& path, const QString& name);
+  /// A part of the row: in full, and as much as a narrow window shows.
+  struct Part {
+    QString full, brief;
+  };
   void fit();
+  [[nodiscard]] std::vector<QString> texts(int step) const;
+  [[nodiscard]] int width_of(const std::vector<QString>& texts) const;
+  void show_texts(const std::vector<QString>& texts);
   Workbench& bench_;
   QToolButton *model_ = nullptr, *hardware_ = nullptr, *engine_ = nullptr;
   QLabel* footprint_ = nullptr;
-  QString full_, brief_;  // the footprint, and what replaces it where it would need a second row
+  std::vector<Part> names_;  // of the three buttons
+  Part machines_;            // the footprint
 };
 
 }  // namespace plimsoll::gui

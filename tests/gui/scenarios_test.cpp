@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any number of scenarios: each is drawn, answered and compared as if it were alone.
+#include <sys/resource.h>
+
 #include <QApplication>
 #include <QComboBox>
+#include <QDir>
+#include <QDoubleSpinBox>
 #include <QLabel>
+#include <QLayout>
 #include <QLineEdit>
 #include <QListWidget>
 #include <QTableWidget>
 #include <QToolButton>
+#include <cmath>
 #include <set>
 
 #include "gui/window/answer_card.h"
@@ -23,6 +29,11 @@ namespace plimsoll::gui {
 namespace {
 
 using ::testing::HasSubstr;
+
+int rows_of(const QWidget& bar, int width) {
+  const int one = bar.layout()->itemAt(0)->sizeHint().height();
+  return static_cast<int>(std::lround(static_cast<double>(bar.layout()->heightForWidth(width)) / one));
+}
 
 class ScenariosTest : public BenchTest {
  protected:
@@ -431,6 +442,76 @@ TEST_F(ScenariosTest, TheAnswersColumnsStandStill) {
   settle(bench_);
   static_cast<void>(window_.curves());
   EXPECT_GT(table.columnWidth(0), width);
+}
+
+// With the planner beside them, the header took two rows of a small window and the controls three: 50 pixels of a plot
+// that had 150.
+TEST_F(ScenariosTest, ASmallWindowWithTheDecisionDockKeepsItsRowsForThePlot) {
+  bench_.open(qs(kJumpStart));
+  settle(bench_);
+  const QString whole = window_.header().text();
+  window_.resize(1100, 700);
+  window_.show_view(QString::fromLatin1(kDecisionView));
+  settle(bench_);
+  HeaderBar& header = window_.header();
+  ASSERT_LT(header.width(), 500) << "the test needs a narrow middle";
+  EXPECT_EQ(rows_of(header, header.width()), 1);
+  EXPECT_EQ(header.text(), whole) << "what is not shown is still said";
+  const auto buttons = header.findChildren<QToolButton*>();
+  ASSERT_EQ(buttons.size(), 3);
+  EXPECT_THAT(utf8(buttons[1]->toolTip()), HasSubstr("ml.p4d.24xlarge"));
+  const QWidget* bar = window_.curves().findChild<QDoubleSpinBox*>()->parentWidget()->parentWidget();
+  EXPECT_EQ(rows_of(*bar, bar->width()), 2);
+  window_.resize(1700, 900);
+  settle(bench_);
+  EXPECT_EQ(rows_of(header, header.width()), 1);
+  EXPECT_THAT(utf8(buttons[1]->text()), HasSubstr("ml.p4d.24xlarge")) << "said again where there is room";
+  EXPECT_EQ(rows_of(*bar, bar->width()), 1);
+}
+
+// "USD/h" is aligned to the right, and the footprint beside it to the left: without a space they read as one word.
+TEST_F(ScenariosTest, TextsOfTheAnswersKeepAwayFromFigures) {
+  open_three();
+  QTableWidget& table = window_.curves().card().rows();
+  int texts = 0;
+  for (int c = 1; c < table.columnCount(); ++c) {
+    const QTableWidgetItem* heading = table.horizontalHeaderItem(c);
+    const bool left = (heading->textAlignment() & Qt::AlignLeft) != 0;
+    texts += left ? 1 : 0;
+    EXPECT_EQ(heading->text().front().isSpace(), left) << utf8(heading->text());
+  }
+  EXPECT_GE(texts, 2);
+  EXPECT_FALSE(window_.curves().card().table().headers.contains(table.horizontalHeaderItem(1)->text()))
+      << "a copy has no indent";
+}
+
+// A new icon in the list is painted; at every step of a drag it took 3 % of the time.
+TEST_F(ScenariosTest, TheListKeepsItsIconsDuringADrag) {
+  open_three();
+  QListWidget& list = window_.scenario().scenarios().list();
+  const auto key = [&] { return list.item(0)->icon().cacheKey(); };
+  const qint64 before = key();
+  bench_.set_value(QStringLiteral("scheduler.max_running"), QStringLiteral("77"));
+  EXPECT_EQ(key(), before);
+  bench_.colour_scenario(0, 4);
+  EXPECT_NE(key(), before);
+  const qint64 coloured = key();
+  window_.set_dark(true);
+  EXPECT_NE(key(), coloured);
+  settle(bench_);
+}
+
+// On as many cores as simulating threads, the window waited for their time slices.
+TEST_F(ScenariosTest, SimulatingThreadsGiveWayToTheWindow) {
+  const auto nicer = [] {  // threads with a lower priority than this one
+    const int own = getpriority(PRIO_PROCESS, 0);
+    int count = 0;
+    for (const QString& id : QDir(QStringLiteral("/proc/self/task")).entryList(QDir::Dirs | QDir::NoDotAndDotDot))
+      count += getpriority(PRIO_PROCESS, static_cast<id_t>(id.toInt())) > own ? 1 : 0;
+    return count;
+  };
+  open_three();
+  EXPECT_GE(nicer(), 2) << "a thread for the edited scenario and one for the others";
 }
 
 }  // namespace
