@@ -21,6 +21,7 @@
 #include "gui/core/text.h"
 #include "gui/window/plan_panel.h"
 #include "gui/window/view.h"
+#include "gui/window/wheel_guard.h"
 #include "model/error.h"
 
 namespace plimsoll::gui {
@@ -159,6 +160,7 @@ void DecisionDock::make_panel() {
 void DecisionDock::make_ranking() {
   ranking_ = new QTableWidget(this);
   ranking_->setAccessibleName(tr("Deployments, best first"));
+  leave_wheel_to_form(*panel_);
   ranking_->setEditTriggers(QAbstractItemView::NoEditTriggers);
   ranking_->setSelectionBehavior(QAbstractItemView::SelectRows);
   ranking_->setSelectionMode(QAbstractItemView::SingleSelection);

@@ -17,6 +17,7 @@
 
 #include "gui/core/slo_form.h"
 #include "gui/core/text.h"
+#include "gui/window/wheel_guard.h"
 #include "model/error.h"
 
 namespace plimsoll::gui {
@@ -96,6 +97,7 @@ void ColumnTable::show_request(ImportRequest* request) {
   for (const int c : {int{kHeading}, int{kSamples}})
     table_->setColumnWidth(c, std::min(table_->columnWidth(c), widest));
   table_->horizontalHeader()->setStretchLastSection(true);
+  leave_wheel_to_form(*table_);
 }
 
 void ColumnTable::show_column(std::size_t column) {

@@ -22,6 +22,7 @@
 #include "gui/core/text.h"
 #include "gui/window/palette.h"
 #include "gui/window/slo_panel.h"
+#include "gui/window/wheel_guard.h"
 #include "model/error.h"
 #include "study/file/read_point.h"
 
@@ -188,6 +189,7 @@ ScenarioDock::ScenarioDock(Workbench& bench, QWidget* parent) : QWidget(parent),
   add_fields(*advanced_, fields.advanced);
   make_hidden();
   column_->addStretch();
+  leave_wheel_to_form(*inner);
   // Make room, so that the scroll bar covers nothing of the form. Folded groups count too: unfolding one must not
   // widen the form.
   int width = 0;
@@ -209,6 +211,7 @@ void ScenarioDock::add_group(const QString& title, const QString& key, QWidget* 
   group->content().addWidget(content);
   groups_.push_back(group);
   column_->insertWidget(column_->indexOf(load_) + 1, group);
+  leave_wheel_to_form(*group);
 }
 
 void ScenarioDock::reveal(const QString& path) {

@@ -16,6 +16,7 @@
 
 #include "gui/core/text.h"
 #include "gui/window/curve_words.h"
+#include "gui/window/wheel_guard.h"
 #include "model/error.h"
 
 namespace plimsoll::gui {
@@ -129,6 +130,8 @@ void SloPanel::make_row() {
   grid_->addWidget(row.remove, 2 * line, 3);
   grid_->addWidget(row.standing, 2 * line + 1, 0, 1, 4);
   rows_.push_back(row);
+  leave_wheel_to_form(*row.statistic);
+  leave_wheel_to_form(*row.quantity);
   connect(row.quantity, &QComboBox::activated, this, [this, line](int index) {
     // A limit of another kind of quantity would make no sense, so the usual one replaces it.
     const SloQuantity& chosen = slo_quantities()[static_cast<std::size_t>(index)];

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The form as a whole: settings without a field, loads that it does not edit, and its place in a tall window.
+#include <QApplication>
 #include <QComboBox>
 #include <QLineEdit>
 #include <QScrollArea>
+#include <QSlider>
+#include <QWheelEvent>
 
 #include "gui/core/pool_form.h"
 #include "gui/core/scenario.h"
@@ -146,6 +149,40 @@ TEST_F(FormTest, ATallWindowKeepsTheGroupsTogether) {
   for (const FoldGroup* group : groups) height += group->height();
   const int span = groups.back()->geometry().bottom() - groups.front()->geometry().top();
   EXPECT_LE(span, height + 20 * static_cast<int>(groups.size()));
+}
+
+// A wheel that scrolls the form passes over fields. It used to change them: 512 input tokens became 128.
+TEST_F(FormTest, TheWheelScrollsTheFormAndChangesNoField) {
+  Workbench bench;
+  MainWindow window(bench);
+  window.resize(1100, 500);  // lower than the form
+  window.show();
+  bench.session().edit({}, {}, [](SessionState& s) {
+    s.scenarios = {new_scenario()};
+    set_field(s.scenarios[0], "slo", QStringLiteral("{p99_ttft: 2000 ms}"));
+  });
+  settle(bench);
+  const std::string before = session_text(bench.session().state());
+  const auto* scroll = window.scenario().findChild<QScrollArea*>();
+  const QList<QWidget*> fields = scroll->widget()->findChildren<QWidget*>();
+  int turned = 0;
+  for (QWidget* field : fields) {
+    if (qobject_cast<QComboBox*>(field) == nullptr && qobject_cast<QSlider*>(field) == nullptr) continue;
+    if (!field->isVisible()) continue;
+    for (const int notch : {-120, 120}) {
+      const QPoint middle = field->rect().center();
+      QWheelEvent event(middle, field->mapToGlobal(middle), {}, {0, notch}, Qt::NoButton, Qt::NoModifier,
+                        Qt::NoScrollPhase, false);
+      QApplication::sendEvent(field, &event);
+      EXPECT_FALSE(event.isAccepted()) << "so it goes on to the form: " << utf8(field->accessibleName());
+      ++turned;
+    }
+  }
+  // Model, weights, hardware, engine, TP, replicas and batch with their sliders, the load's kind, a limit's statistic
+  // and metric, the margin, the lengths and the requests: two notches each.
+  EXPECT_GE(turned, 2 * 15);
+  settle(bench);
+  EXPECT_EQ(session_text(bench.session().state()), before);
 }
 
 }  // namespace
