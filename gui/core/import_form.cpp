@@ -143,10 +143,15 @@ study::ImportedResults import_runs(const ImportRequest& request) {
   }
   study::ImportedResults results = study::import_results(request.file, request.labels, maps);
   const std::vector<std::string> dropped = dropped_columns(request);
+  const std::array lengths{std::pair("input_tokens_mean", request.input_tokens),
+                           std::pair("output_tokens_mean", request.output_tokens)};
   for (study::ImportedPoint& point : results.points) {
     std::erase_if(point.cells, [&](const auto& cell) {
       return std::find(dropped.begin(), dropped.end(), cell.first) != dropped.end();
     });
+    for (const auto& [column, tokens] : lengths) {
+      if (tokens && point.find(column) == nullptr) point.cells.emplace_back(column, *tokens);
+    }
   }
   return results;
 }

@@ -5,6 +5,7 @@
 
 #include <QString>
 #include <QStringList>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,6 +36,7 @@ struct ImportRequest {
   bool is_table = false;  // false: JSON, whose fields are recognised
   std::vector<ImportColumn> columns;
   study::ImportLabels labels;
+  std::optional<double> input_tokens = {}, output_tokens = {};  // of points that state no lengths; none: any lengths
 };
 /// Reads the head of a file. Columns are read as `plimsoll import` recognises them. Throws InputError.
 [[nodiscard]] ImportRequest import_request(const std::string& file);

@@ -178,6 +178,8 @@ void ImportDialog::make_labels(QFormLayout& form) {
   engine_ = line(tr("Engine"), "engine", "engine");
   tp_ = line(tr("TP degree"), "tp", "deployment.tp");
   replicas_ = line(tr("Replicas"), "replicas", "deployment.replicas");
+  input_ = line(tr("Input tokens"), "input_tokens_mean", "workload.lengths.input");
+  output_ = line(tr("Output tokens"), "output_tokens_mean", "workload.lengths.output");
 }
 
 // Reads the file again with the present choices. Files of measured points are small.
@@ -196,6 +198,8 @@ void ImportDialog::check() {
                      {},
                      count(*tp_),
                      count(*replicas_)};
+  request_.input_tokens = count(*input_);
+  request_.output_tokens = count(*output_);
   if (text.isEmpty()) {
     try {
       results_ = import_runs(request_);

@@ -58,6 +58,7 @@ class ImportDialog final : public QDialog {
   study::ImportedResults results_;
   ColumnTable* columns_ = nullptr;
   QLineEdit *model_ = nullptr, *hardware_ = nullptr, *engine_ = nullptr, *tp_ = nullptr, *replicas_ = nullptr;
+  QLineEdit *input_ = nullptr, *output_ = nullptr;
   QComboBox* y_ = nullptr;
   QLabel* state_ = nullptr;
   QPushButton* import_ = nullptr;

@@ -188,6 +188,17 @@ TEST_F(DialogTest, OpeningRunsShowsAMetricThatTheyHave) {
   EXPECT_THAT(utf8(field("slo")), HasSubstr("p90_latency_per_token: 50 ms"));
 }
 
+// Runs of a table without lengths are those of the scenario at the import. They used to follow any scenario: after
+// doubling the prompts, the old runs were compared with the new prediction.
+TEST_F(DialogTest, ImportedRunsKeepTheLengthsThatTheyWereMeasuredWith) {
+  open(bench_, kJumpStart);
+  settle(bench_);
+  ImportDialog dialog(bench_, qs(write("t.csv", "clients,output_throughput\n4,400\n")), &window_);
+  dialog.accept();
+  const PointRow& row = bench_.session().state().runs.at(0)->rows.at(0);
+  EXPECT_EQ(std::get<double>(row.cells.at(*column_index("input_tokens_mean"))), 256);
+}
+
 constexpr const char* kFit =
     R"(echo "$@" > "$0.arguments"; for last in "$@"; do case "$last" in *.csv) cp "$last" "$0.csv";; esac; done
 cat <<'END'
