@@ -139,11 +139,15 @@ void Workbench::session_changed() {
     submit();
     coalesce_.start();
   }
-  // The view of the curves may change without a new simulation, also by undo.
-  if (seen_view_ != session_.state().view) {
-    seen_view_ = session_.state().view;
-    Q_EMIT curves_changed();
-  }
+  // What is drawn may change without a new simulation, also by undo.
+  const SessionState& state = session_.state();
+  std::vector<std::tuple<QString, bool, std::size_t>> scenarios;
+  for (const Scenario& scenario : state.scenarios)
+    scenarios.emplace_back(scenario.name, scenario.shown, scenario.colour);
+  if (seen_view_ == state.view && seen_scenarios_ == scenarios) return;
+  seen_view_ = state.view;
+  seen_scenarios_ = std::move(scenarios);
+  Q_EMIT curves_changed();
 }
 
 // The window's tasks and the other scenarios wait until the study is done: the edited curves come first.

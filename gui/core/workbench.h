@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "configs/catalogue.h"
@@ -207,7 +208,8 @@ class Workbench final : public QObject {
   std::optional<CurveQuestion> submitted_;  // of curves_
   QString submitted_name_;                  // its scenario
   std::optional<LoadQuestion> asked_load_;
-  ViewState seen_view_;     // that curves_changed() has reported
+  ViewState seen_view_;  // that curves_changed() has reported, and the names, visibility and colours of scenarios
+  std::vector<std::tuple<QString, bool, std::size_t>> seen_scenarios_;
   quint64 generation_ = 0;  // of the lane
   bool awaits_ = false;
   bool finished_ = false;  // curves_ has its refined points and bands too

@@ -226,20 +226,17 @@ void Workbench::rename_scenario(std::size_t index, const QString& name) {
       if (pin.scenario == before) pin.scenario = fresh;
     }
   });
-  Q_EMIT curves_changed();
 }
 
 void Workbench::show_scenario(std::size_t index, bool shown) {
   if (session_.state().scenarios[index].shown == shown) return;
   session_.edit(shown ? tr("Show a scenario") : tr("Hide a scenario"), {},
                 [&](SessionState& s) { s.scenarios[index].shown = shown; });
-  Q_EMIT curves_changed();
 }
 
 void Workbench::colour_scenario(std::size_t index, std::size_t colour) {
   if (session_.state().scenarios[index].colour == colour) return;
   session_.edit(tr("Colour a scenario"), {}, [&](SessionState& s) { s.scenarios[index].colour = colour; });
-  Q_EMIT curves_changed();
 }
 
 void Workbench::remove_scenario(std::size_t index) {

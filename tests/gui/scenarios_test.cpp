@@ -426,6 +426,32 @@ TEST_F(ScenariosTest, AnEmptyComparisonHasNoLegend) {
   EXPECT_EQ(buttons(), 1) << "the difference";
 }
 
+// Undoing a name, a colour or a hidden curve needs no simulation, but a new picture.
+TEST_F(ScenariosTest, UndoneLooksAreDrawn) {
+  open_three();
+  const auto first = [&] {
+    const AnswerRow row = rows().at(0);
+    return std::pair(utf8(row.drawn.name), row.drawn.colour);
+  };
+  const QTableWidget& table = window_.curves().card().rows();
+  const auto before = first();
+  bench_.rename_scenario(0, QStringLiteral("renamed"));
+  bench_.colour_scenario(0, 5);
+  bench_.show_scenario(1, false);
+  settle(bench_);
+  QSignalSpy drawn(&bench_, &Workbench::curves_changed);
+  for (int i = 0; i < 3; ++i) {
+    drawn.clear();
+    bench_.session().undo();
+    EXPECT_GE(drawn.count(), 1) << "step " << i;
+  }
+  settle(bench_);
+  EXPECT_EQ(first(), before);
+  static_cast<void>(window_.curves());  // draws what was put off
+  ASSERT_EQ(table.rowCount(), 3);
+  EXPECT_EQ(utf8(table.item(0, 0)->text()), "small");
+}
+
 // The answer's columns keep their width while their texts change, and get a wider one when a text does not fit.
 TEST_F(ScenariosTest, TheAnswersColumnsStandStill) {
   open_three();
