@@ -131,6 +131,8 @@ class Workbench final : public QObject {
   void duplicate_scenario();
   /// Adds scenarios and switches to the first of them. They get names and colours that no other scenario has.
   void add_scenarios(const QString& label, std::vector<Scenario> scenarios);
+  /// The same for a copy that `change` has changed, in one step of that label. The copy's name may get a number.
+  void add_copy(const QString& label, const std::function<void(Scenario&)>& change);
   /// Renames a scenario. A name that another scenario has gets a number; an empty one changes nothing.
   void rename_scenario(std::size_t index, const QString& name);
   /// Shows the scenario in the views, or hides it.

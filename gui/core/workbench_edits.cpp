@@ -192,8 +192,13 @@ void Workbench::set_view(const QString& label, const QString& merge, const std::
 }
 
 void Workbench::duplicate_scenario() {
-  session_.edit(tr("Duplicate the scenario"), {}, [](SessionState& s) {
+  add_copy(tr("Duplicate the scenario"), [](Scenario& /*unchanged*/) {});
+}
+
+void Workbench::add_copy(const QString& label, const std::function<void(Scenario&)>& change) {
+  session_.edit(label, {}, [&](SessionState& s) {
     Scenario copy = s.scenarios[s.current];
+    change(copy);
     copy.name = fresh_name(s.scenarios, copy.name);
     copy.colour = fresh_colour(s.scenarios);
     copy.shown = true;

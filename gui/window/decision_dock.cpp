@@ -99,6 +99,22 @@ bool goes_before(const QJsonObject& a, const QJsonObject& b) {
   return used(a) < used(b);
 }
 
+void set_deployment(Scenario& scenario, const QJsonObject& deployment) {
+  const QJsonObject settings = deployment.value(QStringLiteral("settings")).toObject();  // path in the study, value
+  for (auto it = settings.begin(); it != settings.end(); ++it)
+    set_field(scenario, utf8(it.key()), it.value().toString());
+  // Answers of older versions have no settings; use their columns.
+  if (!settings.isEmpty()) return;
+  for (const auto& [key, path] : {std::pair("tp", "deployment.tp"), std::pair("replicas", "deployment.replicas"),
+                                  std::pair("hardware", "hardware"), std::pair("dtype", "dtype")}) {
+    const QJsonValue value = deployment.value(QLatin1String(key));
+    if (value.isDouble())
+      set_field(scenario, path, qs(study::number_text(value.toDouble())));
+    else if (value.isString() && !value.toString().isEmpty())
+      set_field(scenario, path, value.toString());
+  }
+}
+
 }  // namespace
 
 DecisionDock::DecisionDock(Workbench& bench, QWidget* parent) : RunDock(bench, parent) {
@@ -144,6 +160,7 @@ void DecisionDock::make_panel() {
   form_ = new QScrollArea(this);
   panel_ = new PlanPanel(bench_, form_);
   form_->setWidget(panel_);
+  leave_wheel_to_form(*panel_);
   form_->setWidgetResizable(true);
   form_->setFrameShape(QFrame::NoFrame);
   form_->setFocusPolicy(Qt::NoFocus);
@@ -160,7 +177,6 @@ void DecisionDock::make_panel() {
 void DecisionDock::make_ranking() {
   ranking_ = new QTableWidget(this);
   ranking_->setAccessibleName(tr("Deployments, best first"));
-  leave_wheel_to_form(*panel_);
   ranking_->setEditTriggers(QAbstractItemView::NoEditTriggers);
   ranking_->setSelectionBehavior(QAbstractItemView::SelectRows);
   ranking_->setSelectionMode(QAbstractItemView::SingleSelection);
@@ -444,26 +460,27 @@ void DecisionDock::explain(int row) {
 }
 
 void DecisionDock::use(int row) {
+  apply(row, [this](const auto& change) {
+    bench_.session().edit(tr("Use a deployment"), {}, [&](SessionState& s) { change(s.scenarios[s.current]); });
+  });
+}
+
+void DecisionDock::add_scenario(int row) {
+  apply(row, [this](const auto& change) {
+    bench_.add_copy(tr("Add the plan's answer"), [&](Scenario& copy) {
+      copy.name = tr("planned");
+      change(copy);
+    });
+  });
+}
+
+// Passes the change of a scenario into a row's deployment to `edit`, which makes it.
+void DecisionDock::apply(int row, const std::function<void(const ScenarioChange&)>& edit) {
   const QJsonObject* deployment = deployment_at(row);
   if (deployment == nullptr) return;
   // Read this before the edit, which changes the question.
   const bool current = asked_ == key();
-  bench_.session().edit(tr("Use a deployment"), {}, [&](SessionState& s) {
-    Scenario& scenario = s.scenarios[s.current];
-    const QJsonObject settings = deployment->value(QStringLiteral("settings")).toObject();  // path in the study, value
-    for (auto it = settings.begin(); it != settings.end(); ++it)
-      set_field(scenario, utf8(it.key()), it.value().toString());
-    // Answers of older versions have no settings; use their columns.
-    if (!settings.isEmpty()) return;
-    for (const auto& [key, path] : {std::pair("tp", "deployment.tp"), std::pair("replicas", "deployment.replicas"),
-                                    std::pair("hardware", "hardware"), std::pair("dtype", "dtype")}) {
-      const QJsonValue value = deployment->value(QLatin1String(key));
-      if (value.isDouble())
-        set_field(scenario, path, qs(study::number_text(value.toDouble())));
-      else if (value.isString() && !value.toString().isEmpty())
-        set_field(scenario, path, value.toString());
-    }
-  });
+  edit([deployment](Scenario& scenario) { set_deployment(scenario, *deployment); });
   // The form no longer sweeps the values that the deployment was chosen from, but the answer is still valid.
   if (current) asked_ = key();
   refresh();

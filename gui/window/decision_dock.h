@@ -4,6 +4,7 @@
 #pragma once
 
 #include <QJsonObject>
+#include <functional>
 #include <vector>
 
 #include "gui/window/run_dock.h"
@@ -34,6 +35,8 @@ class DecisionDock final : public RunDock {
   [[nodiscard]] QString answer() const;
   /// Applies the deployment of a row to the scenario.
   void use(int row);
+  /// Adds a copy of the scenario with that deployment.
+  void add_scenario(int row);
   /// Shows the scenario's SLO and search space; called whenever the session changes.
   void refresh();
 
@@ -43,6 +46,8 @@ class DecisionDock final : public RunDock {
   void finished(const QString& verb, int exit_code, const QString& text) override;
 
  private:
+  using ScenarioChange = std::function<void(Scenario&)>;
+  void apply(int row, const std::function<void(const ScenarioChange&)>& edit);
   bool ask();
   void fit_columns();
   void add(const QString& type, const QJsonObject& line);

@@ -186,9 +186,7 @@ void MainWindow::add_planned() {
     report(tr("The planner has no answer yet: Run ▸ Plan"));
     return;
   }
-  bench_.duplicate_scenario();
-  decision_->use(row);
-  bench_.rename_scenario(bench_.session().state().current, tr("planned"));
+  decision_->add_scenario(row);
 }
 
 // The first nine views get Ctrl+1 to Ctrl+9.

@@ -347,6 +347,23 @@ TEST_F(DockTest, TheDockSaysWhatItAsksAndWhenTheAnswerIsOld) {
   EXPECT_THAT(texts_of(dock), HasSubstr("✓ done")) << "its own answer is not another question";
 }
 
+// It used to take three: the copy, its deployment and its name.
+TEST_F(DockTest, AddingThePlansAnswerIsOneStep) {
+  open(*bench_, kJumpStart);
+  stand_in(kPlan);
+  bench_->set_view({}, {}, [](ViewState& v) { v.limit = 50; });
+  window_->decision().plan();
+  wait(window_->decision());
+  const std::string before = session_text(bench_->session().state());
+  window_->decision().add_scenario(0);
+  settle(*bench_);
+  ASSERT_EQ(bench_->session().state().scenarios.size(), 2U);
+  EXPECT_EQ(bench_->session().scenario().name, QStringLiteral("planned"));
+  EXPECT_EQ(field_value(bench_->session().scenario(), "deployment.replicas").text, QStringLiteral("2"));
+  bench_->session().undo();
+  EXPECT_EQ(session_text(bench_->session().state()), before);
+}
+
 TEST_F(DockTest, ThePlannerItselfAnswersTheJumpStartQuestion) {
   if (!use_real() || !knows_plan()) GTEST_SKIP() << "this program has no planner yet";
   open(*bench_, kJumpStart);
