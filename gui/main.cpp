@@ -101,11 +101,7 @@ int run(const QCommandLineParser& parser) {
   window.show();
   // Open files after the first paint, so that the window appears immediately.
   QTimer::singleShot(0, &window, [&] {
-    if (files.isEmpty()) {
-      bench.begin(default_session());
-    } else {
-      window.open_files(files);
-    }
+    window.start_with(files);
     window.guard(QStandardPaths::writableLocation(QStandardPaths::AppDataLocation), kKeepMs);
   });
   return QApplication::exec();

@@ -67,6 +67,8 @@ class Workbench final : public QObject {
   [[nodiscard]] const std::vector<OverlayTable>& tables() const { return tables_; }
   [[nodiscard]] TaskLane& tasks() { return tasks_; }
   /// Returns true while the curves are not final.
+  /// Returns whether a scenario has been simulated or is being simulated.
+  [[nodiscard]] bool has_question() const { return submitted_.has_value(); }
   [[nodiscard]] bool is_busy() const { return dirty_ || lane_.busy() || sides_.busy(); }
   /// Returns true from a change until the first result of it: curves() are still those of the former question.
   [[nodiscard]] bool awaits_curves() const { return awaits_; }
@@ -129,10 +131,10 @@ class Workbench final : public QObject {
   void set_view(const QString& label, const QString& merge, const std::function<void(ViewState&)>& change);
   /// Copies the current scenario, switches to the copy and compares it with the original.
   void duplicate_scenario();
-  /// Adds scenarios and switches to the first of them. They get names and colours that no other scenario has.
-  void add_scenarios(const QString& label, std::vector<Scenario> scenarios);
   /// The same for a copy that `change` has changed, in one step of that label. The copy's name may get a number.
   void add_copy(const QString& label, const std::function<void(Scenario&)>& change);
+  /// Adds scenarios and switches to the first of them. They get names and colours that no other scenario has.
+  void add_scenarios(const QString& label, std::vector<Scenario> scenarios);
   /// Renames a scenario. A name that another scenario has gets a number; an empty one changes nothing.
   void rename_scenario(std::size_t index, const QString& name);
   /// Shows the scenario in the views, or hides it.

@@ -51,6 +51,8 @@ class MainWindow final : public QMainWindow {
   /// Opens studies, sessions, tables, traces and models, each by its content. Of several studies, the first replaces
   /// the session and the others are added to it. Reports what cannot be opened.
   void open_files(const QStringList& files);
+  /// The same at the start of the program. Without a study, shows the example.
+  void start_with(const QStringList& files);
   /// Adds the scenarios of studies and sessions to this session, and opens all other files.
   void add_files(const QStringList& files);
   [[nodiscard]] ScenarioDock& scenario() { return *scenario_; }
@@ -75,6 +77,7 @@ class MainWindow final : public QMainWindow {
   void welcome();
   /// Asks what the columns of a file of runs mean, and adds the runs. Reports a file that cannot be read.
   void import_runs(const QString& file);
+  void report_unopened(const QString& file, const QString& why);
   /// Opens the wizard for a profile of the user's own engine; `endpoint` may be empty.
   void fit_engine(const QString& endpoint);
   /// Saves the session. Reports a failure and keeps the session unsaved.

@@ -349,11 +349,20 @@ void MainWindow::open_files(const QStringList& files) {
       remember(file);
       welcome_->hide();
     } catch (const std::exception& error) {
-      report(qs(error.what()));
-      // A table whose columns are not ours can still be imported by saying what they mean.
-      if (isVisible() && is_foreign_table(file)) import_runs(file);
+      report_unopened(file, qs(error.what()));
     }
   }
+}
+
+// A table whose columns are not ours can still be imported by saying what they mean.
+void MainWindow::report_unopened(const QString& file, const QString& why) {
+  report(why);
+  if (isVisible() && is_foreign_table(file)) import_runs(file);
+}
+
+void MainWindow::start_with(const QStringList& files) {
+  if (!files.isEmpty()) open_files(files);
+  if (!bench_.has_question()) bench_.begin(default_session());
 }
 
 std::function<void()> MainWindow::read_picture(const QString& file) {
@@ -435,7 +444,7 @@ void MainWindow::add_files(const QStringList& files) {
       bench_.add(file);
       remember(file);
     } catch (const std::exception& error) {
-      report(qs(error.what()));
+      report_unopened(file, qs(error.what()));
     }
   }
 }

@@ -18,6 +18,7 @@
 
 #include "gui/window/curves_view.h"
 #include "gui/window/export.h"
+#include "gui/window/import_dialog.h"
 #include "gui/window/main_window.h"
 #include "gui/window/palette.h"
 #include "gui/window/scenario_dock.h"
@@ -53,6 +54,35 @@ TEST_F(FilesTest, APictureOpensAsItsSession) {
     window.open_files({file});
     EXPECT_EQ(session_text(bench.session().state()), session) << ending;
   }
+}
+
+// Open and drop always offered it; Add from files only complained.
+TEST_F(FilesTest, AForeignTableIsOfferedForImportHoweverItCame) {
+  Workbench bench;
+  MainWindow window(bench);
+  window.show();
+  open(bench, kJumpStart);
+  const QString file = qs(write("mine.csv", "threads;per_token_ms\n64;31\n"));
+  for (const bool added : {false, true}) {
+    added ? window.add_files({file}) : window.open_files({file});
+    auto* dialog = window.findChild<ImportDialog*>();
+    ASSERT_NE(dialog, nullptr) << added;
+    dialog->reject();
+    QCoreApplication::sendPostedEvents(nullptr, QEvent::DeferredDelete);
+    EXPECT_EQ(window.findChild<ImportDialog*>(), nullptr);
+  }
+}
+
+// The window used to show the example's form beside an empty plot.
+TEST_F(FilesTest, AStartWithAnUnreadableFileShowsTheExample) {
+  Workbench bench;
+  MainWindow window(bench);
+  window.show();
+  window.start_with({folder_.filePath(QStringLiteral("missing.yaml"))});
+  settle(bench);
+  EXPECT_FALSE(window.problem().isEmpty());
+  EXPECT_EQ(bench.curves().results().size(), 10U) << "the example's loads";
+  EXPECT_EQ(bench.session().scenario().name, default_session().scenarios[0].name);
 }
 
 TEST_F(FilesTest, DataAreExportedWithEveryDigit) {
