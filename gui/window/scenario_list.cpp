@@ -75,12 +75,12 @@ void ScenarioList::make_buttons() {
   add_ = new QMenu(add);
   add->setMenu(add_);
   QToolButton* copy = button(tr("Duplicate"), tr("Copy the scenario and compare the two (Ctrl+D)"), this);
-  QToolButton* remove = button(tr("Remove"), tr("Remove the scenario"), this);
-  for (QToolButton* one : {add, copy, remove}) row->addWidget(one);
+  remove_ = button(tr("Remove"), tr("Remove the scenario"), this);
+  for (QToolButton* one : {add, copy, remove_}) row->addWidget(one);
   row->addStretch();
   static_cast<QVBoxLayout*>(layout())->addLayout(row);
   connect(copy, &QToolButton::clicked, &bench_, &Workbench::duplicate_scenario);
-  connect(remove, &QToolButton::clicked, this, [this] { bench_.remove_scenario(bench_.session().state().current); });
+  connect(remove_, &QToolButton::clicked, this, [this] { bench_.remove_scenario(bench_.session().state().current); });
   QMenu* presets = add_->addMenu(tr("&Preset"));
   connect(presets, &QMenu::aboutToShow, this, [this, presets] { fill_presets(*presets); });
   add_->addAction(tr("&New study"), this, [this] { bench_.add_scenarios(tr("Add a new study"), {new_scenario()}); });
@@ -187,6 +187,7 @@ void ScenarioList::refresh() {
   const SessionState& state = bench_.session().state();
   const QSignalBlocker quiet(list_);
   const auto count = static_cast<int>(state.scenarios.size());
+  remove_->setEnabled(count > 1);
   while (list_->count() > count) delete list_->takeItem(list_->count() - 1);
   while (list_->count() < count) {
     auto* item = new QListWidgetItem(list_);

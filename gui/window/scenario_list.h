@@ -9,6 +9,7 @@
 
 class QListWidget;
 class QMenu;
+class QToolButton;
 
 namespace plimsoll::gui {
 
@@ -34,6 +35,7 @@ class ScenarioList final : public QWidget {
   Workbench& bench_;
   QListWidget* list_ = nullptr;
   QMenu* add_ = nullptr;
+  QToolButton* remove_ = nullptr;
   const Theme* theme_ = &light_theme();
 };
 

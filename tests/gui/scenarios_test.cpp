@@ -426,6 +426,19 @@ TEST_F(ScenariosTest, AnEmptyComparisonHasNoLegend) {
   EXPECT_EQ(buttons(), 1) << "the difference";
 }
 
+// A button that does nothing would look broken.
+TEST_F(ScenariosTest, TheLastScenarioCannotBeRemoved) {
+  open(bench_, study("alone", "p5.48xlarge", 1));
+  const QToolButton* remove = nullptr;
+  for (const QToolButton* button : window_.scenario().scenarios().findChildren<QToolButton*>())
+    if (button->text() == QStringLiteral("Remove")) remove = button;
+  ASSERT_NE(remove, nullptr);
+  EXPECT_FALSE(remove->isEnabled());
+  bench_.duplicate_scenario();
+  settle(bench_);
+  EXPECT_TRUE(remove->isEnabled());
+}
+
 // Undoing a name, a colour or a hidden curve needs no simulation, but a new picture.
 TEST_F(ScenariosTest, UndoneLooksAreDrawn) {
   open_three();
