@@ -9,6 +9,7 @@
 #include <QLabel>
 #include <QLineEdit>
 #include <QPushButton>
+#include <QSignalBlocker>
 #include <QTableWidget>
 #include <QVBoxLayout>
 #include <algorithm>
@@ -78,12 +79,12 @@ HardwareDialog::HardwareDialog(Workbench& bench, QWidget* parent)
   connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
   connect(filter_, &QLineEdit::textChanged, this, &HardwareDialog::apply_filter);
   connect(cloud_, &QComboBox::activated, this, &HardwareDialog::apply_filter);
-  connect(table_, &QTableWidget::itemSelectionChanged, this, &HardwareDialog::refresh_summary);
+  connect(table_, &QTableWidget::itemSelectionChanged, this, &HardwareDialog::show_own_price);
   connect(table_, &QTableWidget::cellActivated, this, &HardwareDialog::accept);
   resize(fontMetrics().averageCharWidth() * 132, fontMetrics().height() * 34);
   for (const QString& name : field_value(bench_.session().scenario(), "hardware").text.split(QChar(u',')))
     choose(utf8(name.trimmed()));
-  refresh_summary();
+  show_own_price();
 }
 
 // Prices of the scenario for names that are not instances stay unchanged.
@@ -106,8 +107,11 @@ void HardwareDialog::make_prices(QVBoxLayout& column) {
   };
   own_ = spin(tr("&Own price"), tr("USD per hour of each selected instance; replaces the catalogue's price"),
               tr("the catalogue's"));
-  discount_ =
-      spin(tr("&Discount"), tr("Discount on the catalogue's price of the selected instances, in percent"), tr("none"));
+  connect(own_, &QDoubleSpinBox::valueChanged, this, [this] {
+    own_typed_ = true;
+    refresh_summary();
+  });
+  discount_ = spin(tr("&Discount"), tr("Discount on the own or the catalogue's price, in percent"), tr("none"));
   discount_->setRange(0, 99);
   discount_->setDecimals(1);
   discount_->setSuffix(tr(" %"));
@@ -173,7 +177,7 @@ void HardwareDialog::apply_filter() {
                       });
     table_->setRowHidden(r, !fits || (!cloud.isEmpty() && table_->item(r, kCloud)->text() != cloud));
   }
-  refresh_summary();
+  show_own_price();
 }
 
 int HardwareDialog::shown() const {
@@ -202,15 +206,32 @@ std::vector<const HardwareRow*> HardwareDialog::chosen() const {
   return out;
 }
 
-std::optional<double> HardwareDialog::price_of(const HardwareRow& row) const {
-  if (own_->value() > 0) return own_->value();
-  if (discount_->value() > 0 && row.usd_per_hour) return *row.usd_per_hour * (1 - discount_->value() / 100);
-  const OwnPrices prices = own_prices(bench_.session().scenario());
-  for (const auto& [name, usd] : prices.instances) {
+// Returns the instance's own price: as typed, else as the scenario states it.
+std::optional<double> HardwareDialog::own_price_of(const HardwareRow& row) const {
+  if (own_typed_) return own_->value() > 0 ? std::optional(own_->value()) : std::nullopt;
+  for (const auto& [name, usd] : own_prices(bench_.session().scenario()).instances) {
     if (name == row.name) return usd;
   }
+  return {};
+}
+
+std::optional<double> HardwareDialog::price_of(const HardwareRow& row) const {
+  const auto own = own_price_of(row), list = own ? own : row.usd_per_hour;
+  if (discount_->value() > 0 && list) return *list * (1 - discount_->value() / 100);
+  if (own) return own;
   if (gpu_hour_->value() > 0) return gpu_hour_->value() * row.count;
   return row.usd_per_hour;
+}
+
+// Follows the choice of instances. Until the user types a price, the field shows the one that they have in common.
+void HardwareDialog::show_own_price() {
+  if (own_typed_) return refresh_summary();
+  std::set<double> prices;
+  for (const HardwareRow* row : chosen()) prices.insert(own_price_of(*row).value_or(0));
+  const QSignalBlocker quiet(own_);
+  own_->setSpecialValueText(prices.size() > 1 ? tr("as stated") : tr("the catalogue's"));
+  own_->setValue(prices.size() == 1 ? *prices.begin() : 0);
+  refresh_summary();
 }
 
 void HardwareDialog::refresh_summary() {
@@ -240,9 +261,11 @@ void HardwareDialog::accept() {
     OwnPrices prices = own_prices(scenario);
     prices.gpu_hour = gpu_hour_->value() > 0 ? std::optional(gpu_hour_->value()) : std::nullopt;
     for (const HardwareRow* row : rows) {
-      if (own_->value() <= 0 && discount_->value() <= 0) continue;
+      if (!own_typed_ && discount_->value() <= 0) continue;
+      const auto usd = price_of(*row);
+      const bool own = own_price_of(*row) || discount_->value() > 0;
       std::erase_if(prices.instances, [&](const auto& known) { return known.first == row->name; });
-      if (const auto usd = price_of(*row)) prices.instances.emplace_back(row->name, *usd);
+      if (own && usd) prices.instances.emplace_back(row->name, *usd);
     }
     set_own_prices(scenario, prices);
     set_field(scenario, "hardware", names.join(QStringLiteral(", ")));

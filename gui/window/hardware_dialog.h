@@ -27,6 +27,7 @@ class HardwareDialog final : public QDialog {
   [[nodiscard]] QTableWidget& table() { return *table_; }
   [[nodiscard]] QLineEdit& filter() { return *filter_; }
   [[nodiscard]] QDoubleSpinBox& discount() { return *discount_; }
+  [[nodiscard]] QDoubleSpinBox& own_price() { return *own_; }
   [[nodiscard]] QDoubleSpinBox& gpu_hour() { return *gpu_hour_; }
   /// Returns how many rows are visible.
   [[nodiscard]] int shown() const;
@@ -41,6 +42,8 @@ class HardwareDialog final : public QDialog {
   void apply_filter();
   void refresh_summary();
   [[nodiscard]] std::vector<const HardwareRow*> chosen() const;
+  void show_own_price();
+  [[nodiscard]] std::optional<double> own_price_of(const HardwareRow& row) const;
   [[nodiscard]] std::optional<double> price_of(const HardwareRow& row) const;
   Workbench& bench_;
   std::vector<HardwareRow> rows_;
@@ -48,6 +51,7 @@ class HardwareDialog final : public QDialog {
   QComboBox* cloud_ = nullptr;
   QTableWidget* table_ = nullptr;
   QDoubleSpinBox *discount_ = nullptr, *own_ = nullptr, *gpu_hour_ = nullptr;
+  bool own_typed_ = false;  // by the user, for all chosen instances
   QLabel* summary_ = nullptr;
   QPushButton* use_ = nullptr;
 };

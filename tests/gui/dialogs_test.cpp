@@ -113,6 +113,32 @@ TEST_F(DialogTest, HardwareIsFoundByGpuAndTakenAtADiscount) {
 }
 
 TEST_F(DialogTest, SeveralMachinesAreSwept) {
+// The dialog used to call an own price the catalogue's, ignore a discount beside it, and never give it back.
+TEST_F(DialogTest, AnOwnPriceIsShownDiscountedAndGivenBack) {
+  const auto price = [&] {
+    return *make_study(bench_.session().scenario(), bench_.catalogue()).point(0).hardware.usd_per_hour;
+  };
+  const double listed = price();
+  {
+    HardwareDialog dialog(bench_);
+    EXPECT_EQ(dialog.own_price().value(), 0);
+    dialog.own_price().setValue(40);
+    dialog.discount().setValue(25);
+    EXPECT_THAT(utf8(dialog.summary()), HasSubstr("(ml.p4d.24xlarge), 30 USD/h")) << "three quarters of 40";
+    dialog.accept();
+  }
+  EXPECT_DOUBLE_EQ(price(), 30);
+  HardwareDialog again(bench_);
+  EXPECT_EQ(again.own_price().value(), 30);
+  again.choose("p5.48xlarge");
+  EXPECT_EQ(utf8(again.own_price().text()), "as stated") << "one has an own price, the other has not";
+  again.table().clearSelection();
+  again.choose("ml.p4d.24xlarge");
+  again.own_price().setValue(0);
+  again.accept();
+  EXPECT_DOUBLE_EQ(price(), listed);
+}
+
   bench_.set_value(QStringLiteral("deployment.tp"), QStringLiteral("4"));
   HardwareDialog dialog(bench_);
   dialog.table().clearSelection();
