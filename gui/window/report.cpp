@@ -2,9 +2,11 @@
 #include <QAbstractTextDocumentLayout>
 #include <QBuffer>
 #include <QDate>
+#include <QGuiApplication>
 #include <QPainter>
 #include <QPdfWriter>
 #include <QSaveFile>
+#include <QScreen>
 #include <QSvgGenerator>
 #include <QTextDocument>
 #include <QUrl>
@@ -116,6 +118,23 @@ Report report_of(const Workbench& bench, const CurvesView& curves) {
   return report;
 }
 
+/// Shows the plot as on paper, which is white, as long as it lives.
+class OnPaper {
+ public:
+  explicit OnPaper(PlotView& plot) : plot_(plot), dark_(plot.palette().color(QPalette::Window).lightness() < 128) {
+    if (dark_) plot_.set_theme(light_theme());
+  }
+  ~OnPaper() {
+    if (dark_) plot_.set_theme(dark_theme());
+  }
+  OnPaper(const OnPaper&) = delete;
+  OnPaper& operator=(const OnPaper&) = delete;
+
+ private:
+  PlotView& plot_;
+  bool dark_;
+};
+
 // Returns the plot as SVG for an HTML page, without the lines before its root element.
 std::string plot_svg(CurvesView& curves) {
   QBuffer buffer;
@@ -124,7 +143,7 @@ std::string plot_svg(CurvesView& curves) {
   svg.setSize(curves.plot().size());
   svg.setViewBox(curves.plot().rect());
   QPainter painter(&svg);
-  painter.fillRect(curves.plot().rect(), curves.plot().palette().color(QPalette::Base));
+  painter.fillRect(curves.plot().rect(), light_theme().background);
   curves.plot().render(&painter, QPoint(), QRegion(), QWidget::DrawChildren);
   painter.end();
   const std::string text = buffer.data().toStdString();
@@ -162,6 +181,7 @@ QString html_list(const QString& heading, const QStringList& lines) {
   return html + QStringLiteral("</ul>");
 }
 
+// `width` is in pixels of the screen: a document scales its pictures from the screen's resolution to the paper's.
 QString pdf_html(const Report& report, double width) {
   return QStringLiteral("<h2>%1</h2>").arg(report.title.toHtmlEscaped()) +
          QStringLiteral("<p>%1</p>").arg(report.made.toHtmlEscaped()) + html_list(tr("Question"), report.question) +
@@ -175,8 +195,11 @@ QImage plot_image(CurvesView& curves) {
   constexpr double kScale = 2.5;  // sharp in print
   QImage image((QSizeF(curves.plot().size()) * kScale).toSize(), QImage::Format_RGB32);
   image.setDevicePixelRatio(kScale);
-  image.fill(curves.plot().palette().color(QPalette::Base));
-  curves.plot().render(&image);
+  image.fill(light_theme().background);
+  // Without a painter, Qt applies the screen's own scale too.
+  QPainter painter(&image);
+  curves.plot().render(&painter, QPoint(), QRegion(), QWidget::DrawChildren);
+  painter.end();
   image.setDevicePixelRatio(1);
   return image;
 }
@@ -203,17 +226,19 @@ void write_pdf(const Workbench& bench, const Report& report, CurvesView& curves,
   const QSizeF page(pdf.width(), pdf.height());
   document.setPageSize(QSizeF(page.width(), 100 * page.height()));  // one long page, to measure it
   QFont font = document.defaultFont();
-  double width = page.width();
+  const double pixel = pdf.logicalDpiY() / QGuiApplication::primaryScreen()->logicalDotsPerInchY();
   for (const auto& [points, part] : {std::pair(9.0, 1.0), {8.0, 0.85}, {7.0, 0.7}, {6.0, 0.55}, {5.0, 0.45}}) {
     font.setPointSizeF(points);
     document.setDefaultFont(font);
-    width = page.width() * part;
-    document.setHtml(pdf_html(report, width));
+    document.setHtml(pdf_html(report, page.width() * part / pixel));
     if (document.documentLayout()->documentSize().height() <= page.height()) break;
   }
   QPainter painter;
   if (!painter.begin(&pdf)) throw DeviceError(utf8(file) + " cannot be written");
-  document.drawContents(&painter, QRectF(QPointF(), page));
+  // The window's palette may be light text on a dark ground.
+  QAbstractTextDocumentLayout::PaintContext ink;
+  ink.palette.setColor(QPalette::Text, light_theme().text);
+  document.documentLayout()->draw(&painter, ink);
   painter.end();
   if (!out.commit()) throw DeviceError(utf8(file) + " cannot be written");
 }
@@ -226,6 +251,7 @@ void write_report(const Workbench& bench, CurvesView& curves, const QString& fil
   if (!html && ending != QStringLiteral("pdf"))
     throw InputError(utf8(file) + ": expected a name that ends in .html or .pdf");
   const Report report = report_of(bench, curves);
+  const OnPaper paper(curves.plot());
   if (html)
     write_html(report, curves, file);
   else

@@ -7,6 +7,7 @@
 #include <QLabel>
 #include <QLineEdit>
 #include <QPushButton>
+#include <QRegularExpression>
 #include <QSettings>
 #include <QTableWidget>
 #include <algorithm>
@@ -112,7 +113,6 @@ TEST_F(DialogTest, HardwareIsFoundByGpuAndTakenAtADiscount) {
   EXPECT_EQ(field("hardware"), QStringLiteral("ml.p4d.24xlarge")) << "hardware and price are one step";
 }
 
-TEST_F(DialogTest, SeveralMachinesAreSwept) {
 // The dialog used to call an own price the catalogue's, ignore a discount beside it, and never give it back.
 TEST_F(DialogTest, AnOwnPriceIsShownDiscountedAndGivenBack) {
   const auto price = [&] {
@@ -139,6 +139,7 @@ TEST_F(DialogTest, AnOwnPriceIsShownDiscountedAndGivenBack) {
   EXPECT_DOUBLE_EQ(price(), listed);
 }
 
+TEST_F(DialogTest, SeveralMachinesAreSwept) {
   bench_.set_value(QStringLiteral("deployment.tp"), QStringLiteral("4"));
   HardwareDialog dialog(bench_);
   dialog.table().clearSelection();
@@ -187,6 +188,17 @@ TEST_F(DialogTest, ATableIsImportedByMappingItsColumns) {
   EXPECT_TRUE(bench_.session().state().runs.empty());
 }
 
+// Runs of a table without lengths are those of the scenario at the import. They used to follow any scenario: after
+// doubling the prompts, the old runs were compared with the new prediction.
+TEST_F(DialogTest, ImportedRunsKeepTheLengthsThatTheyWereMeasuredWith) {
+  open(bench_, kJumpStart);
+  settle(bench_);
+  ImportDialog dialog(bench_, qs(write("t.csv", "clients,output_throughput\n4,400\n")), &window_);
+  dialog.accept();
+  const PointRow& row = bench_.session().state().runs.at(0)->rows.at(0);
+  EXPECT_EQ(std::get<double>(row.cells.at(*column_index("input_tokens_mean"))), 256);
+}
+
 TEST_F(DialogTest, ARecognisedColumnCanBeLeftOut) {
   const std::string file = write("t.csv", "clients,ttft_ms,output_throughput\n4,100,640\n");
   ImportRequest request = import_request(file);
@@ -212,17 +224,6 @@ TEST_F(DialogTest, OpeningRunsShowsAMetricThatTheyHave) {
   "mean_tpot_ms": 20.0})"));
   EXPECT_EQ(bench_.session().state().view.y, "tpot_mean_s");
   EXPECT_THAT(utf8(field("slo")), HasSubstr("p90_latency_per_token: 50 ms"));
-}
-
-// Runs of a table without lengths are those of the scenario at the import. They used to follow any scenario: after
-// doubling the prompts, the old runs were compared with the new prediction.
-TEST_F(DialogTest, ImportedRunsKeepTheLengthsThatTheyWereMeasuredWith) {
-  open(bench_, kJumpStart);
-  settle(bench_);
-  ImportDialog dialog(bench_, qs(write("t.csv", "clients,output_throughput\n4,400\n")), &window_);
-  dialog.accept();
-  const PointRow& row = bench_.session().state().runs.at(0)->rows.at(0);
-  EXPECT_EQ(std::get<double>(row.cells.at(*column_index("input_tokens_mean"))), 256);
 }
 
 constexpr const char* kFit =
@@ -365,6 +366,54 @@ TEST_F(DialogTest, TheReportHasQuestionAnswerPictureAndFlags) {
     ++pages;
   EXPECT_EQ(pages, 1U);
   EXPECT_THROW(write_report(bench_, window_.curves(), folder_.filePath(QStringLiteral("report.doc"))), InputError);
+}
+
+// Returns the contents of a PDF: its texts, pictures and attachments.
+std::vector<std::string> streams_of(const std::string& pdf) {
+  std::vector<std::string> out;
+  for (std::size_t at = pdf.find("stream\n"); at != std::string::npos; at = pdf.find("stream\n", at + 1)) {
+    if (pdf.substr(at - 3, 3) == "end") continue;
+    const QByteArray raw = QByteArray::fromStdString(pdf.substr(at + 7, pdf.find("endstream", at) - at - 7));
+    out.push_back(raw.startsWith('\x78') ? qUncompress(QByteArray("\0\1\0\0", 4) + raw).toStdString() : "");
+  }
+  return out;
+}
+
+// The picture used to be drawn at 144 / 96 of its width, and the page cut its right end off.
+TEST_F(DialogTest, TheReportsPictureFitsThePage) {
+  settle(bench_);
+  const QString file = folder_.filePath(QStringLiteral("r.pdf"));
+  write_report(bench_, window_.curves(), file);
+  // The scale of the picture and its width in pixels.
+  const QRegularExpression place(QStringLiteral(
+      "([0-9.]+) 0 0 [0-9.]+ [0-9.]+ [0-9.]+ cm\n([0-9.]+) 0 0 -?[0-9.]+ [0-9.]+ [0-9.]+ cm /Im\\d+ +Do"));
+  QRegularExpressionMatch found;
+  for (const std::string& stream : streams_of(text_of(file))) {
+    if (!found.hasMatch()) found = place.match(qs(stream));
+  }
+  ASSERT_TRUE(found.hasMatch());
+  const double width = found.captured(1).toDouble() * found.captured(2).toDouble();
+  const double page = (210 - 2 * 14) / 25.4 * 144;  // A4 without its margins, at 144 dots an inch
+  EXPECT_LE(width, page + 1);
+  EXPECT_GE(width, 0.4 * page);
+}
+
+// Paper is white. The text used to have the dark window's light ink, and the plot its dark ground.
+TEST_F(DialogTest, TheReportOfADarkWindowIsThatOfALightOne) {
+  const auto report = [&](bool dark, const QString& ending) {
+    window_.set_dark(dark);
+    static_cast<void>(window_.curves());
+    const QString file = folder_.filePath(QStringLiteral("r") + ending);
+    write_report(bench_, window_.curves(), file);
+    return text_of(file);
+  };
+  for (const QColor& ink : {dark_theme().background, dark_theme().soft_text, dark_theme().grid})
+    EXPECT_EQ(report(true, QStringLiteral(".html")).find(utf8(ink.name())), std::string::npos) << utf8(ink.name());
+  const auto light = streams_of(report(false, QStringLiteral(".pdf")));
+  EXPECT_GT(light.size(), 3U) << "the page, the picture, the session and a font";
+  EXPECT_EQ(streams_of(report(true, QStringLiteral(".pdf"))) == light, true);
+  EXPECT_EQ(QApplication::palette().color(QPalette::Window).lightness() < 128, true);
+  window_.set_dark(false);
 }
 
 TEST_F(DialogTest, TheWelcomeStripIsClosedForGood) {
