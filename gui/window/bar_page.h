@@ -108,6 +108,7 @@ class HeatPage final : public View {
   QComboBox *metric_ = nullptr, *at_ = nullptr;
   bool chosen_ = false;  // whether the user has chosen the load
   std::string key_;
+  bool waiting_ = false;  // for the map of key_
 };
 
 class TablePage final : public View {

@@ -57,6 +57,11 @@ HeatPage::HeatPage(Workbench& bench, QWidget* parent) : View(bench, parent) {
   connect(metric_, &QComboBox::activated, this, &HeatPage::refresh);
   connect(grid_, &HeatGrid::said, this, &HeatPage::message);
   connect(grid_, &HeatGrid::chosen, this, &HeatPage::use);
+  // A cancelled task delivers nothing.
+  connect(&bench_.tasks(), &TaskLane::finished, this, [this] {
+    if (waiting_ && !bench_.tasks().busy())
+      grid_->show_map({}, tr("The map was cancelled. It starts again when a value changes."));
+  });
   connect(at_, &QComboBox::activated, this, [this] {
     chosen_ = true;
     refresh();
@@ -90,6 +95,7 @@ void HeatPage::prepare() {
   // An equal map is not simulated again, even while it is still being simulated.
   if (key == key_) return;
   key_ = key;
+  waiting_ = true;
   grid_->show_map({}, tr("Simulating the map…"));
   bench_.tasks().start(tr("TP by batch"),
                        [this, key, at, within, limit = limit_of_map(view), scenario = bench_.session().scenario(),
@@ -105,6 +111,7 @@ void HeatPage::prepare() {
                          return std::function<void()>([this, key, map, failure] {
                            // The scenario has changed meanwhile; another map will follow.
                            if (key != key_) return;
+                           waiting_ = false;
                            grid_->show_map(map, failure);
                            refresh();
                          });
