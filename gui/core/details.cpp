@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "gui/core/coarse_order.h"
 #include "gui/core/curve_model.h"
@@ -100,6 +101,37 @@ std::vector<Curve> simulate_curves(const study::Study& study, double limit_s, st
     });
   }
   return curves;
+}
+
+struct PointPair {
+  std::size_t a = 0, b = 0;
+  double load = 0;
+  QString curve;
+};
+
+// A load of clients and one of requests/s are not equal, whatever their values.
+std::vector<PointPair> points_of_equal_load(const StudyPair& studies) {
+  const CurveGrid a = curve_grid(studies.a), b = curve_grid(studies.b);
+  const bool by_name = a.names.size() > 1 && b.names.size() > 1;
+  const auto name_of = [](const CurveGrid& grid, std::size_t index) { return grid.names[grid.curve_of[index]]; };
+  const auto key_of = [&](const study::Study& study, const CurveGrid& grid, std::size_t index) {
+    const load::LoadSpec load = study.point(index).workload.load;
+    return std::tuple(by_name ? name_of(grid, index) : QString(), load::kind_of(load).quantity, load::load_value(load));
+  };
+  std::multimap<std::tuple<QString, load::LoadQuantity, double>, std::size_t> partners;
+  for (std::size_t i = 0; i < studies.b.point_count(); ++i) partners.emplace(key_of(studies.b, b, i), i);
+  std::vector<PointPair> out;
+  for (std::size_t i = 0; i < studies.a.point_count(); ++i) {
+    const auto key = key_of(studies.a, a, i);
+    const auto [first, last] = partners.equal_range(key);
+    for (auto found = first; found != last; ++found) {
+      const QString curve = a.names.size() > 1   ? name_of(a, i)
+                            : b.names.size() > 1 ? name_of(b, found->second)
+                                                 : QString();
+      out.push_back({i, found->second, std::get<double>(key), curve});
+    }
+  }
+  return out;
 }
 
 }  // namespace
@@ -215,16 +247,15 @@ HeatMap simulate_heat_map_within(const Scenario& scenario, const std::shared_ptr
 
 std::vector<PairedDifference> paired_differences(const StudyPair& studies, const Metric& metric, int replications,
                                                  study::RunControl& control) {
-  const auto& [a, b] = studies;
   std::vector<PairedDifference> out;
-  for (std::size_t i = 0; i < std::min(a.point_count(), b.point_count()); ++i) {
-    const study::PointSpec spec = a.point(i);
-    const std::uint64_t seed = spec.workload.seed;
+  for (const PointPair& pair : points_of_equal_load(studies)) {
+    const std::uint64_t seed = studies.a.point(pair.a).workload.seed;
     std::vector<double> differences;
     PairedDifference difference;
-    difference.load = load::load_value(spec.workload.load);
+    difference.load = pair.load;
+    difference.curve = pair.curve;
     for (int r = 0; r < replications && !control.cancelled(); ++r) {
-      study::ResolvedPoint pa = study::resolve_point(a, i), pb = study::resolve_point(b, i);
+      study::ResolvedPoint pa = study::resolve_point(studies.a, pair.a), pb = study::resolve_point(studies.b, pair.b);
       if (pa.impossible || pb.impossible) break;
       const auto va = metric_of(std::move(pa), seed + static_cast<std::uint64_t>(r), metric, control);
       const auto vb = metric_of(std::move(pb), seed + static_cast<std::uint64_t>(r), metric, control);

@@ -78,12 +78,14 @@ struct HeatMap {
 struct PairedDifference {
   double load = 0, mean = 0;
   std::optional<double> half_width;  // of the 95 % Student t interval; absent with fewer than two replications
+  QString curve = {};                // of several; empty: each study has a single one
 };
 struct StudyPair {
   const study::Study &a, &b;
 };
-/// Compares the studies point by point in sweep order, with `replications` seeds each. Points that cannot run are
-/// omitted. Stops early if `control` is cancelled.
+/// Compares points of equal load, with `replications` seeds each, in the order of `a`. If one study has a single curve,
+/// it is compared with every curve of the other; otherwise curves are paired by their names. Points that cannot run or
+/// have no partner are omitted. Stops early if `control` is cancelled.
 [[nodiscard]] std::vector<PairedDifference> paired_differences(const StudyPair& studies, const Metric& metric,
                                                                int replications, study::RunControl& control);
 

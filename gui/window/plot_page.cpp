@@ -231,6 +231,15 @@ TableData ParityPage::table() const {
   return table;
 }
 
+// A cancelled task delivers nothing, so the page must notice its end.
+ComparePage::ComparePage(Workbench& bench, QWidget* parent) : PlotPage(bench, parent) {
+  connect(&bench_.tasks(), &TaskLane::finished, this, [this] {
+    if (stage_ != Stage::waiting || bench_.tasks().busy()) return;
+    stage_ = Stage::cancelled;
+    PlotPage::refresh();
+  });
+}
+
 void ComparePage::prepare() {
   const SessionState& state = bench_.session().state();
   if (!state.compared || *state.compared == state.current) {
@@ -244,6 +253,7 @@ void ComparePage::prepare() {
   const std::string key = session_text({{a, b}, 0, {}, {}, {}, {}}) + metric->id;
   if (key == key_) return;
   key_ = key;
+  stage_ = Stage::waiting;
   failure_.clear();
   differences_.clear();
   bench_.tasks().start(tr("Paired comparison"), [this, a, b, metric,
@@ -260,6 +270,7 @@ void ComparePage::prepare() {
     return std::function<void()>([this, found, failure] {
       differences_ = found;
       failure_ = failure;
+      stage_ = Stage::done;
       PlotPage::refresh();
     });
   });
@@ -270,26 +281,42 @@ void ComparePage::refresh() {
   PlotPage::refresh();
 }
 
+QString ComparePage::why_empty() const {
+  if (!bench_.session().state().compared)
+    return tr(
+        "Duplicate the scenario (Ctrl+D) and change the copy: this view then shows the effect, with its interval.");
+  if (!failure_.isEmpty() || !differences_.empty()) return failure_;
+  switch (stage_) {
+    case Stage::waiting: return tr("Simulating the comparison…");
+    case Stage::cancelled: return tr("The comparison was cancelled. It starts again when a value changes.");
+    case Stage::done:
+      return tr("The two scenarios have no load in common that both can run. Give them the same loads and sweeps.");
+  }
+  return {};
+}
+
 PlotPage::Page ComparePage::build(const std::set<QString>& /*hidden*/) const {
   const SessionState& state = bench_.session().state();
   const Metric& metric = *find_metric(state.view.y);
   PlotContent content;
   content.x = {tr("load (users or requests/s)"), true, true};
   content.y = {tr("change of %1 (%)").arg(in_sentence(metric)), false, true};
-  PlotSeries series;
-  series.name = tr("difference, 95 % interval");
   for (const PairedDifference& d : differences_) {
+    const QString name = d.curve.isEmpty() ? tr("difference, 95 % interval") : d.curve;
+    auto series = std::find_if(content.series.begin(), content.series.end(),
+                               [&](const PlotSeries& known) { return known.name == name; });
+    if (series == content.series.end()) {
+      series = content.series.emplace(series);
+      series->name = name;
+      series->colour = content.series.size() - 1;
+    }
     const QString interval = d.half_width ? tr("± %1 %").arg(reader_text(100 * *d.half_width, 3)) : QString();
-    series.points.push_back({d.load, 100 * d.mean, PointLook::filled,
-                             tr("load %1\n%2 % %3").arg(reader_text(d.load, 4), reader_text(100 * d.mean, 3), interval),
-                             0, 100 * d.half_width.value_or(0)});
+    series->points.push_back(
+        {d.load, 100 * d.mean, PointLook::filled,
+         tr("load %1\n%2 % %3").arg(reader_text(d.load, 4), reader_text(100 * d.mean, 3), interval), 0,
+         100 * d.half_width.value_or(0)});
   }
-  // A legend without a curve would explain nothing.
-  if (!series.points.empty()) content.series.push_back(std::move(series));
-  if (!state.compared)
-    content.message =
-        tr("Duplicate the scenario (Ctrl+D) and change the copy: this view then shows the effect, with its interval.");
-  if (!failure_.isEmpty()) content.message = failure_;
+  content.message = why_empty();
   const QString caption = state.compared ? tr("%1: %2 against %3; ten paired replications with common random numbers.")
                                                .arg(qs(metric.label), state.scenarios[state.current].name,
                                                     state.scenarios[*state.compared].name)

@@ -86,11 +86,11 @@ class ParityPage final : public PlotPage {
   [[nodiscard]] Page build(const std::set<QString>& hidden) const override;
 };
 
-/// Compares B with A at every load, over paired replications.
+/// Compares B with A at every load that both have, over paired replications.
 class ComparePage final : public PlotPage {
   Q_OBJECT
  public:
-  using PlotPage::PlotPage;
+  explicit ComparePage(Workbench& bench, QWidget* parent = nullptr);
   [[nodiscard]] QString id() const override { return QStringLiteral("compare"); }
   [[nodiscard]] QString title() const override { return tr("A – B"); }
   void prepare() override;
@@ -100,9 +100,11 @@ class ComparePage final : public PlotPage {
   [[nodiscard]] Page build(const std::set<QString>& hidden) const override;
 
  private:
+  [[nodiscard]] QString why_empty() const;
   std::vector<PairedDifference> differences_;
   std::string key_;
   QString failure_;
+  enum class Stage : unsigned char { waiting, cancelled, done } stage_ = Stage::waiting;  // of the comparison of key_
 };
 
 /// Cumulative distributions of latency, TTFT and TPOT.

@@ -92,6 +92,49 @@ TEST_F(DetailsTest, AScenarioDoesNotDifferFromItself) {
   for (const PairedDifference& d : changed) EXPECT_NE(d.mean, 0);
 }
 
+// Only 4 clients are in both lists. Paired by their order, 1 client of A would be compared with 4 of B.
+TEST_F(DetailsTest, PointsAreComparedAtEqualLoads) {
+  Scenario a = open_scenario(kJumpStart);
+  set_field(a, "deployment.tp", QStringLiteral("4"));
+  Scenario b = a;
+  set_load(a, QStringLiteral("jumpstart"), QStringLiteral("1, 2, 4"));
+  set_load(b, QStringLiteral("jumpstart"), QStringLiteral("4, 8"));
+  const Metric& latency = *find_metric("latency_mean_s");
+  const auto compare = [&] {
+    return paired_differences({make_study(a, catalogue_), make_study(b, catalogue_)}, latency, 2, control_);
+  };
+  const auto found = compare();
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].load, 4);
+  EXPECT_EQ(found[0].mean, 0) << "the same deployment under the same load";
+  // 4 requests/s are not 4 clients.
+  set_load(b, QStringLiteral("poisson"), QStringLiteral("4"));
+  EXPECT_TRUE(compare().empty());
+}
+
+// TP 2 and TP 4 are in both; B has them in another order, and a third one.
+TEST_F(DetailsTest, CurvesAreComparedByTheirNames) {
+  Scenario a = open_scenario(kJumpStart);
+  set_load(a, QStringLiteral("jumpstart"), QStringLiteral("4"));
+  Scenario b = a;
+  set_field(a, "deployment.tp", QStringLiteral("2, 4"));
+  set_field(b, "deployment.tp", QStringLiteral("4, 2, 8"));
+  const auto found = paired_differences({make_study(a, catalogue_), make_study(b, catalogue_)},
+                                        *find_metric("latency_mean_s"), 2, control_);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(utf8(found[0].curve), "tp 2");
+  EXPECT_EQ(utf8(found[1].curve), "tp 4");
+  for (const PairedDifference& d : found) EXPECT_EQ(d.mean, 0) << "equal deployments";
+  // A single curve is compared with all.
+  set_field(a, "deployment.tp", QStringLiteral("2"));
+  const auto each = paired_differences({make_study(a, catalogue_), make_study(b, catalogue_)},
+                                       *find_metric("latency_mean_s"), 2, control_);
+  ASSERT_EQ(each.size(), 3U);
+  EXPECT_EQ(utf8(each[1].curve), "tp 2");
+  EXPECT_EQ(each[1].mean, 0);
+  EXPECT_NE(each[0].mean, 0);
+}
+
 TEST_F(DetailsTest, ACancelledComparisonEnds) {
   control_.cancel();
   Scenario scenario = open_scenario(kJumpStart);

@@ -14,6 +14,7 @@
 #include <QToolButton>
 #include <cmath>
 #include <set>
+#include <thread>
 
 #include "gui/window/answer_card.h"
 #include "gui/window/curve_words.h"
@@ -424,6 +425,32 @@ TEST_F(ScenariosTest, AnEmptyComparisonHasNoLegend) {
   window_.show_view(id);
   settle(bench_);
   EXPECT_EQ(buttons(), 1) << "the difference";
+}
+
+// An empty plot says why.
+TEST_F(ScenariosTest, AComparisonWithoutPointsSaysWhy) {
+  open(bench_, study("alone", "p5.48xlarge", 1));
+  const QString id = QStringLiteral("compare");
+  bench_.duplicate_scenario();
+  bench_.change_load(QStringLiteral("poisson"), QStringLiteral("4"));
+  settle(bench_);
+  ASSERT_TRUE(window_.show_view(id));
+  const auto message = [&] { return utf8(window_.view(id)->findChild<PlotView*>()->content().message); };
+  EXPECT_THAT(message(), HasSubstr("Simulating"));
+  settle(bench_);
+  EXPECT_THAT(message(), HasSubstr("no load in common")) << "clients against requests/s";
+  // Occupies the lane, so that the comparison cannot end before it is cancelled.
+  bench_.tasks().start(QStringLiteral("other"), [](study::RunControl& control) {
+    while (!control.cancelled()) std::this_thread::yield();
+    return std::function<void()>();
+  });
+  bench_.change_load(QStringLiteral("closed_loop"), QStringLiteral("4"));
+  ASSERT_TRUE(QTest::qWaitFor([&] { return !bench_.is_busy(); }, kPatienceMs));
+  window_.view(id)->refresh();
+  EXPECT_THAT(message(), HasSubstr("Simulating"));
+  bench_.tasks().cancel_all();
+  settle(bench_);
+  EXPECT_THAT(message(), HasSubstr("cancelled"));
 }
 
 // A button that does nothing would look broken.
