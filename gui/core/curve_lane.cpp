@@ -22,8 +22,8 @@ constexpr auto kMayFinish = std::chrono::milliseconds(100);
 // Bands are computed only when input pauses: during a drag the cores belong to the curve and the window.
 constexpr auto kRest = std::chrono::milliseconds(60);
 constexpr std::size_t kShownEnough = 3;
-// With as many busy threads as cores, the window would wait for their time slices. Larger steps do not help it, and on
-// a busy machine they delay the curve.
+// With as many busy threads as cores, the window would wait for their time slices. Higher values help it no further,
+// and on a busy machine they delay the curve.
 constexpr int kNicer = 5;
 
 // Resolves one point of each curve. Studies with very many curves do not delay the first points.

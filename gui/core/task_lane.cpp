@@ -100,6 +100,8 @@ void TaskLane::end(const std::shared_ptr<Task>& task, const std::function<void()
   {
     const std::lock_guard lock(mutex_);
     cancelled = task->cancelled;
+    if (running_ == task)
+      running_.reset();  // work() may not have done it yet, and finished() means that the lane is free
   }
   if (!cancelled && !error.isEmpty()) Q_EMIT failed(task->name, error);
   if (!cancelled && error.isEmpty() && show) show();

@@ -76,7 +76,9 @@ Workbench::Workbench(int threads, QObject* parent)
   coalesce_.setInterval(kFrameMs);
   coalesce_.setTimerType(Qt::PreciseTimer);
   connect(&coalesce_, &QTimer::timeout, this, [this] {
-    if (std::exchange(dirty_, false)) submit();
+    if (!std::exchange(dirty_, false)) return;
+    submit();
+    if (!is_busy()) Q_EMIT settled();  // the edits cancel each other, so nothing is simulated
   });
   connect(&session_, &Session::changed, this, &Workbench::session_changed);
   connect(&lane_, &CurveLane::outlined, this, [this](quint64 generation, const CurveOutline& outline) {

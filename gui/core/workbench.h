@@ -66,9 +66,9 @@ class Workbench final : public QObject {
   /// Returns the published tables, the user's files and the session's measured runs.
   [[nodiscard]] const std::vector<OverlayTable>& tables() const { return tables_; }
   [[nodiscard]] TaskLane& tasks() { return tasks_; }
-  /// Returns true while the curves are not final.
   /// Returns whether a scenario has been simulated or is being simulated.
   [[nodiscard]] bool has_question() const { return submitted_.has_value(); }
+  /// Returns true while the curves are not final.
   [[nodiscard]] bool is_busy() const { return dirty_ || lane_.busy() || sides_.busy(); }
   /// Returns true from a change until the first result of it: curves() are still those of the former question.
   [[nodiscard]] bool awaits_curves() const { return awaits_; }
@@ -212,7 +212,8 @@ class Workbench final : public QObject {
   std::optional<CurveQuestion> submitted_;  // of curves_
   QString submitted_name_;                  // its scenario
   std::optional<LoadQuestion> asked_load_;
-  ViewState seen_view_;  // that curves_changed() has reported, and the names, visibility and colours of scenarios
+  // What curves_changed() has reported: the view, and each scenario's name, visibility and colour.
+  ViewState seen_view_;
   std::vector<std::tuple<QString, bool, std::size_t>> seen_scenarios_;
   quint64 generation_ = 0;  // of the lane
   bool awaits_ = false;

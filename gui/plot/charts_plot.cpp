@@ -7,7 +7,6 @@
 #include <QGraphicsLayout>
 #include <QVBoxLayout>
 #include <algorithm>
-#include <cmath>
 
 #include "gui/plot/decimate.h"
 
@@ -222,7 +221,7 @@ void ChartsPlot::fit() {
   }
   fit_axis(fitted_x_, xs, content_.x);
   fit_axis(fitted_y_, ys, content_.y);
-  fitted_ = !xs.empty() || (fitted_ && !content_.settled);
+  fitted_ = (!xs.empty() && !ys.empty()) || (fitted_ && !content_.settled);
   x_ = fitted_x_;
   y_ = fitted_y_;
   // The user's own zoom takes precedence over the range of another plot.

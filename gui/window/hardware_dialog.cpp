@@ -102,7 +102,6 @@ void HardwareDialog::make_prices(QVBoxLayout& column) {
     text->setBuddy(made);
     row->addWidget(text);
     row->addWidget(made);
-    connect(made, &QDoubleSpinBox::valueChanged, this, &HardwareDialog::refresh_summary);
     return made;
   };
   own_ = spin(tr("&Own price"), tr("USD per hour of each selected instance; replaces the catalogue's price"),
@@ -118,6 +117,8 @@ void HardwareDialog::make_prices(QVBoxLayout& column) {
   gpu_hour_ = spin(tr("USD per &GPU-hour"),
                    tr("One price for every GPU, whatever the instance; prices of single instances take precedence"),
                    tr("none"));
+  for (const QDoubleSpinBox* one : {discount_, gpu_hour_})
+    connect(one, &QDoubleSpinBox::valueChanged, this, &HardwareDialog::refresh_summary);
   row->addStretch();
   column.addLayout(row);
   const OwnPrices prices = own_prices(bench_.session().scenario());

@@ -295,7 +295,7 @@ QString ComparePage::why_empty() const {
   return {};
 }
 
-PlotPage::Page ComparePage::build(const std::set<QString>& /*hidden*/) const {
+PlotPage::Page ComparePage::build(const std::set<QString>& hidden) const {
   const SessionState& state = bench_.session().state();
   const Metric& metric = *find_metric(state.view.y);
   PlotContent content;
@@ -310,10 +310,11 @@ PlotPage::Page ComparePage::build(const std::set<QString>& /*hidden*/) const {
       series->name = name;
       series->colour = content.series.size() - 1;
     }
+    if (hidden.contains(name)) continue;  // its button stays
     const QString interval = d.half_width ? tr("± %1 %").arg(reader_text(100 * *d.half_width, 3)) : QString();
     series->points.push_back(
         {d.load, 100 * d.mean, PointLook::filled,
-         tr("load %1\n%2 % %3").arg(reader_text(d.load, 4), reader_text(100 * d.mean, 3), interval), 0,
+         tr("%1, load %2\n%3 % %4").arg(name, reader_text(d.load, 4), reader_text(100 * d.mean, 3), interval), 0,
          100 * d.half_width.value_or(0)});
   }
   content.message = why_empty();

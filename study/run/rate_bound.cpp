@@ -270,8 +270,10 @@ std::string beyond_text(const load::Scenario& s, const std::optional<PoolNeed>& 
       return grows(
           fmt::format("the load equals the capacity of {} {}replicas, so with random gaps the queue grows without end",
                       replicas, pool));
-    return grows(fmt::format("the load needs {:.{}f} {}replicas, but there {} {}", work, work / replicas < 1.01 ? 2 : 1,
-                             pool, replicas == 1 ? "is" : "are", replicas));
+    // With as many digits as show the difference.
+    const int digits = work - replicas < 0.005 ? 4 : work / replicas < 1.01 ? 2 : 1;
+    return grows(fmt::format("the load needs {:.{}f} {}replicas, but there {} {}", work, digits, pool,
+                             replicas == 1 ? "is" : "are", replicas));
   };
   if (!s.pools) return text(ratio * s.replicas, s.replicas, "");
   if (need && !has_local_prefills(s)) {

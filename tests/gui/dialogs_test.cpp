@@ -4,7 +4,6 @@
 #include <QDir>
 #include <QDoubleSpinBox>
 #include <QFileInfo>
-#include <QLabel>
 #include <QLineEdit>
 #include <QPushButton>
 #include <QRegularExpression>
@@ -374,7 +373,8 @@ std::vector<std::string> streams_of(const std::string& pdf) {
   for (std::size_t at = pdf.find("stream\n"); at != std::string::npos; at = pdf.find("stream\n", at + 1)) {
     if (pdf.substr(at - 3, 3) == "end") continue;
     const QByteArray raw = QByteArray::fromStdString(pdf.substr(at + 7, pdf.find("endstream", at) - at - 7));
-    out.push_back(raw.startsWith('\x78') ? qUncompress(QByteArray("\0\1\0\0", 4) + raw).toStdString() : "");
+    out.push_back(raw.startsWith('\x78') ? qUncompress(QByteArray("\0\1\0\0", 4) + raw).toStdString()
+                                         : raw.toStdString());
   }
   return out;
 }

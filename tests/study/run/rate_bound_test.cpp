@@ -65,7 +65,7 @@ TEST_F(RateBoundTest, OnePoolOfConstantStepsIsJudgedAlike) {
       "scheduler: {policy: vllm_v1, block_size: 16, max_running: 5}\n"
       "workload:\n  load: {poisson: {rate: 4.97 /s}}\n  lengths: {input: 10, output: 101}\n  requests: 3000\n";
   EXPECT_EQ(steady(yaml).verdict, sched::Steadiness::unstable);
-  EXPECT_THAT(steady(yaml).reason, HasSubstr("the load needs 1.00 replicas, but there is 1"));
+  EXPECT_THAT(steady(yaml).reason, HasSubstr("the load needs 1.0039 replicas, but there is 1"));
 }
 
 // The means of drawn lengths are known. Answers of 2 to 200 tokens have 101 on average, as above.

@@ -54,8 +54,8 @@ struct PendingCopy {
   std::size_t bytes;
 };
 
-// A thread of a block. When it ends, its fiber waits for a thread of a later block, because making one takes as long as
-// many a kernel.
+// A thread of a block. Its fiber is used again for a thread of a later block: making one takes longer than many kernels
+// run.
 struct Fiber {
   ThreadState state;
   Warp* warp = nullptr;
