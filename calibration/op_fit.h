@@ -3,6 +3,7 @@
 // squares on the logarithm of the time, and a table of the remaining ratios (model/accelerator.h).
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Drawing that is avoided: axes that have not changed, and a window that was already drawn within the same frame.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <QBuffer>
+#include <QDir>
 #include <QElapsedTimer>
 #include <QLabel>
 #include <QPushButton>
@@ -346,6 +348,23 @@ TEST(FrameTest, TheAnswerFollowsThePlot) {
   EXPECT_FALSE(view.is_ready());
   // While the new curve is incomplete, the card may keep its answer over several drawings.
   ASSERT_TRUE(QTest::qWaitFor([&] { return view.card().headline() != before; }, kPatienceMs));
+}
+
+// On as many cores as simulating threads, the window waited for their time slices.
+TEST(FrameTest, SimulatingThreadsGiveWayToTheWindow) {
+  if (getpriority(PRIO_PROCESS, 0) >= 19) GTEST_SKIP() << "there is no lower priority";
+  const auto nicer = [] {  // threads with a lower priority than this one
+    const int own = getpriority(PRIO_PROCESS, 0);
+    int count = 0;
+    for (const QString& id : QDir(QStringLiteral("/proc/self/task")).entryList(QDir::Dirs | QDir::NoDotAndDotDot))
+      count += getpriority(PRIO_PROCESS, static_cast<id_t>(id.toInt())) > own ? 1 : 0;
+    return count;
+  };
+  Workbench bench;
+  bench.open(qs(kJumpStart));
+  bench.duplicate_scenario();
+  ASSERT_TRUE(QTest::qWaitFor([&] { return !bench.is_busy(); }, kPatienceMs));
+  EXPECT_GE(nicer(), 2) << "a thread for the edited scenario and one for the others";
 }
 
 }  // namespace

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any number of scenarios: each is drawn, answered and compared as if it were alone.
-#include <sys/resource.h>
-
 #include <QApplication>
-#include <QDir>
 #include <QDoubleSpinBox>
 #include <QLabel>
 #include <QLayout>
@@ -583,20 +580,6 @@ TEST_F(ScenariosTest, TheListKeepsItsIconsDuringADrag) {
   window_.set_dark(true);
   EXPECT_NE(key(), coloured);
   settle(bench_);
-}
-
-// On as many cores as simulating threads, the window waited for their time slices.
-TEST_F(ScenariosTest, SimulatingThreadsGiveWayToTheWindow) {
-  if (getpriority(PRIO_PROCESS, 0) >= 19) GTEST_SKIP() << "there is no lower priority";
-  const auto nicer = [] {  // threads with a lower priority than this one
-    const int own = getpriority(PRIO_PROCESS, 0);
-    int count = 0;
-    for (const QString& id : QDir(QStringLiteral("/proc/self/task")).entryList(QDir::Dirs | QDir::NoDotAndDotDot))
-      count += getpriority(PRIO_PROCESS, static_cast<id_t>(id.toInt())) > own ? 1 : 0;
-    return count;
-  };
-  open_three();
-  EXPECT_GE(nicer(), 2) << "a thread for the edited scenario and one for the others";
 }
 
 }  // namespace
