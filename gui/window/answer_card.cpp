@@ -16,6 +16,7 @@
 #include <QToolButton>
 #include <QVBoxLayout>
 #include <algorithm>
+#include <iterator>
 
 #include "gui/core/text.h"
 #include "gui/plot/plot_painter.h"
@@ -197,25 +198,32 @@ void AnswerCard::show_alone(int row) {
 }
 
 void AnswerCard::show_rows(const std::vector<AnswerRow>& rows, const QString& limits, bool settled) {
-  const AnswerRow* best = best_row(rows);
+  // A hidden curve keeps its row, but it is not the answer.
+  std::vector<AnswerRow> visible;
+  std::copy_if(rows.begin(), rows.end(), std::back_inserter(visible),
+               [this](const AnswerRow& row) { return !hidden_.contains(row.drawn.name); });
+  const AnswerRow* best = best_row(visible);
   const bool limited = !limits.isEmpty();
   QString text;
   if (best != nullptr && limited)
     text = headline_of(*best, rows.size() > 1, true);
   else if (best != nullptr)
     text = tr("No SLO is set. Cheapest: %1").arg(headline_of(*best, rows.size() > 1, false));
-  else if (rows.size() == 1)
-    text = answer_words(rows.front());
+  else if (visible.size() == 1)
+    text = answer_words(visible.front());
+  else if (visible.empty() && !rows.empty())
+    text = tr("All curves are hidden");
   else if (!rows.empty())
     text = tr("✗ No curve carries any load within its limits");
   // Until a new curve is complete, its answer is known only if some load is carried.
-  const bool complete = std::all_of(
-      rows.begin(), rows.end(), [](const AnswerRow& row) { return row.drawn.stale || row.drawn.model->is_complete(); });
+  const bool complete = std::all_of(visible.begin(), visible.end(), [](const AnswerRow& row) {
+    return row.drawn.stale || row.drawn.model->is_complete();
+  });
   if (headline_->text() != text && (best != nullptr || complete)) headline_->setText(text);
   const QString kept = limited ? tr("Within the SLO: %1").arg(limits) : QString();
   if (limits_->text() != kept) limits_->setText(kept);
   show_row(*limits_, limited, settled);
-  const AnswerRow* rival = possibly_better_row(rows);
+  const AnswerRow* rival = possibly_better_row(visible);
   show_chips(best, rival, settled);
   // Offers longer runs for the answer, or for a better answer that is still uncertain.
   const AnswerRow* unsure = rival != nullptr ? rival : best;

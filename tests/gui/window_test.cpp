@@ -82,6 +82,7 @@ TEST_F(WindowTest, HiddenSeriesAreLeftOut) {
     return n;
   };
   const std::size_t all = points();
+  const auto answer = [&] { return utf8(window_.curves().card().headline()); };
   QTableWidget& rows = window_.curves().card().rows();
   ASSERT_EQ(rows.rowCount(), 4) << "a row for each TP degree";
   rows.setFocus();
@@ -92,6 +93,16 @@ TEST_F(WindowTest, HiddenSeriesAreLeftOut) {
   QTest::keyClick(&rows, Qt::Key_Space);
   QCoreApplication::processEvents();
   EXPECT_EQ(points(), all);
+  // A hidden curve is not the answer either.
+  const std::string before = answer();
+  int best = 0;
+  while (best < 3 && before.find(utf8(rows.item(best, 0)->text()) + ":") == std::string::npos) ++best;
+  rows.item(best, 0)->setCheckState(Qt::Unchecked);
+  QCoreApplication::processEvents();
+  EXPECT_NE(answer(), before);
+  for (int row = 0; row < 4; ++row) rows.item(row, 0)->setCheckState(Qt::Unchecked);
+  QCoreApplication::processEvents();
+  EXPECT_EQ(answer(), "All curves are hidden");
 }
 
 TEST_F(WindowTest, FilesCanBeDropped) {
