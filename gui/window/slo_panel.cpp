@@ -92,8 +92,7 @@ void SloPanel::make_margin() {
 
 void SloPanel::make_row() {
   RowWidgets row;
-  const int line = static_cast<int>(rows_.size());
-  const int number = line + 1;
+  const int line = static_cast<int>(rows_.size()), number = line + 1;
   row.statistic = new QComboBox(this);
   row.statistic->setEditable(true);
   row.statistic->setInsertPolicy(QComboBox::NoInsert);
@@ -130,8 +129,7 @@ void SloPanel::make_row() {
   grid_->addWidget(row.remove, 2 * line, 3);
   grid_->addWidget(row.standing, 2 * line + 1, 0, 1, 4);
   rows_.push_back(row);
-  leave_wheel_to_form(*row.statistic);
-  leave_wheel_to_form(*row.quantity);
+  for (QComboBox* box : {row.statistic, row.quantity}) leave_wheel_to_form(*box);
   connect(row.quantity, &QComboBox::activated, this, [this, line](int index) {
     // A limit of another kind of quantity would make no sense, so the usual one replaces it.
     const SloQuantity& chosen = slo_quantities()[static_cast<std::size_t>(index)];
