@@ -75,7 +75,6 @@ void TaskLane::work(const std::stop_token& stop) {
     lock.unlock();
     run(task);
     lock.lock();
-    running_.reset();
   }
 }
 
@@ -100,8 +99,7 @@ void TaskLane::end(const std::shared_ptr<Task>& task, const std::function<void()
   {
     const std::lock_guard lock(mutex_);
     cancelled = task->cancelled;
-    if (running_ == task)
-      running_.reset();  // work() may not have done it yet, and finished() means that the lane is free
+    if (running_ == task) running_.reset();  // work() may have begun the next one
   }
   if (!cancelled && !error.isEmpty()) Q_EMIT failed(task->name, error);
   if (!cancelled && error.isEmpty() && show) show();

@@ -24,7 +24,7 @@ namespace {
 
 // Long enough for the plot to be painted first, too short to be noticed.
 constexpr int kRestMs = 8;
-// A drag shows twenty answers a second; nobody reads more.
+// During a drag, the answer changes at most twenty times a second.
 constexpr int kRestEveryMs = 50;
 
 }  // namespace

@@ -98,9 +98,8 @@ void HeaderBar::fit() {
   constexpr int kSteps = 3;
   if (names_.empty()) return;
   for (int step = 0; step <= kSteps; ++step) {
-    if (width_of(texts(step)) > width()) continue;
-    show_texts(texts(step));
-    return;
+    const std::vector<QString> row = texts(step);
+    if (width_of(row) <= width()) return show_texts(row);
   }
   show_texts(texts(1));
 }
